@@ -1,0 +1,5 @@
+"""`python -m wicket`."""
+
+from wicket.cli import main
+
+main()

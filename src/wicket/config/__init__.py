@@ -1,0 +1,1 @@
+"""What the user configured: read, expanded, checked; no side effects."""

@@ -1,0 +1,187 @@
+"""Every error that leaves a room, cut by whose fault it is and whether trying again can help.
+
+    WicketError                      code              retry?
+    ├── CallerError                                            the one who asked must change something
+    │   ├── ConfigError              config            no      names file, line, key and what was expected
+    │   ├── BadArguments             bad_arguments     no      names field, expectation and signature
+    │   ├── UnknownName              unknown_name      no      names the nearest three
+    │   ├── AmbiguousName            ambiguous_name    no      lists the candidates
+    │   ├── Denied                   denied            no      policy forbids it
+    │   └── UnknownResult            unknown_result    no      a handle that expired or is not yours
+    ├── UpstreamError                                          the server behind us
+    │   ├── Unavailable              unavailable       yes     refused before anything was sent
+    │   ├── Crashed                  crashed           no      died after the request was sent: it may have acted
+    │   ├── TimedOut                 timed_out         no      no answer within the deadline
+    │   ├── ProtocolViolation        protocol          no      said something that is not MCP, or too much of it
+    │   └── Refused                  upstream_error    no      answered with a JSON-RPC error, kept whole
+    ├── Overloaded                   overloaded        yes     too many calls in flight
+    └── Internal                     internal          no      a defect of ours
+
+`str(error)` is one line for a person or an agent and ends with what to do next. `to_rpc` is the only mapping
+to JSON-RPC; nothing is minted in the range the protocol reserves for itself (-32020 to -32099).
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND_LEGACY = -32002
+HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+
+
+class WicketError(Exception):
+    """Base of all. `hint` says what to do next and is part of the printed message."""
+
+    code: ClassVar[str] = "internal"
+    rpc_code: int = INTERNAL_ERROR
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+
+class CallerError(WicketError):
+    """The one who asked must change something."""
+
+    rpc_code = INVALID_PARAMS
+
+
+class ConfigError(CallerError):
+    """A configuration that cannot be used; says where and what was expected."""
+
+    code = "config"
+
+    def __init__(self, message: str, *, file: str = "", line: int | None = None, key: str = "", hint: str = "") -> None:
+        where = f"{file}:{line}" if file and line else file
+        prefix = ": ".join(part for part in (where, key) if part)
+        super().__init__(f"{prefix}: {message}" if prefix else message, hint=hint)
+        self.file, self.line, self.key = file, line, key
+
+
+class BadArguments(CallerError):
+    """Arguments that the tool's own schema refuses."""
+
+    code = "bad_arguments"
+
+
+class UnknownName(CallerError):
+    """No such tool, server or other named thing."""
+
+    code = "unknown_name"
+
+    def __init__(self, kind: str, name: str, near: Sequence[str] = (), *, hint: str = "") -> None:
+        meant = f"Did you mean {_listed(near)}?" if near else ""
+        super().__init__(f"No {kind} named '{name}'.", hint=" ".join(part for part in (meant, hint) if part))
+        self.name, self.near = name, tuple(near)
+
+
+class AmbiguousName(CallerError):
+    """A bare tool name that several servers have."""
+
+    code = "ambiguous_name"
+
+    def __init__(self, name: str, candidates: Sequence[str]) -> None:
+        super().__init__(
+            f"'{name}' is offered by {len(candidates)} servers.", hint=f"Name one of {_listed(candidates)}."
+        )
+        self.candidates = tuple(candidates)
+
+
+class Denied(CallerError):
+    """Policy forbids it."""
+
+    code = "denied"
+
+
+class UnknownResult(CallerError):
+    """A result handle that expired, never existed, or belongs to somebody else."""
+
+    code = "unknown_result"
+
+
+class UpstreamError(WicketError):
+    """The server behind us is at fault."""
+
+    def __init__(self, server: str, message: str, *, hint: str = "", stderr: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.server = server
+        self.stderr = tuple(stderr)
+
+    def __str__(self) -> str:
+        tail = "".join(f"\n  {self.server}: {line}" for line in self.stderr)
+        return f"{super().__str__()}{tail}"
+
+
+class Unavailable(UpstreamError):
+    """Refused before anything was sent: it is safe to try again."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class Crashed(UpstreamError):
+    """Died after the request was sent; nobody knows whether it acted."""
+
+    code = "crashed"
+
+
+class TimedOut(UpstreamError):
+    """No answer within the deadline; the upstream was told to cancel."""
+
+    code = "timed_out"
+
+
+class ProtocolViolation(UpstreamError):
+    """Said something that is not MCP, or more of it than we take."""
+
+    code = "protocol"
+
+
+class Refused(UpstreamError):
+    """A JSON-RPC error from the upstream, kept whole."""
+
+    code = "upstream_error"
+
+    def __init__(self, server: str, error: dict[str, Any]) -> None:
+        code: Any = error.get("code")
+        self.rpc_code = code if isinstance(code, int) else INTERNAL_ERROR
+        self.error = error
+        super().__init__(server, str(error.get("message", "")) or f"error {self.rpc_code}")
+
+
+class Overloaded(WicketError):
+    """Too many calls in flight."""
+
+    code = "overloaded"
+    retryable = True
+
+
+class Internal(WicketError):
+    """A defect of ours."""
+
+
+def to_rpc(error: WicketError) -> dict[str, Any]:
+    """The JSON-RPC error object for `error`; an upstream's own error object passes as it came."""
+    if isinstance(error, Refused):
+        return error.error
+    return {
+        "code": error.rpc_code,
+        "message": str(error),
+        "data": {"code": error.code, "retryable": error.retryable},
+    }
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

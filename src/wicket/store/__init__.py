@@ -1,0 +1,1 @@
+"""State behind Protocols (`base.py`); `sqlite.py` is the default."""

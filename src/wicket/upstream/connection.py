@@ -1,0 +1,66 @@
+"""What the pool needs of a connection, whatever carries it (a child's pipes, HTTP, SSE).
+
+A connection knows JSON-RPC and its transport. It does not know MCP's eras (`era.py`), deadlines, limits or
+life cycles (`pool.py`): cancelling the task that awaits `request` is how a deadline or a client ends a call,
+and the connection then tells the upstream in the way its transport has for that.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from wicket.errors import UpstreamError
+from wicket.model import JsonObject
+
+OnNotification: TypeAlias = Callable[[str, JsonObject], None]
+
+
+class Host(Protocol):
+    """Who owns a connection and hears what the upstream says unasked. Nothing here may block."""
+
+    def notification(self, method: str, params: JsonObject) -> None:
+        """A notification that belongs to no request of ours."""
+        ...
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """A request by the upstream. The returned object is the result; WicketError becomes a JSON-RPC error."""
+        ...
+
+    def closed(self, reason: UpstreamError) -> None:
+        """The connection is gone (never called for a close that we asked for)."""
+        ...
+
+
+class Connection(Protocol):
+    """One open connection to one upstream."""
+
+    protocol_version: str
+    """Set by `era.py` once it is negotiated; HTTP needs it in its headers."""
+
+    async def request(
+        self,
+        method: str,
+        params: JsonObject,
+        *,
+        on_notification: OnNotification | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> JsonObject:
+        """Send one request and return its result.
+
+        Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection
+        ended first) or ProtocolViolation. `on_notification` hears progress and logs that belong to this request.
+        `headers` are extra HTTP headers; other transports ignore them.
+        """
+        ...
+
+    async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
+
+    async def listen(self) -> None:
+        """Hear unasked notifications from now on, where the transport needs to open a stream for that.
+
+        Called once, after the era is negotiated. Returns at once; failure to listen is not an error.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End it in good order, within a few seconds; never raises."""
+        ...
