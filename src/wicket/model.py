@@ -6,7 +6,7 @@ stays a plain dict (`JsonObject`) from the wire to the wire, so that unknown and
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
@@ -24,6 +24,19 @@ META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+def as_object(value: Any) -> JsonObject:
+    """`value` where it is a JSON object, else an empty one: how fields of foreign messages are read."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +89,21 @@ class Tool:
     @property
     def title(self) -> str:
         """The display name, from `title` or `annotations.title`, else empty."""
-        annotations: Any = self.definition.get("annotations")
-        inner: Any = annotations.get("title") if isinstance(annotations, dict) else None  # pyright: ignore[reportUnknownMemberType]
-        title: Any = self.definition.get("title") or inner
-        return title if isinstance(title, str) else ""
+        return as_text(self.definition.get("title")) or as_text(
+            as_object(self.definition.get("annotations")).get("title")
+        )
 
     @property
     def description(self) -> str:
-        text: Any = self.definition.get("description")
-        return text if isinstance(text, str) else ""
+        return as_text(self.definition.get("description"))
 
     @property
     def input_schema(self) -> JsonObject:
-        schema: Any = self.definition.get("inputSchema")
-        return schema if isinstance(schema, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        return as_object(self.definition.get("inputSchema"))
 
     @property
     def output_schema(self) -> JsonObject | None:
-        schema: Any = self.definition.get("outputSchema")
-        return schema if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownVariableType]
+        return as_object(self.definition.get("outputSchema")) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,9 @@ class CallRequest:
     arguments: Json
     caller: Caller
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The request's `_meta`, without what belongs to our own hop."""
+    """The request's `_meta` as the client sent it."""
+    whole: bool = False
+    """Give the result as it is, however large."""
 
 
 @dataclass(frozen=True, slots=True)

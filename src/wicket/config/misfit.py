@@ -1,0 +1,38 @@
+"""How one part of this room tells another that a value does not fit: by the path of keys that leads to it.
+
+`formats` turns a path into a line of the file and raises the ConfigError that users see. Nothing outside this
+room meets a Misfit.
+"""
+
+import re
+from typing import TypeAlias
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Misfit(Exception):
+    """Something at `path` cannot be used. `line` is set only where it is known already."""
+
+    def __init__(self, path: KeyPath, message: str, hint: str = "", line: int | None = None) -> None:
+        super().__init__(message)
+        self.path, self.message, self.hint, self.line = path, message, hint, line
+
+
+def dotted(path: KeyPath) -> str:
+    """A path as a person writes it: `servers.github.args[1]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        name = part if _BARE.fullmatch(part) else f'"{part}"'
+        text += f".{name}" if text else name
+    return text
+
+
+def quoted(names: tuple[str, ...] | list[str]) -> str:
+    """`'a', 'b' or 'c'`."""
+    shown = [f"'{name}'" for name in names]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"

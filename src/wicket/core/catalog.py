@@ -1,0 +1,237 @@
+"""What all upstreams offer: immutable snapshots, kept on disk, renewed in the background.
+
+A new process answers from the stored listings without connecting to anything. A server that was never seen is
+asked once, when somebody needs to know. After that a listing is renewed when the server says it changed, when it
+reconnects, or when the time it vouched for is over; never on the path of a call.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from wicket.codec import encode
+from wicket.config.model import LimitsConfig, ServerConfig
+from wicket.core.listing import read_listing
+from wicket.core.names import NameIndex, nearest, wire_names
+from wicket.core.policy import Policy
+from wicket.errors import UnknownName, WicketError
+from wicket.model import LOCAL, JsonObject, Listing, Tool
+from wicket.store.base import Store, StoredListing
+from wicket.tasks import Tasks
+from wicket.upstream.lifecycle import State
+from wicket.upstream.pool import Pool
+
+log = logging.getLogger(__name__)
+
+RENEW_EVERY = 2.0  # seconds between two listings of one server, however often it says that it changed
+LISTING_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The catalogue at one moment. `tools` holds only what policy lets anybody see."""
+
+    version: int
+    listings: Mapping[str, Listing]
+    policy: Policy = field(repr=False)
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(t for one in self.listings.values() for t in one.tools if self.policy.visible(LOCAL, t))
+
+    @cached_property
+    def names(self) -> NameIndex:
+        return NameIndex(self.tools)
+
+    @cached_property
+    def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
+        found: dict[str, list[Tool]] = {server: [] for server in self.listings}
+        for tool in self.tools:
+            found[tool.server].append(tool)
+        return {server: tuple(tools) for server, tools in found.items()}
+
+    @cached_property
+    def wire(self) -> Mapping[str, Tool]:
+        """Every tool under its flat name."""
+        return wire_names(self.tools)
+
+    def hidden(self, name: str) -> Tool | None:
+        """The tool of this canonical name that exists but is left out by policy."""
+        shown = {tool.key for tool in self.tools}
+        every = (tool for one in self.listings.values() for tool in one.tools)
+        return next((tool for tool in every if tool.key == name and name not in shown), None)
+
+
+class Catalogue:
+    """The current snapshot, and everything that makes a newer one."""
+
+    def __init__(
+        self, servers: Iterable[ServerConfig], policy: Policy, pool: Pool, store: Store, limits: LimitsConfig
+    ) -> None:
+        self.servers = {server.name: server for server in servers if server.enabled}
+        self.failures: dict[str, str] = {}
+        """Servers that could not be listed when last asked, and why."""
+        self._pool = pool
+        self._store = store
+        self._limits = limits
+        self._snapshot = Snapshot(0, {}, policy)
+        self._loading: asyncio.Task[None] | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._scheduled: dict[str, asyncio.TimerHandle] = {}
+        self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
+        self._tasks = Tasks()
+
+    @property
+    def now(self) -> Snapshot:
+        return self._snapshot
+
+    def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> None:
+        """Call `watcher(old, new)` whenever a listing changed."""
+        self._watchers.append(watcher)
+
+    async def load(self) -> Snapshot:
+        """The snapshot, with what the store holds taken in first. Cheap after the first time."""
+        if self._loading is None:
+            self._loading = self._tasks.start(self._load(), "load catalogue")
+        if not self._loading.done():
+            await asyncio.shield(self._loading)
+        return self._snapshot
+
+    async def complete(self, servers: Iterable[str] | None = None) -> Snapshot:
+        """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
+
+        A server that fails is named in `failures` and asked again the next time; it never fails the others.
+        """
+        snapshot = await self.load()
+        wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
+        unseen = [name for name in wanted if name not in snapshot.listings]
+        if unseen:
+            await asyncio.gather(*(self.renew(name) for name in unseen))
+        self._renew_expired()
+        return self._snapshot
+
+    async def renew(self, server: str) -> None:
+        """Read the lists of `server` now; one reading at a time. Failures are noted, not raised."""
+        task = self._running.get(server)
+        if task is None:
+            task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}")
+            task.add_done_callback(lambda _: self._running.pop(server, None))
+        await asyncio.shield(task)
+
+    async def resolve(self, name: str) -> Tool:
+        """The tool that `name` means. Asks servers that were never seen before giving up."""
+        snapshot = await self.load()
+        try:
+            return snapshot.names.resolve(name)
+        except UnknownName:
+            unseen = [server for server in self.servers if server not in snapshot.listings]
+            likely = [server for server in unseen if name.startswith(f"{server}.")] or unseen
+            if likely:
+                snapshot = await self.complete(likely)
+                return snapshot.names.resolve(name)
+            if hidden := snapshot.hidden(name):
+                snapshot.policy.check(LOCAL, hidden)
+            raise
+
+    def server(self, name: str) -> ServerConfig:
+        """The configuration of the server that `name` means. Raises UnknownName with near names."""
+        if name in self.servers:
+            return self.servers[name]
+        folded = {server.lower(): server for server in self.servers}
+        if name.lower() in folded:
+            return self.servers[folded[name.lower()]]
+        raise UnknownName("server", name, nearest(name, self.servers))
+
+    def heard(self, server: str, method: str, params: JsonObject) -> None:
+        """An upstream said something unasked, or has just connected."""
+        if method == "connected" or method.endswith("/list_changed"):
+            self._schedule(server)
+
+    async def close(self) -> None:
+        for timer in self._scheduled.values():
+            timer.cancel()
+        await self._tasks.close()
+
+    # Renewal
+
+    def _schedule(self, server: str) -> None:
+        """Renew `server` soon: at once when it was not read lately, and however often this is called, once."""
+        if server in self._scheduled or server in self._running or server not in self.servers:
+            return
+        listing = self._snapshot.listings.get(server)
+        age = time.time() - listing.listed_at if listing else RENEW_EVERY
+        loop = asyncio.get_running_loop()
+        self._scheduled[server] = loop.call_later(max(0.0, RENEW_EVERY - age), self._start_renewal, server)
+
+    def _start_renewal(self, server: str) -> None:
+        self._scheduled.pop(server, None)
+        self._tasks.start(self.renew(server), f"renew {server}")
+
+    def _renew_expired(self) -> None:
+        """Renew what outlived its vouched time, but only of servers that run: knowing is no reason to start one."""
+        now = time.time()
+        for name, listing in self._snapshot.listings.items():
+            expired = listing.ttl is not None and now > listing.listed_at + max(listing.ttl, RENEW_EVERY)
+            if expired and self._pool.state(name)[0] is State.READY:
+                self._schedule(name)
+
+    async def _renew(self, server: str) -> None:
+        try:
+            greeting = await self._pool.start(server)
+            listing = await read_listing(
+                server,
+                greeting,
+                lambda method, params: self._pool.request(server, method, params, timeout=LISTING_TIMEOUT),
+                self._limits.max_tools,
+                self._limits.max_pages,
+            )
+        except WicketError as problem:
+            self.failures[server] = str(problem)
+            log.warning("server '%s' could not be listed: %s", server, problem)
+            return
+        self.failures.pop(server, None)
+        for entry in listing.rejected:
+            log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
+        self._publish({**self._snapshot.listings, server: listing})
+        await self._keep(listing)
+
+    def _publish(self, listings: Mapping[str, Listing]) -> None:
+        old = self._snapshot
+        ordered = {name: listings[name] for name in self.servers if name in listings}
+        self._snapshot = Snapshot(old.version + 1, ordered, old.policy)
+        for watcher in self._watchers:
+            watcher(old, self._snapshot)
+
+    async def _keep(self, listing: Listing) -> None:
+        try:
+            await self._store.save_listing(StoredListing(listing, fingerprint(self.servers[listing.server])))
+        except WicketError as problem:
+            log.warning("the listing of '%s' could not be kept: %s", listing.server, problem)
+
+    async def _load(self) -> None:
+        stored = {one.listing.server: one for one in await self._store.load_listings()}
+        known = {
+            name: stored[name].listing
+            for name, config in self.servers.items()
+            if name in stored and stored[name].fingerprint == fingerprint(config)
+        }
+        if known:
+            self._publish({**known, **self._snapshot.listings})
+
+
+def fingerprint(server: ServerConfig) -> str:
+    """What a listing depends on: a changed command or address makes the stored one worthless. Holds no secret."""
+    identity = [
+        server.command,
+        server.args,
+        server.cwd,
+        server.url,
+        server.transport,
+        sorted(server.env),
+        sorted(server.headers),
+    ]
+    return hashlib.blake2b(encode(identity), digest_size=16).hexdigest()

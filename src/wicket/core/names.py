@@ -1,0 +1,300 @@
+"""How things are called: script identifiers, wire names, near names, and finding the tool that was meant.
+
+Pure functions of the names given. A tool's canonical name is `server.tool`; everything else here is another
+spelling of it. Nothing here knows a dialect: who resolves a name passes the hint that goes with a miss.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
+from hashlib import blake2s
+from heapq import nsmallest
+from itertools import islice
+
+from wicket.errors import AmbiguousName, UnknownName
+from wicket.model import Tool
+
+# fmt: off
+_KEYWORDS = frozenset({
+    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local",
+    "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+})
+# fmt: on
+_NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
+_NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
+_WIRE_LENGTH = 64
+_PLAIN_SERVER = re.compile(r"(?!.*__)[A-Za-z0-9_-]*[A-Za-z0-9-]")
+_PLAIN_TOOL = re.compile(r"[A-Za-z0-9_-]+(?<!_[0-9a-f]{8})")
+_HASHED = re.compile(r"_[0-9a-f]{8}([0-9a-f]{24})?$")
+_NO_SEPARATORS = dict.fromkeys(map(ord, " \t._-/:@"))
+_ONLY_WORDS = {code: "_" for code in range(128) if code != 10 and _NOT_WORD.match(chr(code))}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W_A-Za-z\d]+")
+_ECHO = 80
+_NEAR = 0.5
+_COMPARED = 32
+
+
+def identifier(name: str) -> str:
+    """`name` as a script identifier. Lossy: several names may share one; see `identifiers`."""
+    safe = _NOT_WORD.sub("_", name)
+    if safe in ("", "_"):
+        return "_unnamed"
+    return f"_{safe}" if safe[0].isdigit() or safe in _KEYWORDS else safe
+
+
+def identifiers(names: Sequence[str], taken: Collection[str] = ()) -> dict[str, str]:
+    """Each name's own identifier: a collision with `taken` or an earlier name gets `_2`, `_3`, …"""
+    used = set(taken)
+    last: dict[str, int] = {}
+    unique: dict[str, str] = {}
+    for name in names:
+        if name in unique:
+            continue
+        base = choice = identifier(name)
+        while choice in used:
+            last[base] = last.get(base, 1) + 1
+            choice = f"{base}_{last[base]}"
+        used.add(choice)
+        unique[name] = choice
+    return unique
+
+
+def wire_names(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Names for clients that allow only `^[a-zA-Z0-9_-]{1,64}$`, sorted.
+
+    A name depends on its own server and tool alone: `server__tool` where that is legal and can be read back
+    in one way only, else a readable head and a hash of both. So no name moves when another tool comes.
+    """
+    named: dict[str, Tool] = {}
+    for tool in sorted(tools, key=lambda tool: (tool.server, tool.name)):
+        name = _wire_name(tool)
+        if name in named and (named[name].server, named[name].name) != (tool.server, tool.name):
+            name = _hashed(tool, 32)  # two keys in 2**32 share the short hash: the later one takes a long one
+        named.setdefault(name, tool)
+    return dict(sorted(named.items()))
+
+
+def _wire_name(tool: Tool) -> str:
+    plain = f"{tool.server}__{tool.name}"
+    legal = _PLAIN_SERVER.fullmatch(tool.server) and _PLAIN_TOOL.fullmatch(tool.name)
+    return plain if legal and len(plain) <= _WIRE_LENGTH else _hashed(tool, 8)
+
+
+def _hashed(tool: Tool, digits: int) -> str:
+    both = f"{tool.server}\0{tool.name}".encode("utf-8", "surrogatepass")
+    head = _NOT_WIRE.sub("_", f"{tool.server}__{tool.name}")[: _WIRE_LENGTH - digits - 1]
+    return f"{head}_{blake2s(both).hexdigest()[:digits]}"
+
+
+def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates that `name` was most likely meant to be, best first; none that are far off."""
+    known = list(dict.fromkeys(candidates))
+    return _nearest(name, known, _folded(known), limit)
+
+
+def _nearest(name: str, known: list[str], folded: list[str], limit: int) -> list[str]:
+    name = name[:_ECHO]
+    whole, bare = _Pattern(_fold(name)), _Pattern(_fold(re.split(r"[./]|__", name)[-1]))
+    words = _words(name)
+    scored: list[tuple[float, str]] = []
+    for at in _contenders(whole.text, known, folded):
+        candidate = known[at]
+        tail = _fold(candidate.rpartition(".")[2])
+        score = max(
+            whole.likeness(folded[at]),
+            0.98 * whole.likeness(tail),
+            0.9 * bare.likeness(tail) + 0.08 * whole.likeness(folded[at]),
+            0.9 * _overlap(words, _words(candidate)),
+        )
+        if score >= _NEAR:
+            scored.append((-score, candidate))
+    return [candidate for _, candidate in sorted(scored)[:limit]]
+
+
+def _contenders(query: str, known: list[str], folded: list[str]) -> list[int]:
+    """Positions of the few candidates that share most with the query: only they are compared in full."""
+    size = min(len(query), 2 if len(query) <= 10 else 3)
+    grams = list(dict.fromkeys(query[at : at + size] for at in range(len(query) - size + 1))) if query else []
+    grams = grams[:: -(-len(grams) // 10) or 1]
+    shared: Counter[int] = Counter()
+    for gram in grams:
+        shared.update([at for at, one in enumerate(folded) if gram in one])
+    enough, kept = len(grams) + 1, 0
+    sizes = Counter(shared.values())
+    while kept < _COMPARED and enough > max(1, len(grams) // 4):
+        enough -= 1
+        kept += sizes[enough]
+    return nsmallest(
+        _COMPARED,
+        [at for at, count in shared.items() if count >= enough],
+        key=lambda at: (-shared[at] / (len(query) + len(folded[at])), known[at]),
+    )
+
+
+def _fold(name: str) -> str:
+    return name.lower().translate(_NO_SEPARATORS)
+
+
+def _folded(names: list[str]) -> list[str]:
+    return _each(names, _fold)
+
+
+def _sanitised(name: str) -> str:
+    plain = name.lower().translate(_ONLY_WORDS)
+    return plain if plain.isascii() else _NOT_WORD.sub("_", plain)
+
+
+def _each(names: list[str], change: Callable[[str], str]) -> list[str]:
+    # One pass over one string: a call for each of some thousand names would cost ten times as much.
+    together = change("\n".join(names)).split("\n")
+    return together if len(together) == len(names) else [change(name).replace("\n", "_") for name in names]
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name)}
+
+
+def _overlap(left: set[str], right: set[str]) -> float:
+    return 2 * len(left & right) / (len(left) + len(right)) if left and right else 0.0
+
+
+class _Pattern:
+    """A name to compare many others with: the share of characters that both have in the same order.
+
+    Bit-parallel longest common subsequence: a set bit of `rest` is a character still unmatched.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._masks: dict[str, int] = {}
+        for at, char in enumerate(text):
+            self._masks[char] = self._masks.get(char, 0) | 1 << at
+
+    def likeness(self, other: str) -> float:
+        if not self.text or not other:
+            return 0.0
+        every = rest = (1 << len(self.text)) - 1
+        for char in other[:_ECHO]:
+            hit = rest & self._masks.get(char, 0)
+            rest = ((rest + hit) | (rest - hit)) & every
+        return 2 * (len(self.text) - rest.bit_count()) / (len(self.text) + len(other))
+
+
+class NameIndex:
+    """Finds the tool that a name means. Immutable; the tables for inexact names are built on first need."""
+
+    def __init__(self, tools: Iterable[Tool], hint: str = "") -> None:
+        self._tools = tuple(tools)
+        self._hint = hint
+        self._keys: dict[str, Tool] = {tool.key: tool for tool in self._tools}
+
+    def resolve(self, name: str) -> Tool:
+        """The one tool meant by `name`. Raises AmbiguousName or UnknownName."""
+        tool = self._keys.get(name)
+        if tool is not None and name not in self._twins:
+            return tool
+        found = self._twins.get(name) or self._split(name) or self._bare.get(name) or self._inexact(name)
+        if not found:
+            near = _nearest(name, list(self._keys), self._folded, 3)
+            raise UnknownName("tool", _shortened(name), near, hint=self._hint)
+        distinct = {(tool.server, tool.name): tool for tool in found}
+        if len(distinct) > 1:
+            raise AmbiguousName(_shortened(name), sorted(map(self._spelled, distinct.values())))
+        return found[-1]
+
+    def _split(self, name: str) -> list[Tool]:
+        """`server/tool` and `server__tool`, wherever the boundary is, and wire names that end in a hash."""
+        for left, right in _splits(name):
+            key = f"{left}.{right}"
+            for tool in self._twins.get(key) or ([self._keys[key]] if key in self._keys else []):
+                if tool.server == left:
+                    return [tool]
+        return [self._wire[name]] if _HASHED.search(name) and name in self._wire else []
+
+    def _inexact(self, name: str) -> list[Tool]:
+        spellings = [name, *(f"{left}.{right}" for left, right in _splits(name))]
+        for table, bare, change in (
+            (self._caseless, self._caseless_bare, str.lower),
+            (self._plain, self._plain_bare, _sanitised),
+        ):
+            for spelling in spellings:
+                if found := table.get(change(spelling)):
+                    return found
+            if found := bare.get(change(name)):
+                return found
+        return []
+
+    def _spelled(self, tool: Tool) -> str:
+        return f"{tool.server}/{tool.name}" if tool.key in self._twins else tool.key
+
+    @cached_property
+    def _twins(self) -> dict[str, list[Tool]]:
+        """Keys that two tools share, as `a.b` + `c` and `a` + `b.c` do; a slash tells them apart."""
+        if len(self._keys) == len(self._tools):
+            return {}
+        shared = _grouped([tool.key for tool in self._tools], self._tools)
+        return {key: tools for key, tools in shared.items() if len({tool.server for tool in tools}) > 1}
+
+    @cached_property
+    def _wire(self) -> dict[str, Tool]:
+        return wire_names(self._tools)
+
+    @cached_property
+    def _bare(self) -> dict[str, list[Tool]]:
+        return _grouped([tool.name for tool in self._tools], self._tools)
+
+    @cached_property
+    def _caseless(self) -> dict[str, list[Tool]]:
+        return _grouped(_each([tool.key for tool in self._tools], str.lower), self._tools)
+
+    @cached_property
+    def _caseless_bare(self) -> dict[str, list[Tool]]:
+        return _grouped(_each([tool.name for tool in self._tools], str.lower), self._tools)
+
+    @cached_property
+    def _plain(self) -> dict[str, list[Tool]]:
+        table = _grouped(_each([tool.key for tool in self._tools], _sanitised), self._tools)
+        for tool in self._tools:
+            if _is_prefixed(tool.server) or _is_prefixed(tool.name):
+                spelling = _sanitised(f"{identifier(tool.server)}.{identifier(tool.name)}")
+                table.setdefault(spelling, []).append(tool)
+        return table
+
+    @cached_property
+    def _plain_bare(self) -> dict[str, list[Tool]]:
+        table = _grouped(_each([tool.name for tool in self._tools], _sanitised), self._tools)
+        for tool in self._tools:
+            if _is_prefixed(tool.name):
+                table.setdefault(identifier(tool.name).lower(), []).append(tool)
+        return table
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return _folded(list(self._keys))
+
+
+def _splits(name: str) -> list[tuple[str, str]]:
+    """Where `name` may be cut into server and tool besides a dot; few, so that no name is dear to look up."""
+    cuts = list(islice(re.finditer(r"/|(?=__)", name), 8))
+    return [(name[: cut.start()], name[cut.start() + (1 if cut[0] else 2) :]) for cut in cuts]
+
+
+def _is_prefixed(name: str) -> bool:
+    """Whether `identifier` does more to `name` than replace characters. May say yes too often."""
+    return not name or name[0].isdigit() or len(name) == 1 or name in _KEYWORDS
+
+
+def _grouped(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool]]:
+    table: dict[str, list[Tool]] = {}
+    for spelling, tool in zip(spellings, tools, strict=True):
+        if spelling in table:
+            table[spelling].append(tool)
+        else:
+            table[spelling] = [tool]
+    return table
+
+
+def _shortened(name: str) -> str:
+    plain = "".join(char if char.isprintable() else "_" for char in name[:_ECHO])
+    return plain if len(name) <= _ECHO else f"{plain}…"

@@ -1,0 +1,74 @@
+"""Words of tool text and of queries: identifier splitting, folding, stemming.
+
+Pure and deterministic: what is written into a segment today must be found by a query tomorrow, so any change
+here that alters a term also raises `segment.VERSION`. Knows nothing of tools or indexes.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_WORD = re.compile(
+    r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"  # fooBar, HTTPServer, v2
+    r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # scripts written without spaces: a character is a word
+    r"|[^\W\d_a-zA-Z]+"  # every other alphabet: a run of letters
+)
+_ASCII = re.compile(r"[\x00-\x7f]*\Z")
+
+_STOP = """
+    a about all also an and any are as at be but by can could did do does for from get got had has have here
+    how i if in into is it its just let like me my need no not of on or our please should so some than that
+    the then there these this those to us use used using want was we were what when where which who will
+    with would you your
+"""
+STOP = frozenset(_STOP.split())
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words in order, identifiers split at case, digit and punctuation borders, accents folded."""
+    if _ASCII.match(text) is None:
+        text = _fold(text)
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def terms(text: str) -> list[str]:
+    """Stems of the words that carry meaning: what the lexical index holds."""
+    return [stem(word) for word in words(text) if word not in STOP]
+
+
+def _fold(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    return unicodedata.normalize("NFC", kept)
+
+
+_SUFFIXES = (
+    ("ization", "ize"), ("ational", "ate"), ("fulness", "ful"), ("iveness", "ive"), ("ousness", "ous"),
+    ("ations", "ate"), ("ation", "ate"), ("ators", "ate"), ("ator", "ate"), ("ities", "ity"),
+    ("ingly", ""), ("edly", ""), ("ings", ""), ("ing", ""), ("ied", "y"), ("ies", "y"), ("ed", ""),
+    ("ers", ""), ("er", ""), ("sses", "ss"), ("es", ""), ("s", ""), ("ly", ""),
+)  # fmt: skip
+_SHORTEST = 3
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """A light English stem: inflections fall together; other alphabets and short words stay as they are."""
+    if (
+        len(word) <= _SHORTEST
+        or not word.isascii()
+        or not word.isalpha()
+        or word.endswith(("ss", "us", "is"))
+    ):
+        return word
+    for suffix, instead in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST:
+            base = word[: -len(suffix)] + instead
+            break
+    else:
+        base = word
+    if len(base) > _SHORTEST and base[-1] == base[-2] and base[-1] not in "ls":
+        return base[:-1]
+    if len(base) > _SHORTEST and base.endswith("e"):
+        return base[:-1]
+    return base

@@ -1,0 +1,130 @@
+"""What a dialect is: a table of tools, each with its schema and a handler over the core's verbs.
+
+A handler gets checked arguments and returns a tool result. It keeps nothing between calls.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from wicket.core.names import nearest
+from wicket.core.schema import check_arguments, parse_arguments
+from wicket.core.verbs import Verbs
+from wicket.errors import ConfigError, Refused, UnknownName, WicketError
+from wicket.model import Caller, JsonObject, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of one of our own tools: who makes it, with which arguments and `_meta`."""
+
+    arguments: Mapping[str, Any]
+    caller: Caller
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class DialectTool:
+    """One row of a dialect's table."""
+
+    definition: JsonObject
+    handler: Handler
+
+    @property
+    def name(self) -> str:
+        return self.definition["name"]
+
+
+class Dialect(Protocol):
+    """A vocabulary. `fixed` says that its list of tools never changes."""
+
+    name: str
+    fixed: bool
+
+    async def list(self, verbs: Verbs) -> list[JsonObject]:
+        """The tools as a client sees them."""
+        ...
+
+    async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
+        """The result, or None when the dialect has no such tool."""
+        ...
+
+
+class Table:
+    """A dialect whose tools are fixed rows."""
+
+    fixed = True
+
+    def __init__(self, name: str, rows: tuple[DialectTool, ...]) -> None:
+        self.name = name
+        self._rows = {row.name: row for row in rows}
+
+    async def list(self, verbs: Verbs) -> list[JsonObject]:
+        return [row.definition for row in self._rows.values()]
+
+    async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
+        row = self._rows.get(name)
+        if row is None:
+            return None
+        try:
+            arguments = parse_arguments(call.arguments)
+            check_arguments(Tool("", name, row.definition), arguments)
+            return await row.handler(verbs, ToolCall(arguments, call.caller, call.meta))
+        except WicketError as problem:
+            return failure(problem)
+
+
+class Menu:
+    """The dialects that one address serves, as one list of tools."""
+
+    def __init__(self, dialects: tuple[Dialect, ...]) -> None:
+        self.dialects = dialects
+
+    @property
+    def fixed(self) -> bool:
+        return all(dialect.fixed for dialect in self.dialects)
+
+    async def list(self, verbs: Verbs) -> list[JsonObject]:
+        shown: dict[str, JsonObject] = {}
+        owner: dict[str, str] = {}
+        for dialect in self.dialects:
+            for tool in await dialect.list(verbs):
+                if tool["name"] in shown:
+                    raise ConfigError(
+                        f"the dialects '{owner[tool['name']]}' and '{dialect.name}' both have a tool '{tool['name']}'",
+                        key="dialects",
+                        hint="Serve them at their own addresses, /mcp/<dialect>, instead.",
+                    )
+                shown[tool["name"]], owner[tool["name"]] = tool, dialect.name
+        return list(shown.values())
+
+    async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
+        for dialect in self.dialects:
+            if (result := await dialect.call(verbs, name, call)) is not None:
+                return result
+        names = [tool["name"] for tool in await self.list(verbs)]
+        raise UnknownName("tool", name, nearest(name, names))
+
+
+def text(content: str, *, priority: float | None = None) -> JsonObject:
+    """A result of one text block of ours; long ones are marked as of little interest to people."""
+    if priority is None:
+        priority = 0.3 if len(content) > 2000 else 0.7
+    annotations: JsonObject = {"priority": priority}
+    if priority < 0.5:
+        annotations["audience"] = ["assistant"]
+    return {"content": [{"type": "text", "text": content, "annotations": annotations}], "isError": False}
+
+
+def failure(problem: WicketError) -> JsonObject:
+    """A problem as a tool result, which every client shows to the model; JSON-RPC errors many do not."""
+    detail: JsonObject = {"code": problem.code, "retryable": problem.retryable}
+    if isinstance(problem, Refused):
+        detail["error"] = problem.error
+        words = f"Server '{problem.server}' answered with an error: {problem.message} ({problem.rpc_code})"
+    else:
+        words = str(problem)
+    return {"content": [{"type": "text", "text": words}], "isError": True, "_meta": {"wicket/error": detail}}

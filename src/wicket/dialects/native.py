@@ -1,0 +1,160 @@
+"""The default vocabulary: find, describe, call, read on.
+
+A hit of `find_tools` is a typed signature, enough to call at once, so that most tasks take two steps.
+"""
+
+from typing import Any
+
+from wicket.codec import encode
+from wicket.core.instructions import capability_index
+from wicket.core.search import Answer
+from wicket.core.signature import describe
+from wicket.core.verbs import Verbs
+from wicket.dialects.base import DialectTool, Table, ToolCall, text
+from wicket.model import CallRequest, JsonObject
+
+EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
+
+
+async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
+    query, server = str(call.arguments.get("query", "")).strip(), call.arguments.get("server")
+    if not query and not server:
+        snapshot = await verbs.catalogue.complete()
+        index = capability_index(verbs.catalogue.servers, snapshot, EMPTY_QUERY_BUDGET)
+        return text(f"{len(snapshot.tools):,} tools. Servers (number of tools):\n{index}{_unlisted(verbs)}")
+    if not query:
+        tools = await verbs.tools(server)
+        lines = [str(describe(tool, "signature")) for tool in tools[: _limit(call, 50)]]
+        more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
+        return text("\n".join(lines) + more if lines else f"Server '{server}' offers no tools.{_unlisted(verbs)}")
+    answer = await verbs.search(
+        query, principal=call.caller.principal, limit=_limit(call, 5), servers=[server] if server else None
+    )
+    return text(_found(answer) + _unlisted(verbs))
+
+
+async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
+    described = await verbs.describe(call.arguments["names"])
+    detail = call.arguments.get("detail", "full")
+    parts = [describe(tool, detail) for tool in described.tools]
+    shown = [part if isinstance(part, str) else encode(part).decode() for part in parts]
+    problems = [str(problem) for problem in described.problems]
+    result = text("\n\n".join(shown + problems))
+    return {**result, "isError": not shown and bool(problems)}
+
+
+async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
+    request = CallRequest(call.arguments["name"], call.arguments.get("arguments"), call.caller, call.meta)
+    return (await verbs.call(request)).body
+
+
+async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
+    given: Any = call.arguments
+    part = await verbs.read(
+        given["id"],
+        call.caller.principal,
+        path=given.get("path", ""),
+        grep=given.get("grep", ""),
+        offset=given.get("offset", 0),
+        limit=given.get("limit"),
+    )
+    return text(f"{part.text}\n{part.note}" if part.text else part.note)
+
+
+def _found(answer: Answer) -> str:
+    lines = [str(describe(hit.tool, "signature")) for hit in answer.hits]
+    if not answer.confident:
+        near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
+        lines.insert(0, f"[No tool clearly fits.{near}{' The closest:' if lines else ''}]")
+    lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
+    return "\n".join(lines)
+
+
+def _unlisted(verbs: Verbs) -> str:
+    """A line for each server that could not be asked, so that a missing tool is never a silent one."""
+    return "".join(
+        f"\n[Server '{name}' could not be listed: {problem.splitlines()[0]}]"
+        for name, problem in verbs.catalogue.failures.items()
+    )
+
+
+def _limit(call: ToolCall, default: int) -> int:
+    return int(call.arguments.get("limit") or default)
+
+
+def _tool(name: str, title: str, description: str, schema: JsonObject, **hints: bool) -> JsonObject:
+    annotations = {"title": title, **hints}
+    return {"name": name, "description": description, "inputSchema": schema, "annotations": annotations}
+
+
+def _object(required: list[str], **properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+_STRING: JsonObject = {"type": "string"}
+_COUNT: JsonObject = {"type": "integer", "minimum": 0}
+
+NATIVE = Table(
+    "native",
+    (
+        DialectTool(
+            _tool(
+                "find_tools",
+                "Find tools",
+                "Finds tools for a task described in plain words; each line is a typed signature that call_tool "
+                "accepts. An empty query lists the servers.",
+                _object(
+                    [],
+                    query=_STRING,
+                    server=_STRING,
+                    limit={"type": "integer", "minimum": 1, "maximum": 50, "default": 5},
+                ),
+                readOnlyHint=True,
+            ),
+            find_tools,
+        ),
+        DialectTool(
+            _tool(
+                "describe_tools",
+                "Describe tools",
+                "Gives descriptions and schemas of tools by name.",
+                _object(
+                    ["names"],
+                    names={"type": "array", "items": _STRING, "minItems": 1, "maxItems": 50},
+                    detail={"enum": ["signature", "brief", "full"], "default": "full"},
+                ),
+                readOnlyHint=True,
+            ),
+            describe_tools,
+        ),
+        DialectTool(
+            _tool(
+                "call_tool",
+                "Call a tool",
+                'Calls a tool by its name (server.tool). A value {"$result": "<id>", "path": "items[0].id"} anywhere '
+                "in arguments is replaced by that part of a stored result.",
+                _object(["name"], name=_STRING, arguments={"type": ["object", "string", "null"]}),
+                openWorldHint=True,
+            ),
+            call_tool,
+        ),
+        DialectTool(
+            _tool(
+                "read_result",
+                "Read a stored result",
+                "Reads part of a large result that was stored: path like items[0].name, grep a regular expression, "
+                "offset and limit in lines or list items.",
+                _object(
+                    ["id"],
+                    id=_STRING,
+                    path=_STRING,
+                    grep=_STRING,
+                    offset=_COUNT,
+                    limit={"type": "integer", "minimum": 1},
+                ),
+                readOnlyHint=True,
+            ),
+            read_result,
+        ),
+    ),
+)

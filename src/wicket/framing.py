@@ -1,0 +1,31 @@
+"""Lines out of a byte stream, bounded.
+
+Works on bytes: a bad character costs nothing here. Pieces of an unfinished line are kept in a list and joined
+once, so that a long line costs linear time. A line beyond the limit raises, because what follows cannot be trusted.
+"""
+
+
+class LineTooLong(Exception):
+    """The peer sent more than the limit without ending the line."""
+
+
+class LineFramer:
+    """Feed it chunks; it gives complete lines without their end."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        *ended, rest = data.split(b"\n")
+        if ended and self._parts:
+            ended[0] = b"".join((*self._parts, ended[0]))
+            self._parts.clear()
+            self._size = 0
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        if self._size > self._limit or any(len(line) > self._limit for line in ended):
+            raise LineTooLong
+        return ended

@@ -1,0 +1,183 @@
+"""The door of this room: `Scripts.run(source, language, api, call)` gives an `Outcome`, whatever the script does.
+
+Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per
+run, never reused. Knows languages by name only; what they mean is in the children.
+"""
+
+import asyncio
+import logging
+import os
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Literal
+
+from wicket.model import JsonObject
+from wicket.scripts import diagnostics, jail, stubs
+from wicket.scripts.api import Api
+from wicket.scripts.limits import MAX_ARGUMENTS, MAX_VALUE, Limits
+from wicket.scripts.nursery import Nursery, ZygoteError
+from wicket.scripts.outcome import Outcome, Problem, State
+from wicket.scripts.session import CallTool, Session
+from wicket.scripts.worker import Job, Kind, Order
+
+log = logging.getLogger(__name__)
+
+_ALIASES = {"js": "javascript", "ts": "typescript", "py": "python"}
+_NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "lua": (("lupa",), "pip install wicket"),
+    "javascript": (("quickjs-ng",), "pip install 'wicket[js]'"),
+    "typescript": (("quickjs-ng", "tree-sitter", "tree-sitter-typescript"), "pip install 'wicket[js]'"),
+    "python": (("pydantic-monty",), "pip install 'wicket[python]'"),
+}
+_QUEUE_PATIENCE = 30.0
+_RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How scripts stand, for `wicket status`."""
+
+    jail: jail.Strength
+    refused: bool
+    """Scripts do not run: `scripts.jail = "strict"` and a wall is missing."""
+    languages: dict[str, bool]
+    running: int
+    warm: int
+
+    def __str__(self) -> str:
+        able = ", ".join(name for name, installed in self.languages.items() if installed)
+        state = "refused (scripts.jail = strict); " if self.refused else ""
+        return f"{state}jail {self.jail}; {able}; {self.running} running"
+
+
+class Scripts:
+    """Runs agents' scripts. Made once per gateway; the first run starts the zygote."""
+
+    def __init__(
+        self, limits: Limits | None = None, *, jail: Literal["auto", "strict"] | None = None, most: int = 0
+    ) -> None:
+        self.limits = limits or Limits()
+        self._strict = (jail or self.limits.jail) == "strict"
+        self._nursery = Nursery()
+        self._slots = asyncio.Semaphore(most or max(16, 4 * (os.cpu_count() or 1)))
+        self._warned = False
+
+    def __repr__(self) -> str:
+        return f"<Scripts {self._nursery!r}>"
+
+    def status(self) -> Status:
+        strength = jail.strength()
+        return Status(
+            strength,
+            self._strict and not strength.complete,
+            {language: not _missing(language) for language in _NEEDS},
+            self._nursery.busy,
+            self._nursery.warm,
+        )
+
+    @property
+    def peak_memory(self) -> int:
+        """The most memory that any script's process had, in bytes, by the kernel's account."""
+        return self._nursery.peak
+
+    async def run(
+        self,
+        source: str,
+        language: str,
+        api: Api,
+        call: CallTool,
+        limits: Limits | None = None,
+        arguments: JsonObject | None = None,
+    ) -> Outcome:
+        """Run one script to its end. Never raises but for cancellation, which kills the script."""
+        limits = limits or self.limits
+        language = _ALIASES.get(language.lower(), language.lower())
+        if refusal := self._refusal(source, language, limits):
+            return _refused(language, refusal)
+        try:
+            async with asyncio.timeout(_QUEUE_PATIENCE):
+                await self._slots.acquire()
+        except TimeoutError:
+            return _refused(language, _limit("busy", "Too many scripts are running."))
+        try:
+            return await self._run(source, language, api, call, limits, arguments or {})
+        finally:
+            self._slots.release()
+
+    async def _run(
+        self, source: str, language: str, api: Api, call: CallTool, limits: Limits, arguments: JsonObject
+    ) -> Outcome:
+        job = Job(
+            language=language,
+            source=source,
+            servers=api.mentioned(source),
+            cpu=limits.cpu,
+            memory=limits.memory,
+            calls=limits.calls,
+            printed=limits.printed,
+            max_arguments=MAX_ARGUMENTS,
+            max_value=MAX_VALUE,
+            args=arguments,
+            stubs=stubs.python(api, source) if language == "python" else "",
+            interfaces=stubs.interfaces(api, source) if language in ("javascript", "typescript") else {},
+        )
+        kind: Kind = "python" if language == "python" else "vm"
+        order = Order(kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
+        usual = (limits.memory, limits.cpu) == (self.limits.memory, self.limits.cpu)
+        try:
+            child = await self._nursery.take(order, keep_warm=usual)
+        except ZygoteError as error:
+            return _refused(language, Problem("crash", f"No process for the script: {error}."), "crash")
+        return await Session(child, job, api, call, limits).run()
+
+    async def close(self) -> None:
+        """End every script and the zygote."""
+        await self._nursery.close()
+
+    def _refusal(self, source: str, language: str, limits: Limits) -> Problem | None:
+        if language not in _NEEDS:
+            names = ", ".join(_NEEDS)
+            return Problem("language", f"'{language}' scripts cannot be run.", hint=f"Use one of {names}.")
+        if missing := _missing(language):
+            install = _NEEDS[language][1]
+            return Problem(
+                "missing_engine", f"Running {language} needs {missing}.", hint=f"Install it: {install}"
+            )
+        size = len(source.encode("utf-8", "replace"))
+        if size > limits.source:
+            return _limit("source", f"The script has {size} bytes; {limits.source} are accepted.")
+        return self._jail_refusal()
+
+    def _jail_refusal(self) -> Problem | None:
+        strength = jail.strength()
+        if strength.complete:
+            return None
+        if self._strict:
+            return Problem(
+                "jail",
+                f"Scripts are switched off: the jail is {strength}.",
+                hint="Use a newer Linux kernel, or set scripts.jail = \"auto\".",
+            )
+        if not self._warned:
+            self._warned = True
+            log.warning("scripts run in a jail that is %s", strength)
+        return None
+
+
+def _missing(language: str) -> str:
+    for package in _NEEDS[language][0]:
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return package
+    return ""
+
+
+def _limit(kind: str, message: str) -> Problem:
+    return Problem(kind, message, hint=diagnostics.limit_hint(kind))
+
+
+def _refused(language: str, problem: Problem, state: State | None = None) -> Outcome:
+    return Outcome(
+        state or ("limit" if problem.kind in diagnostics.LIMIT_KINDS else "error"), language, problem=problem
+    )

@@ -1,0 +1,87 @@
+"""Frames between the gateway and a jailed child: one byte of kind, four of length, then JSON.
+
+Both ends use this file. The child's end blocks; the gateway's end is asyncio, and takes nothing on trust:
+length is checked before a byte is read, nesting before anything walks a value.
+"""
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+from wicket import codec
+from wicket.model import Json
+
+JOB = b"J"
+REPLIES = b"R"
+CALLS = b"C"
+PRINTED = b"P"
+DONE = b"D"
+FAILED = b"E"
+
+_HEAD = struct.Struct("!cI")
+
+
+class BadFrame(Exception):
+    """The other end broke the protocol."""
+
+
+def pack(kind: bytes, payload: bytes) -> bytes:
+    return _HEAD.pack(kind, len(payload)) + payload
+
+
+async def read(reader: asyncio.StreamReader, limit: int) -> tuple[bytes, bytes]:
+    """The next frame. Raises BadFrame, and IncompleteReadError at the end of the stream."""
+    kind, length = _HEAD.unpack(await reader.readexactly(_HEAD.size))
+    if length > limit:
+        raise BadFrame(f"a frame of {length} bytes")
+    return kind, await reader.readexactly(length)
+
+
+def parse(payload: bytes, depth: int) -> Json:
+    """The JSON of a frame, nested no deeper than `depth`. Raises BadFrame."""
+    try:
+        value = codec.decode(payload)
+    except ValueError as error:
+        raise BadFrame(str(error)) from None
+    if deeper(value, depth):
+        raise BadFrame(f"JSON nested deeper than {depth}")
+    return value
+
+
+def deeper(value: Json, depth: int) -> bool:
+    """Whether JSON nests deeper than `depth`. Goes level by level: a hostile value must not set our recursion."""
+    level: list[Any] = [value] if isinstance(value, dict | list) else []
+    while level and depth:
+        depth -= 1
+        level = [
+            child
+            for item in level
+            for child in (item.values() if type(item) is dict else item)
+            if type(child) is dict or type(child) is list
+        ]
+    return bool(level)
+
+
+class Channel:
+    """The child's end: blocking reads and writes on its one socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def send(self, kind: bytes, payload: bytes) -> None:
+        self._sock.sendall(pack(kind, payload))
+
+    def receive(self) -> tuple[bytes, bytes]:
+        kind, length = _HEAD.unpack(self._exactly(_HEAD.size))
+        return kind, self._exactly(length)
+
+    def _exactly(self, count: int) -> bytes:
+        parts: list[bytes] = []
+        while count:
+            part = self._sock.recv(min(count, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,249 @@
+"""The gateway's side of the zygote: starts it, asks it for children, keeps two warm, ends them.
+
+Owns the zygote process and the pidfds. Knows nothing of scripts: it hands out a `Child` (a socket, a kill, an
+end), each used once.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wicket.scripts.worker import Kind, Order
+from wicket.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[2:]; from wicket.scripts.zygote import main; main(int(sys.argv[1]))"
+)
+_WARM: dict[Kind, int] = {"vm": 2, "python": 1}
+_STOP_PATIENCE = 2.0
+
+
+class ZygoteError(Exception):
+    """No child could be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a child ended: exit code (negative: a signal), CPU seconds, peak memory in bytes."""
+
+    code: int
+    cpu: float
+    peak: int
+
+
+class Child:
+    """One jailed process, from its fork to its end."""
+
+    def __init__(self, number: int, order: Order, sock: socket.socket) -> None:
+        self.number, self.order, self.sock = number, order, sock
+        self.pid = 0
+        self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self.born: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pidfd = -1
+
+    def __repr__(self) -> str:
+        return (
+            f"<Child {self.number} {self.order.kind} pid {self.pid}{' ended' if self.ended.done() else ''}>"
+        )
+
+    def arrive(self, pid: int, pidfd: int) -> None:
+        self.pid, self._pidfd = pid, pidfd
+        if not self.born.done():
+            self.born.set_result(None)
+
+    def kill(self) -> None:
+        """End it now, whatever it does. By pidfd: the number may already be another's."""
+        if self.ended.done() or not self.pid:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]
+            else:
+                os.kill(self.pid, signal.SIGKILL)
+
+    def finish(self, end: End) -> None:
+        if not self.ended.done():
+            self.ended.set_result(end)
+        if not self.born.done():
+            self.born.set_exception(ZygoteError("the zygote ended"))
+            self.born.exception()  # seen: a child nobody waited for is no news
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def cpu_seconds(self) -> float:
+        """CPU time so far, from the kernel's books; 0 where there is no /proc."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_bytes()
+        except OSError:
+            return 0.0
+        fields = stat.rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Nursery:
+    """Children on demand. The zygote starts with the first, and again if it dies."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+        self._children: dict[int, Child] = {}
+        self._warm: dict[Order, deque[Child]] = {}
+        self._numbers = 0
+        self._tasks = Tasks()
+        self.peak = 0
+        """The largest memory that any child that ended had."""
+
+    def __repr__(self) -> str:
+        warm = sum(map(len, self._warm.values()))
+        return f"<Nursery {'up' if self._link else 'down'}: {len(self._children) - warm} busy, {warm} warm>"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process and self._link else None
+
+    @property
+    def busy(self) -> int:
+        return len(self._children) - self.warm
+
+    @property
+    def warm(self) -> int:
+        return sum(map(len, self._warm.values()))
+
+    async def take(self, order: Order, *, keep_warm: bool) -> Child:
+        """A fresh child; a warm one when there is. Raises ZygoteError."""
+        if self._link is None:
+            self._start()
+        queue = self._warm.get(order)
+        child: Child | None = None
+        while queue and child is None:
+            candidate = queue.popleft()
+            child = None if candidate.ended.done() else candidate
+        child = child or self._spawn(order)
+        if keep_warm:
+            # After this turn of the loop, so that the script at hand goes first.
+            asyncio.get_running_loop().call_soon(self._warm_up, order)
+        try:
+            await child.born
+        except BaseException:  # cancelled while it is being born: it ends when it finds nobody there
+            child.sock.close()
+            raise
+        return child
+
+    def _warm_up(self, order: Order) -> None:
+        if self._link is None:
+            return
+        queue = self._warm.setdefault(order, deque())
+        while len(queue) < _WARM[order.kind]:
+            try:
+                queue.append(self._spawn(order))
+            except ZygoteError as error:
+                log.debug("no warm child: %s", error)
+                return
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        paths = [path for path in sys.path if path]
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-c", _START, str(theirs.fileno()), *paths],
+                    env={"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise ZygoteError(f"cannot start the process that runs scripts: {error}") from error
+        self._link = ours
+        asyncio.get_running_loop().add_reader(ours, self._hear)
+
+    def _spawn(self, order: Order) -> Child:
+        if self._link is None:
+            raise ZygoteError("the zygote ended")
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._numbers += 1
+        request = {"id": self._numbers, "order": order}
+        with theirs:
+            try:
+                socket.send_fds(self._link, [msgspec.json.encode(request)], [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise ZygoteError(f"the zygote does not listen: {error}") from error
+        child = self._children[self._numbers] = Child(self._numbers, order, ours)
+        return child
+
+    def _hear(self) -> None:
+        assert self._link is not None  # noqa: S101  (called only while it is registered)
+        while True:
+            try:
+                data, handles, _, _ = socket.recv_fds(self._link, 65536, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, handles = b"", []
+            if not data:
+                self._zygote_ended()
+                return
+            self._told(msgspec.json.decode(data), handles[0] if handles else -1)
+
+    def _told(self, message: dict[str, Any], handle: int) -> None:
+        child = self._children.get(message["id"])
+        if child is None:
+            return
+        match message["op"]:
+            case "spawned":
+                child.arrive(message["pid"], handle)
+            case "ended":
+                end = End(message["code"], message["cpu"], message["peak"])
+                self.peak = max(self.peak, end.peak)
+                self._forget(child, end)
+            case _:
+                log.warning("no process for a script: %s", message.get("error"))
+                self._forget(child, End(-1, 0.0, 0))
+
+    def _forget(self, child: Child, end: End) -> None:
+        child.finish(end)
+        self._children.pop(child.number, None)
+        for queue in self._warm.values():
+            if child in queue:
+                queue.remove(child)
+                child.sock.close()
+
+    def _zygote_ended(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            asyncio.get_running_loop().remove_reader(link)
+            link.close()
+        for child in list(self._children.values()):
+            child.kill()
+            self._forget(child, End(-signal.SIGKILL, 0.0, 0))
+        self._warm.clear()
+        if self._process is not None:
+            self._process.kill()
+            self._tasks.start(asyncio.to_thread(self._process.wait, _STOP_PATIENCE), "reap the zygote")
+
+    async def close(self) -> None:
+        """End all children and the zygote."""
+        if self._link is not None:
+            self._zygote_ended()
+        await self._tasks.wait(_STOP_PATIENCE + 1)

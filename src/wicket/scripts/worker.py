@@ -1,0 +1,122 @@
+"""The jailed child: confines itself, reads one job, runs it, answers, ends.
+
+Nothing here is trusted by the gateway once a script runs: this file is comfort (good errors, exact limits),
+the walls are the kernel's. Engines are loaded in the zygote, so that no file has to be opened in the jail.
+"""
+
+import importlib
+import resource
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from wicket.scripts import jail
+from wicket.scripts.frames import DONE, FAILED, JOB, Channel
+
+Kind: TypeAlias = Literal["vm", "python"]
+
+NOT_JAILED = 97
+_HEADROOM = 128 * 1024 * 1024  # for the interpreter around the script's own heap
+
+_ENGINES: dict[str, str] = {
+    "lua": "wicket.scripts.lua",
+    "javascript": "wicket.scripts.javascript",
+    "typescript": "wicket.scripts.javascript",
+}
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What a child is forked for: the kind of engine, and the rlimits that it gets before it knows its job."""
+
+    kind: Kind
+    memory: int
+    cpu: float
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One script, and what it may use. The gateway enforces the limits again, from outside."""
+
+    language: str
+    source: str
+    servers: dict[str, list[str] | None]
+    cpu: float
+    memory: int
+    calls: int
+    printed: int
+    max_arguments: int
+    max_value: int
+    args: dict[str, Any]
+    stubs: str = ""
+    interfaces: dict[str, str] = {}
+
+
+Engine: TypeAlias = Callable[[Job, Channel], None]
+
+
+class Failure(Exception):
+    """A script that ended badly: what the child can say about it."""
+
+    def __init__(self, kind: str, message: str, **where: Any) -> None:
+        super().__init__(message)
+        self.report: dict[str, Any] = {"kind": kind, "message": message, **where}
+
+
+def load(kind: Kind) -> None:
+    """Import what children of this kind need; in the zygote, before the fork."""
+    if kind == "python":
+        importlib.import_module("wicket.scripts.python")
+        return
+    for module in ("wicket.scripts.lua", "wicket.scripts.javascript"):
+        engine = importlib.import_module(module)
+        engine.prepare()
+
+
+def main(sock: socket.socket, order: Order) -> int:
+    """The whole life of a child; returns its exit code."""
+    channel = Channel(sock)
+    if order.kind == "python":
+        return importlib.import_module("wicket.scripts.python").main(channel, order)
+    try:
+        jail.confine(memory=order.memory + _HEADROOM, cpu=order.cpu)
+    except jail.JailError:
+        return NOT_JAILED
+    kind, payload = channel.receive()
+    if kind != JOB:
+        return 1
+    begin()
+    job = msgspec.json.decode(payload, type=Job)
+    engine: Engine = importlib.import_module(_ENGINES[job.language]).run
+    finish(channel, lambda: engine(job, channel))
+    return 0
+
+
+def finish(channel: Channel, work: Callable[[], None]) -> None:
+    """Run an engine to its end; a failure becomes the last frame."""
+    try:
+        work()
+    except Failure as failure:
+        channel.send(FAILED, msgspec.json.encode({**failure.report, **usage()}))
+
+
+def done(channel: Channel, value: bytes) -> None:
+    """Answer with the script's value, JSON text already; empty when it gave none."""
+    stats = msgspec.json.encode(usage())
+    channel.send(DONE, b'{"value":%s,"stats":%s}' % (value, stats) if value else b'{"stats":%s}' % stats)
+
+
+_before = [0.0]
+
+
+def begin() -> None:
+    """What was used up to here was the jail's making, not the script's."""
+    _before[0] = time.process_time()
+
+
+def usage() -> dict[str, float]:
+    return {
+        "cpu": time.process_time() - _before[0],
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }

@@ -1,0 +1,101 @@
+"""The HTTP server: uvicorn, with the two deadlines it lacks.
+
+uvicorn waits for ever for a request that arrives a byte at a time; two hundred such connections stay open for as long
+as their sender likes. Here a request's head and its body must each be complete within a time that no honest client
+needs. Signals are not uvicorn's business: `app.py` tells us to stop.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from wicket.errors import ConfigError
+
+HEAD_DEADLINE = 10.0
+BODY_DEADLINE = 30.0
+DRAIN = 30
+
+
+class DeadlineProtocol(HttpToolsProtocol):
+    """Closes a connection whose request does not arrive in time."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect(HEAD_DEADLINE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect(None)
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        self._expect(HEAD_DEADLINE)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._expect(BODY_DEADLINE)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._expect(None)
+        super().on_message_complete()
+
+    def _expect(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if seconds is not None:
+            self._deadline = self.loop.call_later(seconds, self._too_slow)
+
+    def _too_slow(self) -> None:
+        transport: Any = self.transport
+        if transport is not None and not transport.is_closing():
+            transport.abort()
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that leaves signals alone and listens on a socket made beforehand."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises ConfigError when the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError as problem:
+        sock.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {problem.strerror}",
+            key="http.port",
+            hint="Choose another with --http HOST:PORT, or stop what uses it.",
+        ) from None
+    return sock
+
+
+def make_server(app: Any) -> Server:
+    config = uvicorn.Config(
+        app,
+        http=DeadlineProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=DRAIN,
+        h11_max_incomplete_event_size=65536,
+    )
+    return Server(config)

@@ -1,0 +1,154 @@
+"""All upstreams: finds the one a request is for, and knows how each is reached.
+
+Servers with `isolation = "session"` get one upstream for each client session; all others share one. At most a few
+start at the same time, so that fifty cold servers do not starve each other of the processor.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Iterable, Mapping
+from pathlib import Path
+
+from wicket.config.model import ResolvedServer, ServerConfig
+from wicket.config.secrets import resolve
+from wicket.errors import Overloaded, Unavailable, UnknownName
+from wicket.model import JsonObject
+from wicket.upstream.connection import Connection, Host, OnNotification
+from wicket.upstream.era import Greeting, Session, envelope, negotiate
+from wicket.upstream.http import HttpClient, HttpConnection
+from wicket.upstream.lifecycle import State
+from wicket.upstream.sse import SseConnection
+from wicket.upstream.stdio import StdioConnection
+from wicket.upstream.upstream import OnEvent, Upstream
+
+STARTS_AT_ONCE = 8
+SESSIONS_PER_SERVER = 64
+
+
+class Pool:
+    """Every configured, enabled upstream."""
+
+    def __init__(
+        self,
+        servers: Iterable[ServerConfig],
+        *,
+        on_event: OnEvent,
+        max_message: int,
+        max_call: float,
+        base_dir: Path | None = None,
+    ) -> None:
+        self._configs = {server.name: server for server in servers if server.enabled}
+        self._on_event = on_event
+        self._max_message = max_message
+        self._max_call = max_call
+        self._base_dir = base_dir or Path.cwd()
+        self._http = HttpClient(max_message=max_message)
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._upstreams: dict[tuple[str, str], Upstream] = {}
+
+    def __repr__(self) -> str:
+        states = [upstream.state for upstream in self._upstreams.values()]
+        counted = ", ".join(f"{states.count(state)} {state}" for state in State if state in states) or "idle"
+        return f"<Pool {counted} | {sum(upstream.calls for upstream in self._upstreams.values())} calls>"
+
+    @property
+    def calls(self) -> int:
+        return sum(upstream.calls for upstream in self._upstreams.values())
+
+    def state(self, server: str) -> tuple[State, str]:
+        """The state and last problem of a server (of its worst session, where it has several)."""
+        found = [upstream for (name, _), upstream in self._upstreams.items() if name == server]
+        if not found:
+            return State.IDLE, ""
+        worst = max(found, key=lambda upstream: list(State).index(upstream.state))
+        return worst.state, worst.problem
+
+    def greeting(self, server: str) -> Greeting | None:
+        return next((u.greeting for (name, _), u in self._upstreams.items() if name == server and u.greeting), None)
+
+    async def start(self, server: str, session: str = "") -> Greeting:
+        return await self._find(server, session).start()
+
+    async def request(
+        self,
+        server: str,
+        method: str,
+        params: JsonObject,
+        *,
+        session: str = "",
+        on_notification: OnNotification | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> JsonObject:
+        """One request to `server`, on the connection that belongs to the client session `session`."""
+        return await self._find(server, session).request(
+            method, params, on_notification=on_notification, headers=headers, timeout=timeout
+        )
+
+    async def close_session(self, session: str) -> None:
+        """Stop the upstreams that served this client session alone."""
+        for key in [key for key in self._upstreams if key[1] == session and session]:
+            await self._upstreams.pop(key).close()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
+        await self._http.close()
+
+    def _find(self, server: str, session: str) -> Upstream:
+        config = self._configs.get(server)
+        if config is None:
+            raise UnknownName("server", server)
+        key = (server, session if config.isolation == "session" else "")
+        upstream = self._upstreams.get(key)
+        if upstream is None:
+            if sum(name == server for name, _ in self._upstreams) >= SESSIONS_PER_SERVER:
+                raise Overloaded(f"Server '{server}' already runs for {SESSIONS_PER_SERVER} client sessions.")
+            upstream = self._upstreams[key] = Upstream(config, self._connect, self._on_event, self._max_call)
+        return upstream
+
+    async def _connect(self, config: ServerConfig, host: Host) -> Session:
+        server = resolve(config, os.environ, self._base_dir)
+        async with self._starting:
+            if server.url is None:
+                connection = await StdioConnection.open(server, host, self._max_message)
+                return await _met(connection, config.name)
+            return await self._connect_http(server, server.url, host)
+
+    async def _connect_http(self, server: ResolvedServer, url: str, host: Host) -> Session:
+        name, transport = server.config.name, server.config.transport
+
+        def streamable() -> Connection:
+            connection = HttpConnection(name, url, server.headers, self._http, host, max_message=self._max_message)
+            connection.envelope = envelope()
+            return connection
+
+        def sse() -> Connection:
+            return SseConnection(name, url, server.headers, self._http, host, max_message=self._max_message)
+
+        if transport == "sse":
+            return await _met(sse(), name)
+        try:
+            return await _met(streamable(), name)
+        except Unavailable as problem:
+            # What the specification asks of clients: a POST refused with 4xx may be a server of the older transport.
+            if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
+                raise
+            return await _or_first(_met(sse(), name), problem)
+
+
+async def _met(connection: Connection, server: str) -> Session:
+    try:
+        session = await negotiate(connection, server)
+        await connection.listen()
+    except BaseException:
+        await asyncio.shield(connection.close())
+        raise
+    return session
+
+
+async def _or_first(second: Awaitable[Session], first: Unavailable) -> Session:
+    """The second way's session; when that fails too, the first way's error is the one worth reading."""
+    try:
+        return await second
+    except Unavailable:
+        raise first from None

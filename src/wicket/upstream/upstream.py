@@ -1,0 +1,254 @@
+"""One configured server: started when needed, called under limits and deadlines, stopped when idle.
+
+State changes are decided synchronously (`lifecycle.py`); awaiting happens around them. A caller that gives up never
+disturbs the others: connecting is a task of its own that everybody waits for behind a shield.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from wicket.config.model import ServerConfig
+from wicket.errors import Crashed, Overloaded, TimedOut, Unavailable, UpstreamError, WicketError
+from wicket.model import JsonObject
+from wicket.tasks import Tasks
+from wicket.telemetry import clean
+from wicket.upstream.connection import Host, OnNotification
+from wicket.upstream.era import Greeting, Session
+from wicket.upstream.lifecycle import Event, Life, State
+from wicket.upstream.rpc import Unsupported
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 1000  # calls that may queue for a slot before more are turned away
+
+Connect = Callable[[ServerConfig, Host], Awaitable[Session]]
+OnEvent = Callable[[str, str, JsonObject], None]
+"""(server, method, params) of a notification that belongs to no call, or ("server", "connected", {})."""
+
+
+class Upstream:
+    """See the module's docstring. Implements `Host` for its connection."""
+
+    def __init__(self, config: ServerConfig, connect: Connect, on_event: OnEvent, max_call: float) -> None:
+        self.config = config
+        self.calls = 0
+        """Calls in flight."""
+        self._connect = connect
+        self._on_event = on_event
+        self._max_call = max_call
+        self._life = Life()
+        self._session: Session | None = None
+        self._connecting: asyncio.Task[Session] | None = None
+        self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._waiting = 0
+        self._tasks = Tasks()
+        self._used_at = 0.0
+        self._idle_check: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Upstream {self.config.name} {self._life!r} | {self.calls} calls>"
+
+    @property
+    def state(self) -> State:
+        return self._life.state
+
+    @property
+    def problem(self) -> str:
+        return self._life.problem
+
+    @property
+    def greeting(self) -> Greeting | None:
+        return self._session.greeting if self._session else None
+
+    async def start(self) -> Greeting:
+        """Be connected; the greeting of the upstream."""
+        return (await self._ready()).greeting
+
+    async def request(
+        self,
+        method: str,
+        params: JsonObject,
+        *,
+        on_notification: OnNotification | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> JsonObject:
+        """Send exactly one request and wait for its answer.
+
+        `timeout` (default: the server's) counts from the last sign of life, which is the start or a progress
+        notification; `max_call` bounds the whole.
+        """
+        allowance = timeout or self.config.timeout
+        await self._enter()
+        self.calls += 1
+        try:
+            session = self._session or await self._ready()
+            loop = asyncio.get_running_loop()
+            end = loop.time() + self._max_call
+            async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
+
+                def heard(about: str, details: JsonObject) -> None:
+                    deadline.reschedule(min(loop.time() + allowance, end))
+                    if on_notification:
+                        on_notification(about, details)
+
+                answer = await session.request(
+                    method, params, on_notification=heard if on_notification else None, headers=headers
+                )
+        except TimeoutError:
+            raise self._timed_out(method, allowance) from None
+        finally:
+            self.calls -= 1
+            self._used_at = asyncio.get_running_loop().time()
+            self._slots.release()
+        self._life.succeeded()
+        return answer
+
+    async def close(self) -> None:
+        self._life.on(Event.CLOSE)
+        if self._idle_check:
+            self._idle_check.cancel()
+        await self._tasks.close()
+        await self._disconnect()
+
+    # Host: what the connection tells us
+
+    def notification(self, method: str, params: JsonObject) -> None:
+        self._on_event(self.config.name, method, params)
+
+    async def request_from_upstream(self, method: str, params: JsonObject) -> JsonObject:
+        if method == "ping":
+            return {}
+        raise Unsupported(f"{method} is not available through this gateway.")
+
+    def closed(self, reason: UpstreamError) -> None:
+        self._session = None
+        self._life.on(Event.LOST, asyncio.get_running_loop().time(), _first_line(reason))
+        log.info("%r", self)
+
+    # Admission and connecting
+
+    async def _enter(self) -> None:
+        if self._slots.locked() and self._waiting >= MAX_WAITING:
+            raise Overloaded(
+                f"Server '{self.config.name}' has {self.calls} calls in flight and {self._waiting} waiting.",
+                hint="Try again in a moment.",
+            )
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self.config.timeout):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise Overloaded(
+                f"Server '{self.config.name}' had no free slot for {self.config.timeout:g} s.",
+                hint="Try again later, or raise its 'max_concurrent'.",
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    async def _ready(self) -> Session:
+        if self._session:
+            return self._session
+        if self._life.state is State.CLOSED:
+            raise Unavailable(self.config.name, f"Server '{self.config.name}' is stopped: the gateway is closing.")
+        if self._connecting is None:
+            pause = self._life.retry_at - asyncio.get_running_loop().time()
+            if self._life.state is State.BROKEN and pause > 0:
+                raise Unavailable(
+                    self.config.name,
+                    f"Server '{self.config.name}' failed {self._life.failures} times in a row: {self._life.problem}",
+                    hint=f"It is tried again in {pause:.0f} s; `wicket status` shows more.",
+                )
+            self._connecting = self._tasks.start(self._open(max(0.0, pause)), f"connect {self.config.name}")
+            self._connecting.add_done_callback(self._connected)
+        return await asyncio.shield(self._connecting)
+
+    async def _open(self, pause: float) -> Session:
+        if self._life.state is State.WAITING:
+            await asyncio.sleep(pause)
+        self._life.on(Event.START)
+        try:
+            async with asyncio.timeout(self.config.connect_timeout):
+                session = await self._connect(self.config, _HostOf(self))
+        except TimeoutError:
+            raise self._failed(
+                Unavailable(
+                    self.config.name,
+                    f"Server '{self.config.name}' was started but did not answer within {self.config.connect_timeout:g} s.",
+                    hint="Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why.",
+                )
+            ) from None
+        except WicketError as problem:
+            raise self._failed(problem) from None
+        self._session = session
+        self._life.on(Event.CONNECTED)
+        self._used_at = asyncio.get_running_loop().time()
+        self._watch_idleness(self.config.idle_stop)
+        log.info("%r", self)
+        self._on_event(self.config.name, "connected", {})
+        return session
+
+    def _failed(self, problem: WicketError) -> WicketError:
+        if isinstance(problem, Crashed):  # it never got as far as a call: trying again is safe
+            hint = "Run its command by hand to see why."
+            problem = Unavailable(self.config.name, problem.message, hint=hint, stderr=problem.stderr)
+        self._life.on(Event.FAILED, asyncio.get_running_loop().time(), _first_line(problem))
+        log.info("%r", self)
+        return problem
+
+    def _connected(self, task: "asyncio.Task[Session]") -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # everybody who waited has it; nobody waiting is no defect
+
+    def _timed_out(self, method: str, allowance: float) -> TimedOut:
+        return TimedOut(
+            self.config.name,
+            f"Server '{self.config.name}' did not answer {method} within {allowance:g} s; it was told to cancel.",
+            hint="It may have had effects. Raise the server's 'timeout' if its tools take longer.",
+        )
+
+    # Idleness
+
+    def _watch_idleness(self, after: float) -> None:
+        if self.config.idle_stop:
+            self._idle_check = asyncio.get_running_loop().call_later(after, self._rest_if_idle)
+
+    def _rest_if_idle(self) -> None:
+        if self._session is None:
+            return
+        left = self._used_at + self.config.idle_stop - asyncio.get_running_loop().time()
+        if self.calls or left > 0:
+            self._watch_idleness(max(left, 1.0))
+            return
+        self._life.on(Event.REST)
+        self._tasks.start(self._disconnect(), f"stop {self.config.name}")
+
+    async def _disconnect(self) -> None:
+        session, self._session = self._session, None
+        if session:
+            await session.connection.close()
+
+
+class _HostOf:
+    """What a connection sees of its upstream; forgotten connections have no say any more."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    def notification(self, method: str, params: JsonObject) -> None:
+        self._upstream.notification(method, params)
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        return await self._upstream.request_from_upstream(method, params)
+
+    def closed(self, reason: UpstreamError) -> None:
+        self._upstream.closed(reason)
+
+
+def _first_line(problem: WicketError) -> str:
+    with suppress(IndexError):
+        return clean(str(problem).splitlines()[0], 300)
+    return type(problem).__name__

@@ -1,0 +1,245 @@
+"""Every file format that users already have, read as it is. The samples in `data/` have the clients' own layouts."""
+
+from pathlib import Path
+
+import pytest
+
+from wicket.config import formats
+from wicket.config.model import Config, HttpConfig, LimitsConfig, ResultsConfig, ServerConfig
+from wicket.errors import ConfigError
+
+DATA = Path(__file__).parent / "data"
+
+
+def servers_of(sample: str) -> dict[str, ServerConfig]:
+    return {server.name: server for server in formats.load(DATA / sample).servers}
+
+
+def test_every_option_of_wicket_toml_is_read() -> None:
+    config = formats.load(DATA / "wicket.toml")
+    files = ServerConfig(
+        name="files",
+        title="Files",
+        description="The project's files",
+        tags=("local",),
+        enabled=False,
+        command="npx",
+        args=("-y", "@modelcontextprotocol/server-filesystem", "."),
+        env={"LEVEL": "${LEVEL:-info}"},
+        env_file=".env",
+        cwd="project",
+        required_keys=("FILES_KEY",),
+        allowed_tools=("read_*",),
+        denied_tools=("read_secret",),
+        timeout=90.0,
+        connect_timeout=2.5,
+        max_concurrent=4,
+        start="eager",
+        idle_stop=0.0,
+        isolation="session",
+    )
+    remote = ServerConfig(
+        name="remote",
+        url="https://mcp.example.com/mcp",
+        transport="sse",
+        headers={"Authorization": "Bearer ${env:REMOTE_TOKEN}"},
+    )
+    assert config == Config(
+        servers=(files, remote),
+        dialects=("flat", "meta"),
+        dotted_names=True,
+        state_dir="state",
+        log_level="debug",
+        http=HttpConfig(
+            host="0.0.0.0",  # noqa: S104
+            port=9000,
+            allowed_hosts=("wicket.example",),
+            allowed_origins=("https://app.example",),
+            max_body=8 * 1024**2,
+        ),
+        limits=LimitsConfig(max_message=1024**2, max_call=600.0, max_tools=100, max_pages=10),
+        results=ResultsConfig(large=2000, keep=7200.0, max_bytes=1024**3),
+        path=DATA / "wicket.toml",
+    )
+    assert config.state_path == DATA.absolute() / "state"
+
+
+def test_an_empty_file_means_the_defaults() -> None:
+    assert formats.parse("") == Config.empty()
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    config = formats.parse('[servers.a]\ncommand = "a"\n[servers.b]\nurl = "https://b.example"\n')
+    local, remote = config.servers
+    assert (local.transport, remote.transport) == ("stdio", "auto")
+    assert (local.timeout, local.connect_timeout, local.idle_stop, local.max_concurrent) == (60.0, 10.0, 600.0, 32)
+    assert (local.start, local.isolation, local.enabled, local.allowed_tools) == ("lazy", "shared", True, ("*",))
+    assert (config.dialects, config.http.host, config.http.port) == (("native",), "127.0.0.1", 8377)
+    assert (config.limits.max_message, config.limits.max_call) == (16 * 1024**2, 300.0)
+    assert (config.results.large, config.results.keep, config.results.max_bytes) == (8000, 86400.0, 256 * 1024**2)
+
+
+def test_claude_desktop_names_become_ids_and_stay_as_titles() -> None:
+    config = formats.load(DATA / "claude_desktop.json")
+    files, brave = config.servers
+    assert (files.name, files.command, files.args[0]) == ("filesystem", "npx", "-y")
+    assert (brave.name, brave.title) == ("Brave-Search-work", "Brave Search (work)")
+    assert any("Brave-Search-work" in note for note in config.notes)
+
+
+def test_claude_code_types_and_milliseconds() -> None:
+    servers = servers_of("claude_code.json")
+    assert {name: server.transport for name, server in servers.items()} == {
+        "github": "http",
+        "asana": "sse",
+        "db": "stdio",
+    }
+    assert servers["github"].timeout == 600.0
+    assert servers["github"].headers == {"Authorization": "Bearer ${GITHUB_TOKEN}"}
+
+
+def test_cursor_env_file() -> None:
+    servers = servers_of("cursor.json")
+    assert servers["local"].env_file == ".env.local"
+    assert servers["linear"].headers == {"X-Key": "${env:LINEAR_KEY}"}
+
+
+def test_windsurf_server_url_and_disabled_tools() -> None:
+    remote = servers_of("windsurf.json")["remote"]
+    assert (remote.url, remote.denied_tools) == ("https://mcp.example.com/mcp", ("delete_everything",))
+
+
+def test_cline_disabled_seconds_and_scalar_environment() -> None:
+    servers = servers_of("cline.json")
+    weather, docs = servers["weather"], servers["docs"]
+    assert (weather.enabled, weather.timeout) == (False, 1800.0)
+    assert weather.env == {"PORT": "8080", "DEBUG": "true"}
+    assert weather.allowed_tools == ("*",), "an approval is not a restriction"
+    assert (docs.transport, docs.enabled, docs.timeout) == ("http", True, 60.0)
+
+
+def test_gemini_tools_urls_variables_and_exclusions() -> None:
+    config = formats.load(DATA / "gemini.json")
+    servers = {server.name: server for server in config.servers}
+    tools = servers["pythonTools"]
+    assert (tools.allowed_tools, tools.denied_tools) == (("safe_tool", "file_reader"), ("dangerous_tool",))
+    assert (tools.timeout, tools.cwd, tools.description) == (15.0, "./mcp-servers/python", "Local Python tools")
+    assert tools.env["DATABASE_URL"] == "${env:DB_CONNECTION_STRING}"
+    streaming = servers["streaming"]
+    assert (streaming.url, streaming.transport) == ("https://api.example.com/mcp", "http")
+    assert streaming.headers == {"Authorization": "Bearer ${env:API_TOKEN}"}
+    assert servers["events"].transport == "auto"
+    assert not servers["retired"].enabled
+    assert "socket" not in servers
+    assert any("'socket'" in note for note in config.notes)
+
+
+def test_vs_code_comments_trailing_commas_and_inputs() -> None:
+    perplexity = servers_of("vscode.json")["perplexity"]
+    assert perplexity.args[-1] == "--region=${input:region:-eu}"
+    assert perplexity.env == {"PERPLEXITY_API_KEY": "${input:perplexity-key}"}
+    assert perplexity.env_file == "${workspaceFolder}/.env"
+
+
+def test_vs_code_settings_keep_servers_one_level_down() -> None:
+    assert servers_of("vscode_settings.json")["fetch"].args == ("mcp-server-fetch",)
+
+
+def test_zed_nested_and_flat_commands() -> None:
+    config = formats.load(DATA / "zed.json")
+    old, flat, remote = config.servers
+    assert (old.command, old.args) == ("npx", ("-y", "@zeddotdev/postgres-context-server"))
+    assert old.env == {"DATABASE_URL": "postgresql://localhost/ada"}
+    assert (flat.command, flat.enabled) == ("uvx", False)
+    assert remote.url == "https://mcp.example.com/mcp"
+    assert any("mcp-server-github" in note and "extension" in note for note in config.notes)
+
+
+def test_codex_names_variables_instead_of_writing_them() -> None:
+    servers = servers_of("codex.toml")
+    context7, figma, off = servers["context7"], servers["figma"], servers["off"]
+    assert (context7.timeout, context7.connect_timeout) == (45.0, 20.0)
+    assert context7.env == {"LOCAL_TOKEN": "${env:LOCAL_TOKEN:-}", "MY_ENV_VAR": "MY_ENV_VALUE"}
+    assert context7.allowed_tools == ("resolve-library-id", "get-library-docs")
+    assert figma.headers == {
+        "X-Figma-Region": "us-east-1",
+        "X-Team": "${env:FIGMA_TEAM}",
+        "Authorization": "Bearer ${env:FIGMA_OAUTH_TOKEN}",
+    }
+    assert figma.denied_tools == ("get_screenshot",)
+    assert (off.enabled, off.connect_timeout) == (False, 2.5)
+
+
+def test_mcp_clients_with_address_and_an_empty_list_that_allows_nothing() -> None:
+    config = formats.load(DATA / "mcp_clients.json")
+    calculator, notes = config.servers
+    assert (config.http.host, config.http.port) == ("localhost", 3000)
+    assert (calculator.transport, calculator.allowed_tools) == ("http", ("add", "subtract"))
+    assert (notes.transport, notes.allowed_tools) == ("stdio", ())
+
+
+def test_broker_servers_in_a_list() -> None:
+    config = formats.load(DATA / "servers_config.json")
+    assert [(server.name, server.transport, server.start) for server in config.servers] == [
+        ("memory", "stdio", "eager"),
+        ("zen", "http", "lazy"),
+        ("feed", "sse", "lazy"),
+    ]
+
+
+def test_gatemini_yaml_with_merges_and_its_own_words() -> None:
+    config = formats.load(DATA / "gatemini.yaml")
+    tavily, github = config.servers
+    assert config.log_level == "warning"
+    assert (tavily.timeout, tavily.tags, tavily.isolation) == (120.0, ("web", "search"), "session")
+    assert tavily.env == {"TAVILY_API_KEY": "${TAVILY_API_KEY}", "PORT": "0123", "VERBOSE": "yes"}
+    assert (tavily.required_keys, tavily.max_concurrent) == (("TAVILY_API_KEY",), 10_000)
+    assert (github.transport, github.timeout) == ("http", 90.0)
+    assert github.headers == {"Authorization": "Bearer ${env:GITHUB_PAT_TOKEN}"}
+    assert any("'shell'" in note and "cli-adapter" in note for note in config.notes)
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in DATA.iterdir()))
+def test_the_content_decides_the_format_and_not_the_file_name(sample: str, tmp_path: Path) -> None:
+    renamed = tmp_path / "settings.conf"
+    renamed.write_bytes((DATA / sample).read_bytes())
+    assert formats.load(renamed).servers == formats.load(DATA / sample).servers
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_no_obstacle(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    text = (DATA / "vscode.json").read_text("utf-8").replace("\n", "\r\n")
+    file.write_bytes(text.encode("utf-8-sig"))
+    assert formats.load(file).servers == formats.load(DATA / "vscode.json").servers
+
+
+def test_comment_marks_inside_strings_are_text() -> None:
+    config = formats.parse('{"mcpServers": {"a": {"url": "https://a.example/*x*/y", "description": "a,]"}}}')
+    assert (config.servers[0].url, config.servers[0].description) == ("https://a.example/*x*/y", "a,]")
+
+
+def test_client_names_that_meet_in_one_id_are_numbered_in_file_order() -> None:
+    config = formats.parse(
+        '{"mcpServers": {"a b": {"command": "1"}, "a-b": {"command": "2"}, "A/B": {"command": "3"}}}'
+    )
+    assert [(server.name, server.title) for server in config.servers] == [
+        ("a-b", "a b"),
+        ("a-b-2", "a-b"),
+        ("A-B-3", "A/B"),
+    ]
+
+
+def test_a_dict_is_read_in_wickets_layout_or_a_clients() -> None:
+    own = Config.from_dict({"servers": {"a": {"command": "x", "idle_stop": "5m"}}, "http": {"port": 1}})
+    assert (own.servers[0].idle_stop, own.http.port, own.path) == (300.0, 1, None)
+    client = Config.from_dict({"mcpServers": {"a": {"command": "x", "disabled": True}}})
+    assert not client.servers[0].enabled
+    with pytest.raises(ConfigError, match=r"^servers\.a\.comand: unknown key\. Did you mean 'command'\?$"):
+        Config.from_dict({"servers": {"a": {"comand": "x"}}})
+
+
+def test_no_repr_shows_what_may_be_a_secret() -> None:
+    config = formats.load(DATA / "claude_desktop.json")
+    shown = f"{config!r} {config.servers!r} {list(config.servers[1].__rich_repr__())} {list(config.__rich_repr__())}"
+    assert "Brave-Search-work" in shown
+    assert "literal-key-in-the-file" not in shown

@@ -1,0 +1,132 @@
+"""What is derived from the declarations: the page, the schema, the help."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from wicket.config import formats, reference, units
+from wicket.config.model import Config, ServerConfig
+from wicket.config.options import declared
+from wicket.errors import ConfigError
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+SAMPLE = Path(__file__).parent / "data" / "wicket.toml"
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = PAGE.read_text("utf-8")
+    assert reference.refreshed(page) == page, "run: python -m wicket.config.reference docs/configuration.md"
+
+
+def test_a_page_without_the_generated_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="no part between"):
+        reference.refreshed("# Configuration\n")
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", [*examples("toml"), *examples("json")])
+def test_every_example_of_the_page_can_be_loaded(example: str) -> None:
+    assert formats.parse(example).servers
+
+
+def test_the_sample_sets_every_option_there_is() -> None:
+    """So that the test of reading it covers them all, new ones included."""
+    text = tomllib.loads(SAMPLE.read_text("utf-8"))
+    servers: dict[str, dict[str, Any]] = text.pop("servers")
+    assert set(text) == set(declared(Config))
+    for name, option in declared(Config).items():
+        if option.section is not None:
+            assert set(text[name]) == set(declared(option.section))
+    assert {key for server in servers.values() for key in server} == set(declared(ServerConfig))
+
+
+def test_every_option_has_a_help_line_with_its_default() -> None:
+    assert reference.option_help("http.port") == "Port to listen on; 0 takes a free one. (default: 8377)"
+    assert reference.option_help("servers.idle_stop").endswith('(default: "10m")')
+    assert reference.option_help("servers.command") == declared(ServerConfig)["command"].help
+    with pytest.raises(KeyError):
+        reference.option_help("http.prot")
+    assert len(reference.options_text().splitlines()) < 40, "an option more needs a good reason"
+
+
+schema = jsonschema_rs.validator_for(reference.json_schema())
+
+
+def test_the_schema_accepts_the_sample_and_the_defaults() -> None:
+    schema.validate(tomllib.loads(SAMPLE.read_text("utf-8")))
+    schema.validate({})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[servers.a]\ncommand = 'x'\nurl = 'https://a.example'",
+        "[servers.a]\ntags = ['x']",
+        "[servers.a]\ncommand = 'x'\ntimout = 3",
+        "[servers.a]\ncommand = 'x'\ntimeout = 'soon'",
+        "[servers.a]\ncommand = 'x'\ntimeout = 0",
+        "[servers.a]\ncommand = 'x'\nargs = 'y'",
+        "[servers.a]\ncommand = 'x'\nstart = 'now'",
+        "[servers.a]\ncommand = 'x'\nenv = {A = 1}",
+        "[servers.'a b']\ncommand = 'x'",
+        "dialects = ['klingon']",
+        "dotted_names = 'yes'",
+        "[http]\nport = 70000",
+        "[http]\nmax_body = '4 parsecs'",
+        "[htp]",
+    ],
+)
+def test_the_schema_refuses_what_the_checker_refuses(text: str) -> None:
+    assert not schema.is_valid(tomllib.loads(text))
+    with pytest.raises(ConfigError):
+        formats.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (90, 90.0),
+        (0.5, 0.5),
+        ("90", 90.0),
+        ("90s", 90.0),
+        ("10m", 600.0),
+        ("24h", 86400.0),
+        ("250ms", 0.25),
+        ("1.5h", 5400.0),
+    ],
+)
+def test_durations(given: float | str, expected: float) -> None:
+    assert units.seconds(given) == expected
+    assert units.seconds(units.spell_seconds(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (4096, 4096),
+        ("4096", 4096),
+        ("16MiB", 16 * 1024**2),
+        ("1 GiB", 1024**3),
+        ("2kb", 2000),
+        ("1.5KiB", 1536),
+        ("7B", 7),
+    ],
+)
+def test_sizes(given: int | str, expected: int) -> None:
+    assert units.size(given) == expected
+    assert units.size(units.spell_size(expected)) == expected
+
+
+@pytest.mark.parametrize("given", ["", "s", "-1", -1, "1y", "1 m 2 s", True, None, float("nan"), 1e300, "1e5", [1]])
+def test_what_is_neither_a_duration_nor_a_size(given: object) -> None:
+    with pytest.raises(ValueError, match="a duration in seconds"):
+        units.seconds(given)
+    with pytest.raises(ValueError, match="a size in bytes"):
+        units.size(given)

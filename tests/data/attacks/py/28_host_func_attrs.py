@@ -1,0 +1,2 @@
+r = calculator.add.__globals__
+r

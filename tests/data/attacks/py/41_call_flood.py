@@ -1,0 +1,2 @@
+for i in range(10 ** 9):
+    calculator.add(a=i, b=1)

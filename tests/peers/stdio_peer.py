@@ -1,0 +1,374 @@
+"""Upstreams that go wrong in one named way each, started as `python stdio_peer.py NAME`.
+
+`Echo` is healthy; every other class is `Echo` with one fault. They speak raw JSON-RPC over their pipes and depend on
+nothing, so that what they do is what is written here.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, ClassVar
+
+Message = dict[str, Any]
+
+ECHO = {
+    "name": "echo",
+    "description": "Echo the message back.",
+    "inputSchema": {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
+    "vendorField": {"kept": True},
+}
+
+
+class Echo:
+    """A healthy legacy server: `echo`, `pid`, `big`, `rich`, `fails`, `refuses`, `slow`, `steps`, `calls`."""
+
+    tools: ClassVar[list[Message]] = [
+        ECHO,
+        {"name": "pid", "inputSchema": {"type": "object"}},
+        {
+            "name": "big",
+            "description": "Return many rows.",
+            "inputSchema": {"type": "object", "properties": {"rows": {"type": "integer"}}, "required": ["rows"]},
+        },
+        {"name": "rich", "description": "Content of every type.", "inputSchema": {"type": "object"}},
+        {"name": "fails", "description": "Answer with isError.", "inputSchema": {"type": "object"}},
+        {"name": "refuses", "description": "Answer with a JSON-RPC error.", "inputSchema": {"type": "object"}},
+        {"name": "slow", "description": "Answer when released or cancelled.", "inputSchema": {"type": "object"}},
+        {"name": "release", "description": "Let every slow call answer.", "inputSchema": {"type": "object"}},
+        {"name": "steps", "description": "Report progress, then answer.", "inputSchema": {"type": "object"}},
+        {"name": "calls", "description": "What was called and cancelled so far.", "inputSchema": {"type": "object"}},
+    ]
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting: list[Any] = []
+        self.requests: list[str] = []
+        self.cancelled = 0
+
+    def run(self) -> None:
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            if message.get("method") == "notifications/cancelled":
+                self.cancelled += 1
+                number = message["params"]["requestId"]
+                if number in self.waiting:
+                    self.waiting.remove(number)
+            if "id" in message and "method" in message:
+                self.requests.append(message["method"])
+                self.on_request(message)
+
+    def on_request(self, message: Message) -> None:
+        method, number, params = message["method"], message["id"], message.get("params", {})
+        if method == "initialize":
+            self.on_initialize(number, params)
+        elif method == "tools/list":
+            self.on_list(number, params)
+        elif method == "tools/call":
+            self.on_call(number, params["name"], params.get("arguments", {}), params.get("_meta", {}))
+        elif method == "ping":
+            self.answer(number, {})
+        else:
+            self.refuse(number, -32601, "Method not found")
+
+    def on_initialize(self, number: Any, params: Message) -> None:
+        self.answer(
+            number,
+            {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": type(self).__name__, "version": "1.0"},
+                "instructions": "A peer for tests.",
+            },
+        )
+
+    def on_list(self, number: Any, params: Message) -> None:
+        self.answer(number, {"tools": self.tools})
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "echo":
+            self.text(number, arguments["message"])
+        elif name == "pid":
+            self.text(number, str(os.getpid()))
+        elif name == "big":
+            rows = [{"id": n, "name": f"row {n}", "odd": n % 2 == 1} for n in range(arguments["rows"])]
+            self.answer(number, {"content": [{"type": "text", "text": json.dumps({"items": rows})}]})
+        elif name == "rich":
+            self.answer(number, RICH)
+        elif name == "fails":
+            self.answer(number, {"content": [{"type": "text", "text": "it went wrong"}], "isError": True})
+        elif name == "refuses":
+            self.refuse(number, -32050, "not today", {"reason": "closed"})
+        elif name == "slow":
+            self.waiting.append(number)
+        elif name == "release":
+            for waiting in self.waiting:
+                self.text(waiting, "released")
+            self.waiting.clear()
+            self.text(number, "done")
+        elif name == "steps":
+            for step in (1, 2, 3):
+                self.notify("notifications/progress", {"progressToken": meta.get("progressToken"), "progress": step})
+            self.text(number, "three steps")
+        elif name == "calls":
+            self.answer(
+                number,
+                {
+                    "content": [],
+                    "structuredContent": {
+                        "calls": self.requests.count("tools/call"),
+                        "lists": self.requests.count("tools/list"),
+                        "waiting": len(self.waiting),
+                        "cancelled": self.cancelled,
+                        "environment": sorted(os.environ),
+                    },
+                },
+            )
+
+    def text(self, number: Any, text: str) -> None:
+        self.answer(number, {"content": [{"type": "text", "text": text}]})
+
+    def answer(self, number: Any, result: Message) -> None:
+        self.send({"jsonrpc": "2.0", "id": number, "result": result})
+
+    def refuse(self, number: Any, code: int, message: str, data: Any = None) -> None:
+        self.send({"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message, "data": data}})
+
+    def notify(self, method: str, params: Message | None = None) -> None:
+        self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    def send(self, message: Message) -> None:
+        self.write(json.dumps(message).encode() + b"\n")
+
+    def write(self, data: bytes) -> None:
+        with self.lock:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+
+RICH: Message = {
+    "content": [
+        {"type": "text", "text": "words", "vendor": 1},
+        {"type": "image", "data": base64.b64encode(b"pixels").decode(), "mimeType": "image/png"},
+        {"type": "audio", "data": base64.b64encode(b"waves").decode(), "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "file:///a.txt", "name": "a"},
+        {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "inside", "mimeType": "text/plain"}},
+        {"type": "hologram", "of": "the future"},
+    ],
+    "structuredContent": {"exact": 12345678901234567890123, "half": 0.5},
+    "_meta": {"vendor/trace": "abc"},
+    "vendorTop": [1, 2],
+}
+
+
+class Modern(Echo):
+    """Speaks the stateless era only."""
+
+    def on_request(self, message: Message) -> None:
+        if message["method"] == "server/discover":
+            self.answer(
+                message["id"],
+                {
+                    "resultType": "complete",
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}},
+                    "ttlMs": 0,
+                    "cacheScope": "private",
+                    "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "Modern", "version": "2.0"}},
+                },
+            )
+        elif "io.modelcontextprotocol/protocolVersion" not in message.get("params", {}).get("_meta", {}):
+            self.refuse(message["id"], -32022, "Unsupported protocol version")
+        else:
+            super().on_request(message)
+
+    def answer(self, number: Any, result: Message) -> None:
+        super().answer(number, {"resultType": "complete", **result})
+
+
+class DiesMidCall(Echo):
+    """Is killed by the call of `slow`, after saying a last word on stderr."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "slow":
+            sys.stderr.write("about to die of natural causes\n")
+            sys.stderr.flush()
+            os.kill(os.getpid(), 9)
+        super().on_call(number, name, arguments, meta)
+
+
+class NeverAnswers(Echo):
+    """Reads everything and says nothing."""
+
+    def on_request(self, message: Message) -> None:
+        return
+
+
+class ExitsAtOnce(Echo):
+    """Leaves with a complaint before it says anything."""
+
+    def run(self) -> None:
+        sys.stderr.write("cannot find my config, token=hunter2-secret\n")
+        sys.exit(3)
+
+
+class WritesGarbage(Echo):
+    """Decorates every message with what does not belong on stdout."""
+
+    def write(self, data: bytes) -> None:
+        super().write(b"\xef\xbb\xbfstarting up...\r\n\x00\xff\xfe binary\n{broken json\n\n[]\n42\n")
+        super().write(data.rstrip(b"\n") + b"\r\n")
+
+
+class BadCharacters(Echo):
+    """Answers with a byte that is no UTF-8 and half of a surrogate pair."""
+
+    def text(self, number: Any, text: str) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "@@"}]}})
+        self.write(body.encode().replace(b"@@", b"caf\xe9 \\ud83d") + b"\n")
+
+
+class EndlessLine(Echo):
+    """Answers a call of `slow` with a line that never ends."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        while name == "slow":
+            self.write(b"x" * 65536)
+        super().on_call(number, name, arguments, meta)
+
+
+class ClosesStdin(Echo):
+    """Stops listening when `slow` is called, but stays alive."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "slow":
+            os.close(0)
+            threading.Event().wait()
+        super().on_call(number, name, arguments, meta)
+
+
+class FloodsStdout(Echo):
+    """Writes lines that are no JSON without end when `slow` is called."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        while name == "slow":
+            self.write(b"log line\n" * 100)
+        super().on_call(number, name, arguments, meta)
+
+
+class FloodsStderr(Echo):
+    """Writes to stderr all the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        threading.Thread(target=self.flood, daemon=True).start()
+
+    def flood(self) -> None:
+        while True:
+            sys.stderr.write("still here " * 1000 + "\n")
+
+
+class HasChild(Echo):
+    """Starts a process of its own that would outlive it."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "pid":
+            child = subprocess.Popen(["sleep", "600"])  # noqa: S607
+            self.text(number, str(child.pid))
+        else:
+            super().on_call(number, name, arguments, meta)
+
+
+class IgnoresTerm(Echo):
+    """Does not leave when asked: neither at the end of its input nor on SIGTERM."""
+
+    def run(self) -> None:
+        import signal
+
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        super().run()
+        threading.Event().wait()
+
+
+class OneBadTool(Echo):
+    """Lists tools that are none among good ones."""
+
+    tools: ClassVar[list[Message]] = [
+        ECHO,
+        {"name": "no_schema"},
+        {"name": "wrong", "inputSchema": {"type": "string"}},
+        {"inputSchema": {"type": "object"}},
+        {"name": "echo", "inputSchema": {"type": "object"}},
+        {"name": "untyped", "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#"}},
+    ]
+
+
+class ManyPages(Echo):
+    """Lists 7 tools, one a page."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        page = int(params.get("cursor", "0"))
+        tools = [{"name": f"tool_{page}", "inputSchema": {"type": "object"}}]
+        more = {"nextCursor": str(page + 1)} if page < 6 else {}
+        self.answer(number, {"tools": tools, **more})
+
+
+class EndlessPages(Echo):
+    """Lists for ever."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        page = int(params.get("cursor", "0"))
+        tools = [{"name": f"tool_{page}", "inputSchema": {"type": "object"}}]
+        self.answer(number, {"tools": tools, "nextCursor": str(page + 1)})
+
+
+class GrowsATool(Echo):
+    """Has one tool more after `release` was called, and says so, a thousand times."""
+
+    grown = False
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "release":
+            self.grown = True
+            for _ in range(1000):
+                self.notify("notifications/tools/list_changed")
+        super().on_call(number, name, arguments, meta)
+
+    def on_list(self, number: Any, params: Message) -> None:
+        extra = [{"name": "grown", "inputSchema": {"type": "object"}}] if self.grown else []
+        self.answer(number, {"tools": self.tools + extra})
+
+
+class AnswersWildly(Echo):
+    """Answers twice, under unknown ids, and with shapes that mean nothing."""
+
+    def answer(self, number: Any, result: Message) -> None:
+        self.send({"jsonrpc": "2.0", "id": 99999, "result": {"content": []}})
+        self.send({"jsonrpc": "2.0", "id": "text", "result": None})
+        self.send({"jsonrpc": "2.0", "method": 7})
+        super().answer(number, result)
+        super().answer(number, {"content": [{"type": "text", "text": "second answer"}]})
+
+
+class SlowStart(Echo):
+    """Takes its time before it reads anything."""
+
+    def run(self) -> None:
+        time.sleep(float(os.environ.get("SLOW_START", "1")))
+        super().run()
+
+
+class Asks(Echo):
+    """Asks its client for a sample while it is called."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        self.send({"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {"messages": []}})
+        reply = json.loads(sys.stdin.buffer.readline())
+        self.text(number, json.dumps(reply.get("error", {})))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]().run()
