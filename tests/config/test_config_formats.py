@@ -81,53 +81,53 @@ def test_defaults_are_the_documented_ones() -> None:
 
 def test_claude_desktop_names_become_ids_and_stay_as_titles() -> None:
     config = formats.load(DATA / "claude_desktop.json")
-    files, brave = config.servers
+    files, stars = config.servers
     assert (files.name, files.command, files.args[0]) == ("filesystem", "npx", "-y")
-    assert (brave.name, brave.title) == ("Brave-Search-work", "Brave Search (work)")
-    assert any("Brave-Search-work" in note for note in config.notes)
+    assert (stars.name, stars.title) == ("Star-Charts-work", "Star Charts (work)")
+    assert any("Star-Charts-work" in note for note in config.notes)
 
 
 def test_claude_code_types_and_milliseconds() -> None:
     servers = servers_of("claude_code.json")
     assert {name: server.transport for name, server in servers.items()} == {
-        "github": "http",
-        "asana": "sse",
-        "db": "stdio",
+        "harbour": "http",
+        "tides": "sse",
+        "shelf": "stdio",
     }
-    assert servers["github"].timeout == 600.0
-    assert servers["github"].headers == {"Authorization": "Bearer ${GITHUB_TOKEN}"}
+    assert servers["harbour"].timeout == 600.0
+    assert servers["harbour"].headers == {"Authorization": "Bearer ${HARBOUR_TOKEN}"}
 
 
 def test_cursor_env_file() -> None:
     servers = servers_of("cursor.json")
     assert servers["local"].env_file == ".env.local"
-    assert servers["linear"].headers == {"X-Key": "${env:LINEAR_KEY}"}
+    assert servers["plans"].headers == {"X-Key": "${env:PLANS_KEY}"}
 
 
 def test_windsurf_server_url_and_disabled_tools() -> None:
     remote = servers_of("windsurf.json")["remote"]
-    assert (remote.url, remote.denied_tools) == ("https://mcp.example.com/mcp", ("delete_everything",))
+    assert (remote.url, remote.denied_tools) == ("https://mcp.example.com/mcp", ("sink_ship",))
 
 
 def test_cline_disabled_seconds_and_scalar_environment() -> None:
     servers = servers_of("cline.json")
-    weather, docs = servers["weather"], servers["docs"]
-    assert (weather.enabled, weather.timeout) == (False, 1800.0)
-    assert weather.env == {"PORT": "8080", "DEBUG": "true"}
-    assert weather.allowed_tools == ("*",), "an approval is not a restriction"
+    barometer, docs = servers["barometer"], servers["docs"]
+    assert (barometer.enabled, barometer.timeout) == (False, 1800.0)
+    assert barometer.env == {"PORT": "8080", "DEBUG": "true"}
+    assert barometer.allowed_tools == ("*",), "an approval is not a restriction"
     assert (docs.transport, docs.enabled, docs.timeout) == ("http", True, 60.0)
 
 
 def test_gemini_tools_urls_variables_and_exclusions() -> None:
     config = formats.load(DATA / "gemini.json")
     servers = {server.name: server for server in config.servers}
-    tools = servers["pythonTools"]
-    assert (tools.allowed_tools, tools.denied_tools) == (("safe_tool", "file_reader"), ("dangerous_tool",))
-    assert (tools.timeout, tools.cwd, tools.description) == (15.0, "./mcp-servers/python", "Local Python tools")
-    assert tools.env["DATABASE_URL"] == "${env:DB_CONNECTION_STRING}"
+    tools = servers["ledger"]
+    assert (tools.allowed_tools, tools.denied_tools) == (("list_entries", "sum_entries"), ("burn_book",))
+    assert (tools.timeout, tools.cwd, tools.description) == (15.0, "./books", "The account books")
+    assert tools.env["LEDGER_URL"] == "${env:BOOKS_URL}"
     streaming = servers["streaming"]
-    assert (streaming.url, streaming.transport) == ("https://api.example.com/mcp", "http")
-    assert streaming.headers == {"Authorization": "Bearer ${env:API_TOKEN}"}
+    assert (streaming.url, streaming.transport) == ("https://tides.example/mcp", "http")
+    assert streaming.headers == {"Authorization": "Bearer ${env:TIDES_TOKEN}"}
     assert servers["events"].transport == "auto"
     assert not servers["retired"].enabled
     assert "socket" not in servers
@@ -135,10 +135,10 @@ def test_gemini_tools_urls_variables_and_exclusions() -> None:
 
 
 def test_vs_code_comments_trailing_commas_and_inputs() -> None:
-    perplexity = servers_of("vscode.json")["perplexity"]
-    assert perplexity.args[-1] == "--region=${input:region:-eu}"
-    assert perplexity.env == {"PERPLEXITY_API_KEY": "${input:perplexity-key}"}
-    assert perplexity.env_file == "${workspaceFolder}/.env"
+    oracle = servers_of("vscode.json")["oracle"]
+    assert oracle.args[-1] == "--region=${input:region:-eu}"
+    assert oracle.env == {"ORACLE_KEY": "${input:oracle-key}"}
+    assert oracle.env_file == "${workspaceFolder}/.env"
 
 
 def test_vs_code_settings_keep_servers_one_level_down() -> None:
@@ -148,54 +148,54 @@ def test_vs_code_settings_keep_servers_one_level_down() -> None:
 def test_zed_nested_and_flat_commands() -> None:
     config = formats.load(DATA / "zed.json")
     old, flat, remote = config.servers
-    assert (old.command, old.args) == ("npx", ("-y", "@zeddotdev/postgres-context-server"))
-    assert old.env == {"DATABASE_URL": "postgresql://localhost/ada"}
+    assert (old.command, old.args) == ("npx", ("-y", "archive-mcp"))
+    assert old.env == {"ARCHIVE": "/srv/archive"}
     assert (flat.command, flat.enabled) == ("uvx", False)
     assert remote.url == "https://mcp.example.com/mcp"
-    assert any("mcp-server-github" in note and "extension" in note for note in config.notes)
+    assert any("mcp-server-orchard" in note and "extension" in note for note in config.notes)
 
 
 def test_codex_names_variables_instead_of_writing_them() -> None:
     servers = servers_of("codex.toml")
-    context7, figma, off = servers["context7"], servers["figma"], servers["off"]
-    assert (context7.timeout, context7.connect_timeout) == (45.0, 20.0)
-    assert context7.env == {"LOCAL_TOKEN": "${env:LOCAL_TOKEN:-}", "MY_ENV_VAR": "MY_ENV_VALUE"}
-    assert context7.allowed_tools == ("resolve-library-id", "get-library-docs")
-    assert figma.headers == {
-        "X-Figma-Region": "us-east-1",
-        "X-Team": "${env:FIGMA_TEAM}",
-        "Authorization": "Bearer ${env:FIGMA_OAUTH_TOKEN}",
+    atlas, easel, off = servers["atlas"], servers["easel"], servers["off"]
+    assert (atlas.timeout, atlas.connect_timeout) == (45.0, 20.0)
+    assert atlas.env == {"ATLAS_TOKEN": "${env:ATLAS_TOKEN:-}", "ATLAS_SCALE": "1:25000"}
+    assert atlas.allowed_tools == ("find_sheet", "read_sheet")
+    assert easel.headers == {
+        "X-Easel-Room": "north",
+        "X-Team": "${env:EASEL_TEAM}",
+        "Authorization": "Bearer ${env:EASEL_TOKEN}",
     }
-    assert figma.denied_tools == ("get_screenshot",)
+    assert easel.denied_tools == ("wipe_canvas",)
     assert (off.enabled, off.connect_timeout) == (False, 2.5)
 
 
 def test_mcp_clients_with_address_and_an_empty_list_that_allows_nothing() -> None:
     config = formats.load(DATA / "mcp_clients.json")
-    calculator, notes = config.servers
+    abacus, notes = config.servers
     assert (config.http.host, config.http.port) == ("localhost", 3000)
-    assert (calculator.transport, calculator.allowed_tools) == ("http", ("add", "subtract"))
+    assert (abacus.transport, abacus.allowed_tools) == ("http", ("sum", "carry"))
     assert (notes.transport, notes.allowed_tools) == ("stdio", ())
 
 
 def test_broker_servers_in_a_list() -> None:
     config = formats.load(DATA / "servers_config.json")
     assert [(server.name, server.transport, server.start) for server in config.servers] == [
-        ("memory", "stdio", "eager"),
-        ("zen", "http", "lazy"),
+        ("notebook", "stdio", "eager"),
+        ("quiet", "http", "lazy"),
         ("feed", "sse", "lazy"),
     ]
 
 
 def test_gatemini_yaml_with_merges_and_its_own_words() -> None:
     config = formats.load(DATA / "gatemini.yaml")
-    tavily, github = config.servers
+    lighthouse, harbour = config.servers
     assert config.log_level == "warning"
-    assert (tavily.timeout, tavily.tags, tavily.isolation) == (120.0, ("web", "search"), "session")
-    assert tavily.env == {"TAVILY_API_KEY": "${TAVILY_API_KEY}", "PORT": "0123", "VERBOSE": "yes"}
-    assert (tavily.required_keys, tavily.max_concurrent) == (("TAVILY_API_KEY",), 10_000)
-    assert (github.transport, github.timeout) == ("http", 90.0)
-    assert github.headers == {"Authorization": "Bearer ${env:GITHUB_PAT_TOKEN}"}
+    assert (lighthouse.timeout, lighthouse.tags, lighthouse.isolation) == (120.0, ("web", "search"), "session")
+    assert lighthouse.env == {"LIGHTHOUSE_KEY": "${LIGHTHOUSE_KEY}", "PORT": "0123", "VERBOSE": "yes"}
+    assert (lighthouse.required_keys, lighthouse.max_concurrent) == (("LIGHTHOUSE_KEY",), 10_000)
+    assert (harbour.transport, harbour.timeout) == ("http", 90.0)
+    assert harbour.headers == {"X-Pass": "Token ${env:HARBOUR_PASS}"}
     assert any("'shell'" in note and "cli-adapter" in note for note in config.notes)
 
 
@@ -241,5 +241,5 @@ def test_a_dict_is_read_in_wickets_layout_or_a_clients() -> None:
 def test_no_repr_shows_what_may_be_a_secret() -> None:
     config = formats.load(DATA / "claude_desktop.json")
     shown = f"{config!r} {config.servers!r} {list(config.servers[1].__rich_repr__())} {list(config.__rich_repr__())}"
-    assert "Brave-Search-work" in shown
+    assert "Star-Charts-work" in shown
     assert "literal-key-in-the-file" not in shown

@@ -168,15 +168,15 @@ def test_a_resolved_server_shows_no_secret() -> None:
 @pytest.mark.parametrize(
     ("sample", "name", "missing"),
     [
-        ("claude_code.json", "github", ("GITHUB_TOKEN",)),
-        ("cursor.json", "linear", ("LINEAR_KEY",)),
-        ("gemini.json", "pythonTools", ("DB_CONNECTION_STRING", "EXTERNAL_API_KEY")),
-        ("vscode.json", "perplexity", ("PERPLEXITY_KEY", str(Path.cwd() / ".env"))),
-        ("codex.toml", "context7", ()),
-        ("codex.toml", "figma", ("FIGMA_TEAM", "FIGMA_OAUTH_TOKEN")),
-        ("servers_config.json", "memory", ()),
-        ("servers_config.json", "zen", ("ZEN_KEY",)),
-        ("gatemini.yaml", "github", ("GITHUB_PAT_TOKEN",)),
+        ("claude_code.json", "harbour", ("HARBOUR_TOKEN",)),
+        ("cursor.json", "plans", ("PLANS_KEY",)),
+        ("gemini.json", "ledger", ("BOOKS_URL", "BOOKS_KEY")),
+        ("vscode.json", "oracle", ("ORACLE_KEY", str(Path.cwd() / ".env"))),
+        ("codex.toml", "atlas", ()),
+        ("codex.toml", "easel", ("EASEL_TEAM", "EASEL_TOKEN")),
+        ("servers_config.json", "notebook", ()),
+        ("servers_config.json", "quiet", ("QUIET_KEY",)),
+        ("gatemini.yaml", "harbour", ("HARBOUR_PASS",)),
     ],
 )
 def test_each_clients_way_to_write_a_secret_is_understood(sample: str, name: str, missing: tuple[str, ...]) -> None:

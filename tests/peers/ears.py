@@ -40,9 +40,21 @@ class Ears:
         self.ended_event.set()
 
 
+class Heard:
+    """An `on_notification` that remembers; `any` is set by the first."""
+
+    def __init__(self) -> None:
+        self.all: list[tuple[str, JsonObject]] = []
+        self.any = asyncio.Event()
+
+    def __call__(self, method: str, params: JsonObject) -> None:
+        self.all.append((method, params))
+        self.any.set()
+
+
 async def shake_hands(connection: Connection) -> JsonObject:
     """The legacy handshake."""
-    params = {
+    params: JsonObject = {
         "protocolVersion": LATEST_LEGACY_VERSION,
         "capabilities": {"elicitation": {}},
         "clientInfo": ME,

@@ -7,6 +7,7 @@ connection after its answer unless `answer` says otherwise.
 import asyncio
 import gzip
 import socket
+import ssl
 import struct
 import zlib
 from dataclasses import dataclass
@@ -26,11 +27,11 @@ class Received:
     verb: str
     path: str
     headers: dict[str, str]
-    body: Any
+    body: dict[str, Any]
 
     @property
     def rpc_method(self) -> str:
-        return self.body.get("method", "") if isinstance(self.body, dict) else ""  # pyright: ignore
+        return self.body.get("method", "") if self.body else ""
 
     def answered(self, result: dict[str, Any] | None = None) -> bytes:
         return encode({"jsonrpc": "2.0", "id": self.body["id"], "result": result or {"ok": True}})
@@ -39,7 +40,8 @@ class Received:
 class HttpPeer:
     """Answers every request with the result {"ok": true}, and notifications with 202."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.received: list[Received] = []
         self.hung_up = asyncio.Event()
         """Set when a client leaves before its answer is complete."""
@@ -47,7 +49,7 @@ class HttpPeer:
         self._connections: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         return self
 
     async def __aexit__(
@@ -69,7 +71,7 @@ class HttpPeer:
         return f"{self.origin}/mcp"
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
-        if isinstance(request.body, dict) and "id" in request.body and "method" in request.body:
+        if "id" in request.body and "method" in request.body:
             send(writer, 200, JSON, request.answered())
         else:
             send(writer, 202, "", b"")
@@ -100,7 +102,7 @@ async def _read(reader: asyncio.StreamReader) -> Received:
     verb, path, _ = head[0].split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
     body = await reader.readexactly(int(headers.get("content-length", 0)))
-    return Received(verb, path, headers, decode(body) if body else None)
+    return Received(verb, path, headers, decode(body) if body else {})
 
 
 def head(writer: asyncio.StreamWriter, status: int, media_type: str, **headers: str) -> None:
@@ -145,12 +147,12 @@ class Streams(HttpPeer):
 
 
 class GzipBomb(HttpPeer):
-    """Two hundred kilobytes that unfold to two hundred megabytes."""
+    """Half a megabyte that unfolds to a hundred."""
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
-        packer = zlib.compressobj(wbits=31)
+        packer = zlib.compressobj(1, wbits=31)
         block = b" " * 2**20
-        bomb = b"".join([*(packer.compress(block) for _ in range(200)), packer.flush()])
+        bomb = b"".join([*(packer.compress(block) for _ in range(100)), packer.flush()])
         send(writer, 200, JSON, bomb, Content_Encoding="gzip")
 
 
@@ -158,9 +160,9 @@ class GzipBombOfEvents(HttpPeer):
     """A compressed stream that unfolds to one line without end."""
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
-        packer = zlib.compressobj(wbits=31)
+        packer = zlib.compressobj(1, wbits=31)
         block = b"x" * 2**20
-        bomb = b"".join([packer.compress(b"data: "), *(packer.compress(block) for _ in range(200)), packer.flush()])
+        bomb = b"".join([packer.compress(b"data: "), *(packer.compress(block) for _ in range(100)), packer.flush()])
         send(writer, 200, EVENTS, bomb, Content_Encoding="gzip")
 
 
@@ -268,11 +270,12 @@ class Silent(HttpPeer):
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         if request.rpc_method.startswith("notifications/"):
-            return await super().answer(request, writer)
-        head(writer, 200, self._media_type)
-        await writer.drain()
-        self.asked.set()
-        await asyncio.Event().wait()
+            await super().answer(request, writer)
+        else:
+            head(writer, 200, self._media_type)
+            await writer.drain()
+            self.asked.set()
+            await asyncio.Event().wait()
 
 
 class Redirects(HttpPeer):
@@ -284,8 +287,9 @@ class Redirects(HttpPeer):
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         if request.path == self._right_path:
-            return await super().answer(request, writer)
-        send(writer, self._status, "", b"", Location=self._location)
+            await super().answer(request, writer)
+        else:
+            send(writer, self._status, "", b"", Location=self._location)
 
 
 class EchoesCredentials(HttpPeer):
@@ -310,6 +314,34 @@ class ExpiringSession(HttpPeer):
             send(writer, self._refusal[0], JSON, self._refusal[1])
 
 
+class KeepsSession(HttpPeer):
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.rpc_method == "initialize":
+            send(writer, 200, JSON, request.answered(), Mcp_Session_Id="one")
+        else:
+            await super().answer(request, writer)
+
+
+class AsksBack(HttpPeer):
+    """Asks something before it answers; a reply, or the next request, releases the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._replied = asyncio.Event()
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.rpc_method != "tools/call":
+            await super().answer(request, writer)
+            self._replied.set()
+            return
+        head(writer, 200, EVENTS)
+        writer.write(event(b'{"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {}}'))
+        writer.write(event(b'{"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}'))
+        await writer.drain()
+        await self._replied.wait()
+        writer.write(event(request.answered()))
+
+
 class BreaksOff(HttpPeer):
     """A legacy stream that ends early and gives the result when it is asked to resume."""
 
@@ -326,8 +358,6 @@ class Gossips(HttpPeer):
 
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         subscribed = request.rpc_method == "subscriptions/listen"
-        if request.verb != "GET" and not subscribed:
-            return await super().answer(request, writer)
         number = len(self.received)
         meta = {"io.modelcontextprotocol/subscriptionId": request.body["id"]} if subscribed else {}
         params = {"_meta": meta, "number": number}
@@ -335,9 +365,18 @@ class Gossips(HttpPeer):
         writer.write(b"retry: 1\nid: %d\n" % number)
         writer.write(event(b'{"jsonrpc": "2.0", "method": "notifications/unrelated", "params": [1]}') * subscribed)
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params}
-        return writer.write(event(encode(notice)))
+        writer.write(event(encode(notice)))
 
 
 class NotHttp(HttpPeer):
     async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+
+class NoTls(HttpPeer):
+    """Answers in plain text to whatever comes first, as a web server does that is greeted in TLS."""
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        send(writer, 400, "text/plain", b"speak plainly")
+        writer.close()

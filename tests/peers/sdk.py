@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from wicket.codec import decode
 
 
 @contextmanager
-def sdk_addresses() -> Iterator[dict[str, str]]:
+def sdk_addresses() -> Generator[dict[str, str]]:
     """The addresses of a running SDK server: `events`, `json` and `sse`."""
     command = [sys.executable, str(Path(__file__).with_name("sdk_server.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

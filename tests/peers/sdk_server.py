@@ -40,7 +40,9 @@ async def call_tool(ctx: Any, params: Any) -> types.CallToolResult:
         case "progress":
             await ctx.session.report_progress(1, 2, "half way")
         case "ask":
-            answer = await ctx.session.elicit_form("Name?", SCHEMA | {"properties": {}}, related_request_id=ctx.request_id)
+            answer = await ctx.session.elicit_form(
+                "Name?", SCHEMA | {"properties": {}}, related_request_id=ctx.request_id
+            )
             return text(str(answer.content))
         case "hang":
             await ctx.session.report_progress(1, 2, "hanging")
@@ -74,7 +76,7 @@ def sse_app() -> Starlette:
     speaker = server()
 
     async def connect(request: Request) -> Response:
-        async with transport.connect_sse(request.scope, request.receive, request._send) as (reader, writer):  # pyright: ignore
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (reader, writer):  # pyright: ignore[reportPrivateUsage]
             await speaker.run(reader, writer, speaker.create_initialization_options())
         return Response()
 
@@ -96,7 +98,8 @@ async def main() -> None:
             served = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
             running.append(served)
             group.start_soon(served.serve, [sock])
-        print(encode(addresses).decode(), flush=True)
+        sys.stdout.write(f"{encode(addresses).decode()}\n")
+        sys.stdout.flush()
         await anyio.to_thread.run_sync(sys.stdin.read)
         for served in running:
             served.should_exit = True

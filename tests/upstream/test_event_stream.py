@@ -1,5 +1,7 @@
 """Server-sent events, however they are cut into chunks."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +28,7 @@ EVENTS = [
 def test_the_same_events_come_out_wherever_the_stream_is_cut(cuts: list[int]) -> None:
     parser = EventParser(1000)
     edges = [0, *sorted(cuts), len(STREAM)]
-    events = [e for start, end in zip(edges, edges[1:], strict=False) for e in parser.feed(STREAM[start:end])]
+    events = [e for start, end in pairwise(edges) for e in parser.feed(STREAM[start:end])]
     assert events == EVENTS
     assert parser.end() == []
     assert (parser.last_id, parser.retry) == ("7", 1.5)
@@ -56,11 +58,14 @@ def test_an_id_that_could_not_stand_in_a_header_is_ignored() -> None:
     ids=["line", "data", "lines", "empty lines", "comment"],
 )
 def test_an_event_or_line_beyond_the_limit_is_refused(stream: bytes) -> None:
-    parser = EventParser(1000)
     with pytest.raises(OversizedEventError):
-        for position in range(0, len(stream), 100):
-            parser.feed(stream[position : position + 100])
-        parser.feed(b"data:\n")
+        _parse_in_pieces(stream)
+
+
+def _parse_in_pieces(stream: bytes) -> None:
+    parser = EventParser(1000)
+    for position in range(0, len(stream), 100):
+        parser.feed(stream[position : position + 100])
 
 
 def test_small_events_may_add_up_to_any_size() -> None:

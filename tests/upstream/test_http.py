@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-
-from tests.peers.ears import ENVELOPE, Ears, call, shake_hands, text_of
+from tests.peers.ears import ENVELOPE, Ears, Heard, call, shake_hands, text_of
 from tests.peers.sdk import sdk_addresses
+
 from wicket.errors import METHOD_NOT_FOUND, Refused, Unavailable
-from wicket.model import META_SERVER_INFO, MODERN_VERSION, JsonObject
+from wicket.model import META_SERVER_INFO, MODERN_VERSION
 from wicket.upstream.http import HttpClient, HttpConnection
 
 
@@ -94,13 +94,9 @@ async def test_progress_reaches_the_request_it_belongs_to(
     legacy: HttpConnection, modern: HttpConnection, ears: Ears
 ) -> None:
     for connection in (legacy, modern):
-        heard: list[tuple[str, JsonObject]] = []
-        await connection.request(
-            "tools/call",
-            call("progress", modern=connection is modern),
-            on_notification=lambda method, params, heard=heard: heard.append((method, params)),
-        )
-        assert [(method, params["message"]) for method, params in heard] == [("notifications/progress", "half way")]
+        heard = Heard()
+        await connection.request("tools/call", call("progress", modern=connection is modern), on_notification=heard)
+        assert [(method, params["message"]) for method, params in heard.all] == [("notifications/progress", "half way")]
     assert ears.heard.empty()
 
 
@@ -114,12 +110,12 @@ async def test_a_server_may_ask_back_during_a_call(legacy: HttpConnection, ears:
 @only_modern_events
 async def test_cancelling_the_wait_cancels_the_work(legacy: HttpConnection, modern: HttpConnection) -> None:
     for connection in (legacy, modern):
-        begun = asyncio.Event()
+        heard = Heard()
         params = call("hang", modern=connection is modern)
         waiting = asyncio.ensure_future(  # noqa: TID251  (the test owns it)
-            connection.request("tools/call", params, on_notification=lambda *_, begun=begun: begun.set())
+            connection.request("tools/call", params, on_notification=heard)
         )
-        await begun.wait()
+        await heard.any.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -143,7 +139,7 @@ async def test_a_modern_server_is_heard_between_requests(modern: HttpConnection,
     assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
 
 
-async def test_closing_ends_the_session_on_the_server(
+async def test_closing_one_connection_leaves_the_others_alone(
     addresses: dict[str, str], client: HttpClient, ears: Ears
 ) -> None:
     connection = HttpConnection("sdk", addresses["json"], {}, client, ears, max_message=2**20)

@@ -95,12 +95,16 @@ def encode(texts: list[str], folder: Path, device: str) -> torch.Tensor:
     return out
 
 
-def vocabulary(texts: list[str], size: int, teacher: Path) -> list[str]:
-    """The words that get a row: frequent ones of the corpus, and the teacher's own whole words."""
+def count_words(texts: list[str]) -> Counter[str]:
     counted: Counter[str] = Counter()
     with Pool() as pool:
         for found in pool.imap_unordered(_words, texts, 2000):
             counted.update(found)
+    return counted
+
+
+def vocabulary(counted: Counter[str], size: int, teacher: Path) -> list[str]:
+    """The words that get a row: frequent ones of the corpus, and the teacher's own whole words."""
     general = [w for w in (teacher / "vocab.txt").read_text().splitlines() if w.isascii() and w.isalpha() and len(w) > 1]
     frequent = [w for w, n in counted.most_common() if n >= 3 and len(w) < 24 and not w.isdigit()]
     chosen = dict.fromkeys([*(str(n) for n in range(10)), *frequent[: size * 3 // 4], *general, *frequent])
@@ -171,17 +175,12 @@ class Table(torch.nn.Module):
         return nn.embedding_bag(ids, self.rows, per_sample_weights=weights, mode="sum")
 
 
-def begin(vocab: list[str], texts: list[str], teacher: Path, width: int, buckets: int, device: str) -> torch.Tensor:
+def begin(vocab: list[str], share: torch.Tensor, teacher: Path, width: int, buckets: int, device: str) -> torch.Tensor:
     """Rows to start from: each word as the teacher sees it alone, rotated, frequent words shortened."""
     alone = encode(vocab, teacher, device).float()
     alone = alone - alone.mean(0)
     _, _, basis = torch.linalg.svd(alone, full_matrices=False)
     rows = alone @ basis[:width].T
-    counted: Counter[str] = Counter()
-    with Pool() as pool:
-        for found in pool.imap_unordered(_words, texts, 2000):
-            counted.update(found)
-    share = torch.tensor([counted[w] / len(texts) for w in vocab], device=device)
     rows = rows * (1e-3 / (1e-3 + share))[:, None].sqrt()
     return torch.cat([rows, torch.randn(buckets, width, device=device) * 0.02])
 
@@ -287,17 +286,20 @@ def parser() -> argparse.ArgumentParser:
 
 
 def prepare(options, device):  # noqa: ANN001, ANN201
-    torch.manual_seed(options.seed)
     texts, pairs = load(options.corpus, random.Random(options.seed))
     say(len(texts), "texts", len(pairs), "pairs")
-    vocab = vocabulary(texts, options.words, options.teacher)
+    # Everything that forks comes before the first tensor: a forked child of a busy torch hangs.
+    counted = count_words(texts)
+    vocab = vocabulary(counted, options.words, options.teacher)
+    bags = Bags(vocab, options.buckets)
+    clean, noisy = bags.many(texts), bags.many(texts, noise=True)
+    say("bagged", len(vocab), "words")
+    torch.manual_seed(options.seed)
     taught = encode(texts, options.teacher, device)
     say("taught")
-    bags = Bags(vocab, options.buckets)
-    clean = tuple(t.to(device) for t in bags.many(texts))
-    noisy = tuple(t.to(device) for t in bags.many(texts, noise=True))
-    say("bagged", len(vocab), "words")
-    start = begin(vocab, texts, options.teacher, options.width, options.buckets, device)
+    share = torch.tensor([counted[w] / len(texts) for w in vocab], device=device)
+    start = begin(vocab, share, options.teacher, options.width, options.buckets, device)
+    clean, noisy = (tuple(t.to(device) for t in bag) for bag in (clean, noisy))
     return texts, pairs, vocab, taught, bags, clean, noisy, start
 
 

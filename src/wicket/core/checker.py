@@ -5,27 +5,31 @@ out where `mending` finds that safe, else nothing is checked. Arguments that wou
 unchecked too, for the upstream checks them again. Knows nothing of tools or of wording.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wicket.codec import encode
 from wicket.core.mending import holding, mended, spelled_out
-from wicket.core.typetext import is_list, is_object, target
+from wicket.core.typetext import is_list, is_object, literal, target, within
 from wicket.model import JsonObject
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-_DEFINITIONS = frozenset({"$defs", "definitions"})
 _SIZE = 64 * 1024
 _NODES = 8_000
 _DEPTH = 64
 _PATTERNS = 100
 _PATTERN_MEMORY = 256 * 1024
 _MENDS = 16
-_STACK = 300  # calls deep, for a chain of references has no end that the document shows
-_COST = 10_000_000  # steps of a yes-or-no check, some 20 ns each
-_TOLD = 20_000  # steps of a check that explains itself, each a thousand times as dear
+_MASK = "…"
+_COST = 10_000_000  # the most steps of a check without references: values times subschemas, some 20 ns each
+_STEPS = 50_000  # and with references, where they have to be counted
+_TOLD_ALL = 4_000  # a step of a check that explains itself is a thousand times as dear
+_TOLD_ONE = 20_000
+_SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
+_SAME_VALUE_ONE = ("not", "if", "then", "else")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +41,31 @@ class Checker:
     """What is not checked, and why."""
     validator: "Validator | None" = None
     weight: int = 1
-    """How many subschemas one value meets at most, references written out."""
-    growth: int = 1
-    """By how much that multiplies with each level of a recursive schema."""
+    """How many parts the schema has."""
+    refers: bool = False
+    """Whether a part stands for another, so that there may be more to check than there is to read."""
 
     def errors(self, arguments: JsonObject) -> "list[ValidationError] | None":
         """What is wrong: an empty list for nothing, None for something that would cost too much to tell."""
         if self.validator is None:
             return []
         nodes, depth = _measured(arguments, _COST // self.weight)
-        if depth > _DEPTH:
+        if depth > _DEPTH or nodes * self.weight > _COST:
             return []
-        meets = self.weight * self.growth**depth
-        if nodes * meets > _COST:
+        if self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS:
             return []
         try:
-            if self.validator.is_valid(arguments):
-                return []
-            if nodes * meets <= _TOLD:
-                return list(self.validator.iter_errors(arguments))
-            return _first_error(self.validator, arguments) if meets <= _TOLD else None
+            return [] if self.validator.is_valid(arguments) else self._told(self.validator, arguments)
         except ValueError:
             return []  # A lone surrogate: the validator cannot read it, yet the wire can carry it.
+
+    def _told(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
+        steps = _steps(self.schema, arguments, _STEPS)
+        if steps <= _TOLD_ALL:
+            return list(validator.iter_errors(arguments))
+        # An error in a union holds the errors of all its branches, and theirs: even one may be too much.
+        simple = not (holding(self.schema, "anyOf") or holding(self.schema, "oneOf"))
+        return _first_error(validator, arguments) if simple or steps <= _TOLD_ONE else None
 
 
 def compiled(schema: JsonObject) -> Checker:
@@ -70,11 +77,13 @@ def compiled(schema: JsonObject) -> Checker:
     while len(left_out) < _MENDS:
         outcome = _compile(schema)
         if not isinstance(outcome, Exception):
-            weight, growth = _weighed(schema, schema, {}, (), 0)
+            if problem := _untraceable(schema):
+                return Checker(schema, f"{problem}: arguments pass unchecked")
             problem = f"not checked: {'; '.join(left_out)}" if left_out else None
-            return Checker(schema, problem, outcome, weight, max(growth, 1))
-        left_out.append(_reason(outcome))
-        better = mended(schema, list(getattr(outcome, "instance_path", ())))
+            return Checker(schema, problem, outcome, _measured(schema, _NODES)[0], bool(holding(schema, "$ref")))
+        path: list[Any] = list(getattr(outcome, "instance_path", ()))
+        left_out.append(_reason(outcome, path, schema))
+        better = mended(schema, path)
         if better is None:
             break
         schema = better
@@ -89,7 +98,7 @@ def _compile(schema: JsonObject) -> "Validator | Exception":
             schema,
             offline=True,
             validate_formats=False,
-            mask="…",
+            mask=_MASK,
             pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_MEMORY),
         )
     except (ValueError, jsonschema_rs.ReferencingError) as problem:
@@ -106,10 +115,11 @@ def _first_error(validator: "Validator", arguments: JsonObject) -> "list[Validat
     return []
 
 
-def _reason(problem: Exception) -> str:
-    path = ".".join(str(step) for step in getattr(problem, "instance_path", ()))
+def _reason(problem: Exception, path: list[Any], schema: JsonObject) -> str:
     message = str(getattr(problem, "message", "") or problem).split("\n")[0]
-    return f"{path[:100]}: {message[:160]}" if path else message[:160]
+    if path:
+        message = message.replace(_MASK, literal(within(schema, path, None)), 1)
+    return ": ".join(part for part in (".".join(map(str, path))[:100], message[:160]) if part)
 
 
 def _over_limits(schema: JsonObject) -> str:
@@ -123,6 +133,20 @@ def _over_limits(schema: JsonObject) -> str:
     keyed: list[Any] = [one["patternProperties"] for one in holding(schema, "patternProperties")]
     patterns = len(holding(schema, "pattern")) + sum(len(one) for one in keyed if is_object(one))
     return f"the input schema has more than {_PATTERNS} patterns" if patterns > _PATTERNS else ""
+
+
+def _untraceable(schema: JsonObject) -> str:
+    """Why `_steps` cannot follow what the validator follows; empty where it can."""
+    if holding(schema, "$dynamicRef") or holding(schema, "$recursiveRef"):
+        return "the input schema refers to itself dynamically"
+    references: list[Any] = [one["$ref"] for one in holding(schema, "$ref")]
+    if any(isinstance(one, str) and target(schema, one, None) is None for one in references):
+        return "the input schema refers to its parts by address or anchor"
+    keys = ("$id", "id") if "draft-04" in str(schema.get("$schema")) else ("$id",)
+    bases = [one for key in keys for one in holding(schema, key) if isinstance(one[key], str)]
+    if references and any(one is not schema for one in bases):
+        return "the input schema has parts with an address of their own"
+    return ""
 
 
 def _measured(value: Any, enough: int) -> tuple[int, int]:
@@ -142,28 +166,46 @@ def _measured(value: Any, enough: int) -> tuple[int, int]:
     return nodes, depth
 
 
-def _weighed(
-    schema: Any, root: JsonObject, known: dict[str, tuple[int, int]], active: tuple[str, ...], depth: int
-) -> tuple[int, int]:
-    """The size of `schema` with its references written out, and how many of them lead back to where it is.
+def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
+    """How often a value meets a subschema when every branch is followed; stops counting after `enough`.
 
-    Thirty definitions that each refer twice to the next are small on the wire and a thousand million checks in
-    memory; so is a recursive one with two ways down, on arguments nested thirty deep.
+    Thirty definitions that each refer twice to the next are small on the wire and a thousand million steps; so
+    is a recursive one with two ways down, on arguments nested thirty deep.
     """
-    if depth > _STACK:
-        return _COST, 1
-    if is_list(schema):
-        parts = [_weighed(one, root, known, active, depth + 1) for one in schema]
-    elif is_object(schema):
-        inner = [one for key, one in schema.items() if key not in _DEFINITIONS]
-        parts = [_weighed(one, root, known, active, depth + 1) for one in inner]
-        if isinstance(reference := schema.get("$ref", schema.get("$dynamicRef")), str):
-            if reference in active:
-                return 1, 1
-            if reference not in known:
-                aim = target(root, reference, True)
-                known[reference] = _weighed(aim, root, known, (*active, reference), depth + 1)
-            parts.append(known[reference])
-    else:
-        return 1, 0
-    return min(_COST, 1 + sum(weight for weight, _ in parts)), min(_COST, sum(back for _, back in parts))
+    steps = 0
+    pending: list[tuple[Any, Any]] = [(root, arguments)]
+    while pending and steps <= enough:
+        schema, value = pending.pop()
+        steps += 1
+        if not is_object(schema):
+            continue
+        if isinstance(reference := schema.get("$ref"), str):
+            pending.append((target(root, reference, True), value))
+        for keyword in _SAME_VALUE:
+            pending.extend((one, value) for one in _several(schema.get(keyword)))
+        pending.extend((schema[keyword], value) for keyword in _SAME_VALUE_ONE if keyword in schema)
+        if is_object(value):
+            pending.extend(_descent(schema, value))
+        elif is_list(value):
+            for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
+                pending.extend((schema.get(keyword), one) for one in value if is_object(schema.get(keyword)))
+            for keyword in ("items", "prefixItems"):
+                tuples: Any = schema.get(keyword)
+                pending.extend(zip(tuples if is_list(tuples) else (), value, strict=False))
+    return steps
+
+
+def _descent(schema: JsonObject, value: JsonObject) -> Iterator[tuple[Any, Any]]:
+    properties: Any = schema.get("properties")
+    if is_object(properties):
+        yield from ((properties[name], one) for name, one in value.items() if name in properties)
+    patterns: Any = schema.get("patternProperties")
+    for rest in (*_several(patterns), schema.get("additionalProperties"), schema.get("unevaluatedProperties")):
+        if is_object(rest):
+            yield from ((rest, one) for one in value.values())
+
+
+def _several(schemas: Any) -> list[Any]:
+    if is_object(schemas):
+        return list(schemas.values())
+    return schemas if is_list(schemas) else []

@@ -19,23 +19,22 @@ _GIVEN = 80
 _EXPECTED = 160
 _STYLE = Style(depth=1, values=8, fields=6)
 _LIMITS = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters long",
-    "maxLength": "at most {} characters long",
-    "minItems": "of at least {} items",
-    "maxItems": "of at most {} items",
-    "minProperties": "of at least {} fields",
-    "maxProperties": "of at most {} fields",
-    "pattern": "text that matches {}",
+    "minimum": "be at least {}",
+    "maximum": "be at most {}",
+    "exclusiveMinimum": "be more than {}",
+    "exclusiveMaximum": "be less than {}",
+    "multipleOf": "be a multiple of {}",
+    "minLength": "be at least {} characters long",
+    "maxLength": "be at most {} characters long",
+    "minItems": "have at least {} items",
+    "maxItems": "have at most {} items",
+    "minProperties": "have at least {} fields",
+    "maxProperties": "have at most {} fields",
+    "pattern": "match {}",
 }
 _OTHERS = {
     "uniqueItems": "has items that repeat",
     "falseSchema": "is not allowed",
-    "false schema": "is not allowed",
     "contains": "lacks an item that it must contain",
     "not": "has a form that is not allowed",
     "propertyNames": "has a field name that is not allowed",
@@ -127,7 +126,7 @@ def _wrong(error: "ValidationError", schema: JsonObject) -> str:
     if name in _OTHERS:
         return f"{where} {_OTHERS[name]}"
     if name in _LIMITS:
-        return f"{where} should be {_LIMITS[name].format(_plain(value))}, got {given(error.instance)}"
+        return f"{where} should {_LIMITS[name].format(literal(value, _GIVEN))}, got {given(error.instance)}"
     if name in ("anyOf", "oneOf") and (needs := _needs(value)):
         return f"{where} needs {needs}"
     if type(error.kind).__name__.endswith("OneOfMultipleValid"):
@@ -147,10 +146,6 @@ def _needs(context: Any) -> str:
             return ""
         sets.append(" and ".join(f"'{one.kind.value}'" for one in errors[:_MOST]))
     return " or ".join(sets[:_MOST])
-
-
-def _plain(value: Any) -> str:
-    return literal(value, _GIVEN)
 
 
 def _type_text(root: JsonObject, schema: Any) -> str:

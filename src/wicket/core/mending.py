@@ -9,8 +9,9 @@ from typing import Any
 from wicket.core.typetext import is_list, is_object, target
 from wicket.model import JsonObject
 
-_BACKFIRING = ("not", "if", "oneOf", "contains", "unevaluatedProperties", "unevaluatedItems")
+_BACKFIRING = ("not", "if", "oneOf", "contains")
 """Keywords by which a more lenient part can make the whole stricter."""
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _DATA = frozenset({"const", "enum", "default", "examples"})
 _LEANING = {
@@ -29,7 +30,13 @@ def mended(schema: JsonObject, path: list[Any]) -> JsonObject | None:
 
     An empty path is what a validator gives for an unknown `$schema` and for references that lead nowhere.
     """
-    if any(holding(schema, keyword) for keyword in _BACKFIRING):
+    if any(holding(schema, keyword) for keyword in _UNEVALUATED):
+        return None
+    if not path or any(holding(schema, keyword) for keyword in _REFERENCES):
+        backfires = any(holding(schema, keyword) for keyword in _BACKFIRING)
+    else:
+        backfires = any(keyword in path for keyword in _BACKFIRING)
+    if backfires:
         return None
     if path:
         return _without(schema, path, in_map=False)

@@ -11,7 +11,7 @@ from wicket.core.search import Answer
 from wicket.core.signature import describe
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import DialectTool, Table, ToolCall, text
-from wicket.model import CallRequest, JsonObject
+from wicket.model import CallRequest, Detail, JsonObject
 
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
 
@@ -35,7 +35,7 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     described = await verbs.describe(call.arguments["names"])
-    detail = call.arguments.get("detail", "full")
+    detail: Detail = call.arguments.get("detail", "full")
     parts = [describe(tool, detail) for tool in described.tools]
     shown = [part if isinstance(part, str) else encode(part).decode() for part in parts]
     problems = [str(problem) for problem in described.problems]

@@ -52,9 +52,7 @@ class Api:
     def mentioned(self, source: str) -> dict[str, list[str] | None]:
         """All server identifiers; with tool identifiers for those whose name occurs in `source`."""
         words = set(_WORD.findall(source))
-        return {
-            ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()
-        }
+        return {ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()}
 
     def find(self, server: str, tool: str) -> Tool:
         """The tool that a script names, by identifiers or real names. Raises UnknownName."""

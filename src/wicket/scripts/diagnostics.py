@@ -4,6 +4,7 @@ Pure functions. A child's report is untrusted text: every field is checked, and 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from wicket.model import JsonObject
@@ -11,7 +12,7 @@ from wicket.scripts.api import HELPERS, Api, near
 from wicket.scripts.outcome import Problem
 
 LIMIT_KINDS = frozenset({"cpu", "wall", "memory", "calls", "output", "source", "busy"})
-_CHILD_KINDS = frozenset({"syntax", "type", "runtime", "tool", "value", "deadlock", "cpu", "memory", "output"})
+_CHILD_KINDS = frozenset({"syntax", "type", "runtime", "tool", "value", "deadlock", "cpu", "memory", "output", "calls"})
 _MOST_TEXT = 4000
 
 _LUA_PLACE = re.compile(r"^(?:script|\[string \"script\"\]):(\d+): ?")
@@ -25,7 +26,8 @@ _UNKNOWN = (
 )
 _NO_ATTRIBUTE = re.compile(r"[Oo]bject of type `_(\w+)` has no attribute `(\w+)`")
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
-_NOT_AWAITED = re.compile(r"is not awaited|pending call|a Promise that was not awaited|<coroutine")
+_NOT_AWAITED = re.compile(r"not awaited|pending call|'coroutine' object|`CoroutineType")
+_LOOP = re.compile(r"\b(?:for|while|repeat|do)\b")
 
 
 def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem:
@@ -36,7 +38,9 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     line, column = _number(report.get("line")), _number(report.get("column"))
     if language == "lua":
         message, line = _lua_place(message, line, _text(report.get("trace")))
-    lines = source.splitlines()
+    lines = source.split("\n")
+    if kind == "cpu" and line is None:
+        line = only_loop(lines)
     known = line is not None and 1 <= line <= len(lines)
     if kind == "runtime" and _NO_TOOL.search(message):
         kind = "unknown_name"
@@ -45,9 +49,15 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
         message,
         line if known else None,
         column if known else None,
-        lines[line - 1][:200] if known and line is not None else "",
+        lines[line - 1].rstrip("\r")[:200] if known and line is not None else "",
         _hint(kind, message, language, api),
     )
+
+
+def only_loop(lines: Sequence[str]) -> int | None:
+    """Where time was used up, when nobody could say: with one line that loops there is no doubt."""
+    loops = [number for number, line in enumerate(lines, 1) if _LOOP.search(line)]
+    return loops[0] if len(loops) == 1 else None
 
 
 def _hint(kind: str, message: str, language: str, api: Api) -> str:

@@ -140,9 +140,7 @@ class Scripts:
             return Problem("language", f"'{language}' scripts cannot be run.", hint=f"Use one of {names}.")
         if missing := _missing(language):
             install = _NEEDS[language][1]
-            return Problem(
-                "missing_engine", f"Running {language} needs {missing}.", hint=f"Install it: {install}"
-            )
+            return Problem("missing_engine", f"Running {language} needs {missing}.", hint=f"Install it: {install}")
         size = len(source.encode("utf-8", "replace"))
         if size > limits.source:
             return _limit("source", f"The script has {size} bytes; {limits.source} are accepted.")
@@ -156,7 +154,7 @@ class Scripts:
             return Problem(
                 "jail",
                 f"Scripts are switched off: the jail is {strength}.",
-                hint="Use a newer Linux kernel, or set scripts.jail = \"auto\".",
+                hint='Use a newer Linux kernel, or set scripts.jail = "auto".',
             )
         if not self._warned:
             self._warned = True

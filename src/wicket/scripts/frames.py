@@ -67,10 +67,10 @@ class Channel:
     """The child's end: blocking reads and writes on its one socket."""
 
     def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
+        self.sock = sock
 
     def send(self, kind: bytes, payload: bytes) -> None:
-        self._sock.sendall(pack(kind, payload))
+        self.sock.sendall(pack(kind, payload))
 
     def receive(self) -> tuple[bytes, bytes]:
         kind, length = _HEAD.unpack(self._exactly(_HEAD.size))
@@ -79,7 +79,7 @@ class Channel:
     def _exactly(self, count: int) -> bytes:
         parts: list[bytes] = []
         while count:
-            part = self._sock.recv(min(count, 1 << 20))
+            part = self.sock.recv(min(count, 1 << 20))
             if not part:
                 raise EOFError
             parts.append(part)

@@ -12,7 +12,7 @@ import resource
 import signal
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,11 +20,10 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
-_SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_GET_ACTION_AVAIL = 2
-_SECCOMP_FILTER_FLAG_TSYNC = 1
 _RET_KILL = 0x80000000
 _RET_ALLOW = 0x7FFF0000
 _RET_EPERM = 0x00050000 | 1
@@ -35,7 +34,7 @@ _LANDLOCK_READ_AND_EXECUTE = 0b1101  # execute, read_file, read_dir
 
 # Numbers of the calls that a confined interpreter makes: x86_64, then aarch64 (None where it has no such call).
 _CALLS: dict[str, tuple[int | None, int | None]] = {
-    "read": (0, 63), "write": (1, 64), "close": (3, 57), "lseek": (8, 62), "poll": (7, None), "ppoll": (271, 73),
+    "read": (0, 63), "write": (1, 64), "close": (3, 57), "poll": (7, None), "ppoll": (271, 73),
     "sendto": (44, 206), "recvfrom": (45, 207), "sendmsg": (46, 211), "recvmsg": (47, 212),
     "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216), "madvise": (28, 233),
     "futex": (202, 98), "sched_yield": (24, 124), "membarrier": (324, 283), "rseq": (334, 293),
@@ -44,21 +43,8 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "getrandom": (318, 278), "getrusage": (98, 165), "getpid": (39, 172), "gettid": (186, 178),
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
     "sigaltstack": (131, 132), "restart_syscall": (219, 128), "exit": (60, 93), "exit_group": (231, 94),
-    "epoll_wait": (232, None), "epoll_pwait": (281, 22), "epoll_ctl": (233, 21), "eventfd2": (290, 19),
-    "writev": (20, 66), "readv": (19, 65), "wait4": (61, 260), "waitid": (247, 95), "kill": (62, 129),
-    "pidfd_send_signal": (424, 424), "fcntl": (72, 25), "shutdown": (48, 210), "fstat": (5, 80),
-    "getsockopt": (55, 209), "ioctl": (16, 29), "sched_getaffinity": (204, 123),
 }  # fmt: skip
 _MMAP, _MPROTECT, _TGKILL = (9, 222), (10, 226), (234, 131)
-
-# Enough for an interpreter that talks over one open socket and nothing else.
-VM_CALLS: tuple[str, ...] = (
-    "read", "write", "close", "poll", "ppoll", "sendto", "recvfrom", "sendmsg", "recvmsg", "munmap", "brk",
-    "mremap", "madvise", "futex", "sched_yield", "membarrier", "rseq", "set_robust_list", "clock_gettime",
-    "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "getrandom", "getrusage", "getpid",
-    "gettid", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall", "exit",
-    "exit_group",
-)  # fmt: skip
 
 # What a tree of processes must never do, whoever is in it: x86_64, then aarch64.
 _NEVER: dict[str, tuple[int | None, int | None]] = {
@@ -105,7 +91,9 @@ class Strength:
     def __str__(self) -> str:
         if self.complete:
             return f"full (own process, rlimits, no_new_privs, Landlock {self.landlock}, seccomp)"
-        return f"degraded: this system has no {', no '.join(self.missing)}; scripts still run in their own limited process"
+        return (
+            f"degraded: this system has no {', no '.join(self.missing)}; scripts still run in their own limited process"
+        )
 
 
 @cache
@@ -124,23 +112,30 @@ def strength() -> Strength:
         return Strength(0, False, False)
     arch = _arch()
     kill = ctypes.c_uint32(_RET_KILL)
-    seccomp = (
-        arch is not None and _libc().syscall(arch[2], _SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(kill)) == 0
-    )
+    seccomp = arch is not None and _libc().syscall(arch[2], _SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(kill)) == 0
     return Strength(_landlock_abi(), seccomp, hasattr(os, "pidfd_open"))
 
 
-def confine(
-    *, memory: int, cpu: float, calls: Sequence[str] = VM_CALLS, landlock: bool = True, threads: bool = False
-) -> None:
+def confine(*, memory: int, cpu: float) -> None:
     """Put up every wall this system has, for good. Raises JailError when one that it has does not stand."""
     limit_resources(memory=memory, cpu=cpu)
     seal()
     available = strength()
-    if landlock and available.landlock:
+    if available.landlock:
         restrict_files((), available.landlock)
     if available.seccomp:
-        _filter(_allow_list(calls), all_threads=threads)
+        _filter(_allow_list())
+
+
+def confine_tree(*, memory: int, cpu: float, readable: Iterable[str]) -> None:
+    """The same for a process that must still start one program: that may be read and executed, little else."""
+    limit_resources(memory=memory, cpu=cpu, processes=False)
+    seal()
+    available = strength()
+    if available.landlock:
+        restrict_files(readable, available.landlock)
+    if available.seccomp:
+        _filter(_deny_list())
 
 
 def limit_resources(*, memory: int, cpu: float, processes: bool = True) -> None:
@@ -181,6 +176,12 @@ def protect_host() -> None:
         _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+def adopt_orphans() -> None:
+    """For the zygote: what its children leave behind becomes its own to reap, not the system's."""
+    if sys.platform == "linux":
+        _libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def restrict_files(readable: Iterable[str], abi: int) -> None:
     """Landlock: nothing but reading and executing below `readable`, no TCP, no signals to the outside."""
     handled_files = (1 << {1: 13, 2: 14}.get(abi, 15)) - 1
@@ -201,19 +202,6 @@ def restrict_files(readable: Iterable[str], abi: int) -> None:
             raise JailError(f"Landlock refused: {os.strerror(ctypes.get_errno())}")
     finally:
         os.close(ruleset)
-
-
-def forbid(names: Iterable[str] = tuple(_NEVER)) -> None:
-    """A seccomp deny-list that children inherit, for a process that must still start one: EPERM for each."""
-    arch = _arch()
-    if arch is None or not strength().seccomp:
-        return
-    program = _prologue(arch)
-    for name in names:
-        number = _NEVER[name][arch[0]]
-        if number is not None:
-            program += [(0x15, 0, 1, number), (0x06, 0, 0, _RET_EPERM)]
-    _filter([*program, (0x06, 0, 0, _RET_ALLOW)], all_threads=False)
 
 
 def _landlock_abi() -> int:
@@ -237,22 +225,31 @@ def _allow_reading(ruleset: int, path: str) -> None:
 _Program = list[tuple[int, int, int, int]]
 
 
-def _prologue(arch: tuple[int, int, int]) -> _Program:
+def _prologue() -> tuple[int, _Program]:
+    """The machine's column in the tables, and the check that a call is of that machine."""
+    arch = _arch()
+    if arch is None:
+        raise JailError("no seccomp table for this machine")
     column, audit, _ = arch
     program: _Program = [(0x20, 0, 0, 4), (0x15, 1, 0, audit), (0x06, 0, 0, _RET_KILL), (0x20, 0, 0, 0)]
     if column == 0:  # the x32 calls, a second door into the same kernel
         program += [(0x35, 0, 1, 0x40000000), (0x06, 0, 0, _RET_KILL)]
-    return program
+    return column, program
 
 
-def _allow_list(names: Sequence[str]) -> _Program:
-    arch = _arch()
-    if arch is None:
-        raise JailError("no seccomp table for this machine")
-    column = arch[0]
-    program = _prologue(arch)
-    for name in names:
-        number = _CALLS[name][column]
+def _deny_list() -> _Program:
+    column, program = _prologue()
+    for numbers in _NEVER.values():
+        number = numbers[column]
+        if number is not None:
+            program += [(0x15, 0, 1, number), (0x06, 0, 0, _RET_EPERM)]
+    return [*program, (0x06, 0, 0, _RET_ALLOW)]
+
+
+def _allow_list() -> _Program:
+    column, program = _prologue()
+    for numbers in _CALLS.values():
+        number = numbers[column]
         if number is not None:
             program += [(0x15, 0, 1, number), (0x06, 0, 0, _RET_ALLOW)]
     for guarded in (_MMAP, _MPROTECT):  # memory, but never executable
@@ -278,17 +275,9 @@ class _SockFprog(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def _filter(program: _Program, *, all_threads: bool) -> None:
+def _filter(program: _Program) -> None:
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     description = _SockFprog(len(program), ctypes.cast(buffer, ctypes.c_void_p))
-    if all_threads:
-        arch = _arch()
-        assert arch is not None  # noqa: S101  (a program was built for it)
-        done = _libc().syscall(
-            arch[2], _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, ctypes.byref(description)
-        )
-    else:
-        done = _libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(description), 0, 0)
-    if done != 0:
+    if _libc().prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(description), 0, 0) != 0:
         raise JailError(f"seccomp refused: {os.strerror(ctypes.get_errno())}")

@@ -1,1 +1,136 @@
-def prepare() -> None: ...
+"""JavaScript in the jail: one quickjs-ng context, one script, driven by strings.
+
+No Python function is reachable from JavaScript; what scripts call is JavaScript (prelude.js), and the loop here
+pumps its jobs and carries JSON text between it and the channel. TypeScript is the same after its types are blanked.
+"""
+
+import re
+import secrets
+import time
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from wicket.scripts import typescript
+from wicket.scripts.frames import CALLS, PRINTED, REPLIES, Channel
+from wicket.scripts.worker import Failure, Job, done
+
+try:
+    import _quickjs
+except ImportError:  # reported by the gateway before a child is asked for
+    _quickjs = None
+
+_OFFSET = 100_000  # lines put in front of the prelude, so that its frames can be told from the script's
+_OPEN, _CLOSE = "(async () => {", "\n})"
+_STACK = 512 * 1024
+_PLACE = re.compile(r"<input>:(\d+):(\d+)")
+_LONG_DIGITS = re.compile(rb"\d{16}")
+_ready: list[tuple[Any, Any]] = []
+
+
+def prepare() -> None:
+    """Make one context with the prelude compiled, in the zygote; every fork finds its own copy of it."""
+    if _quickjs is not None and not _ready:
+        context = _quickjs.Context()
+        context.set_max_stack_size(_STACK)
+        source = files("wicket.scripts").joinpath("prelude.js").read_text(encoding="utf-8")
+        _ready.append((context, context.eval("\n" * _OFFSET + source)))
+    typescript.prepare()
+
+
+def run(job: Job, channel: Channel) -> None:
+    source = typescript.blank(job.source) if job.language == "typescript" else job.source
+    _Script(job, channel).run(source)
+
+
+class _Script:
+    def __init__(self, job: Job, channel: Channel) -> None:
+        assert _quickjs is not None  # noqa: S101  (the gateway checked)
+        prepare()
+        self._channel = channel
+        self._context, boot = _ready.pop()
+        self._context.set_memory_limit(job.memory)
+        self._step: Any = boot(msgspec.json.encode(_config(job)).decode())
+        self._deadline = time.process_time() + job.cpu
+
+    def run(self, source: str) -> None:
+        try:
+            self._step("begin", self._enter(lambda: self._context.eval(f"{_OPEN}{source}{_CLOSE}")))
+            while True:
+                self._pump()
+                status, _, payload = self._enter(lambda: self._step("look", "")).partition("\n")
+                if printed := self._step("printed", ""):
+                    self._channel.send(PRINTED, _utf8(printed))
+                if status == "calls":
+                    self._channel.send(CALLS, _utf8(payload))
+                if status in ("done", "failed"):
+                    break
+                self._take_replies()
+        except _quickjs.JSException as error:
+            raise self._failure(str(error)) from None
+        if status == "done":
+            done(self._channel, _utf8(payload))
+            return
+        report = msgspec.json.decode(payload)
+        line, column = _place(report.pop("stack", "") or "")
+        raise Failure(report["kind"], report["message"], line=line, column=column)
+
+    def _enter(self, work: Any) -> Any:
+        """Run the script's code under what is left of its CPU time."""
+        left = self._deadline - time.process_time()
+        if left <= 0:
+            raise Failure("cpu", "The script used up its processor time.")
+        self._context.set_time_limit(left)
+        return work()
+
+    def _pump(self) -> None:
+        self._enter(bool)
+        while self._context.execute_pending_job():
+            if time.process_time() > self._deadline:
+                raise Failure("cpu", "The script used up its processor time.")
+
+    def _take_replies(self) -> None:
+        kind, payload = self._channel.receive()
+        if kind != REPLIES:
+            raise Failure("runtime", "the gateway sent something else than replies")
+        before = time.process_time()
+        self._context.set_time_limit(10.0)  # conversion is ours, not the script's
+        self._step("digits" if _LONG_DIGITS.search(payload) else "replies", payload.decode())
+        self._deadline += time.process_time() - before
+
+    def _failure(self, text: str) -> Failure:
+        message, _, stack = text.partition("\n")
+        line, column = _place(stack)
+        if "interrupted" in message:
+            return Failure("cpu", "The script used up its processor time.", line=line)
+        if message in ("null", "") or "out of memory" in message:
+            return Failure("memory", "not enough memory", line=line)
+        kind = "syntax" if message.startswith("SyntaxError") else "runtime"
+        return Failure(kind, message, line=line, column=column)
+
+
+def _config(job: Job) -> dict[str, Any]:
+    return {
+        "calls": job.calls,
+        "printed": job.printed,
+        "max_arguments": job.max_arguments,
+        "max_value": job.max_value,
+        "servers": job.servers,
+        "args": job.args,
+        "interfaces": job.interfaces,
+        "seed": [secrets.randbits(32) or 1 for _ in range(4)],
+    }
+
+
+def _place(stack: str) -> tuple[int | None, int | None]:
+    """The innermost line of the script in a stack; 1:1 is what the engine says when it does not know."""
+    for found in _PLACE.finditer(stack):
+        line, column = int(found[1]), int(found[2])
+        if line < _OFFSET and (line, column) != (1, 1):
+            return line, column - len(_OPEN) if line == 1 else column
+    return None, None
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # half a surrogate pair becomes a question mark

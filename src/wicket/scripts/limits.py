@@ -33,25 +33,17 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "`strict` refuses to run scripts unless all of them are there."
         ),
     ] = "auto"
-    cpu: Annotated[
-        float, Meta(gt=0, extra=_DURATION, description="Processor time that one script may use.")
-    ] = 2.0
+    cpu: Annotated[float, Meta(gt=0, extra=_DURATION, description="Processor time that one script may use.")] = 2.0
     wall: Annotated[
         float,
         Meta(gt=0, extra=_DURATION, description="Longest a script may take, waiting for tools included."),
     ] = 60.0
-    memory: Annotated[int, Meta(ge=4 * MIB, extra=_SIZE, description="Memory for a script's own values.")] = (
-        64 * MIB
-    )
+    memory: Annotated[int, Meta(ge=4 * MIB, extra=_SIZE, description="Memory for a script's own values.")] = 64 * MIB
     calls: Annotated[int, Meta(ge=1, description="Tool calls that one script may make.")] = 200
-    in_flight: Annotated[
-        int, Meta(ge=1, description="Tool calls of one script at a time; more wait their turn.")
-    ] = 32
+    in_flight: Annotated[int, Meta(ge=1, description="Tool calls of one script at a time; more wait their turn.")] = 32
     source: Annotated[int, Meta(ge=1, extra=_SIZE, description="Longest script to accept.")] = 64 * KIB
     output: Annotated[
         int,
         Meta(ge=1, extra=_SIZE, description="Largest value to answer with in full; larger ones are stored."),
     ] = 64 * KIB
-    printed: Annotated[int, Meta(ge=0, extra=_SIZE, description="Printed text to keep; the rest is cut.")] = (
-        16 * KIB
-    )
+    printed: Annotated[int, Meta(ge=0, extra=_SIZE, description="Printed text to keep; the rest is cut.")] = 16 * KIB

@@ -24,9 +24,7 @@ from wicket.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-_START = (
-    "import sys; sys.path[:] = sys.argv[2:]; from wicket.scripts.zygote import main; main(int(sys.argv[1]))"
-)
+_START = "import sys; sys.path[:] = sys.argv[2:]; from wicket.scripts.zygote import main; main(int(sys.argv[1]))"
 _WARM: dict[Kind, int] = {"vm": 2, "python": 1}
 _STOP_PATIENCE = 2.0
 
@@ -55,9 +53,7 @@ class Child:
         self._pidfd = -1
 
     def __repr__(self) -> str:
-        return (
-            f"<Child {self.number} {self.order.kind} pid {self.pid}{' ended' if self.ended.done() else ''}>"
-        )
+        return f"<Child {self.number} {self.order.kind} pid {self.pid}{' ended' if self.ended.done() else ''}>"
 
     def arrive(self, pid: int, pidfd: int) -> None:
         self.pid, self._pidfd = pid, pidfd
@@ -239,11 +235,19 @@ class Nursery:
             self._forget(child, End(-signal.SIGKILL, 0.0, 0))
         self._warm.clear()
         if self._process is not None:
-            self._process.kill()
-            self._tasks.start(asyncio.to_thread(self._process.wait, _STOP_PATIENCE), "reap the zygote")
+            self._tasks.start(asyncio.to_thread(_bury, self._process), "bury the zygote")
 
     async def close(self) -> None:
         """End all children and the zygote."""
         if self._link is not None:
             self._zygote_ended()
-        await self._tasks.wait(_STOP_PATIENCE + 1)
+        await self._tasks.wait()
+
+
+def _bury(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the zygote, which ends by itself once its link is closed; not for ever."""
+    try:
+        process.wait(_STOP_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

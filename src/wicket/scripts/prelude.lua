@@ -749,7 +749,13 @@ local function failed()
   local message = error_text(main_problem.value)
   if expired then return "failed", report("cpu", "The script " .. EXPIRED .. ".", expired_line) end
   local kind = "runtime"
-  if find(message, "not enough memory", 1, true) then kind = "memory" elseif tool_errors[main_problem.value] then kind = "tool" end
+  if find(message, "not enough memory", 1, true) then
+    kind = "memory"
+  elseif tool_errors[main_problem.value] then
+    kind = "tool"
+  elseif call_count > config.calls then
+    kind = "calls"
+  end
   return "failed", report(kind, message, nil, main_problem.trace)
 end
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from wicket.scripts import worker
+from wicket.scripts import jail, worker
 
 _MAX_MESSAGE = 64 * 1024
 _CHILD_SOCKET = 3
@@ -26,6 +26,7 @@ def main(control: int) -> None:
     """Serve spawn requests until the gateway closes its end."""
     link = socket.socket(fileno=control)
     os.chdir("/")
+    jail.adopt_orphans()
     with contextlib.suppress(OSError):
         os.nice(10)  # the gateway's event loop goes first
     wake, waker = socket.socketpair()
@@ -47,6 +48,7 @@ def main(control: int) -> None:
         if link.fileno() in ready:
             data, handles, _, _ = socket.recv_fds(link, _MAX_MESSAGE, 1)
             if not data:
+                _end_all(children)
                 return
             _spawn(link, msgspec.json.decode(data), handles[0], children)
 
@@ -92,15 +94,34 @@ def _report_ended(link: socket.socket, children: dict[int, int]) -> None:
             continue
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)  # before it is reaped, so that the number is still its own
-        _, status, usage = os.wait4(pid, 0)
-        report = {
-            "op": "ended",
-            "id": children.pop(pid),
-            "code": os.waitstatus_to_exitcode(status),
-            "cpu": usage.ru_utime + usage.ru_stime,
-            "peak": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
-        }
-        _tell(link, report)
+        code, cpu, peak = _reap(pid)
+        orphans = _reap_group(pid)
+        report = {"cpu": cpu + sum(o[1] for o in orphans), "peak": max([peak, *(o[2] for o in orphans)])}
+        _tell(link, {"op": "ended", "id": children.pop(pid), "code": code, **report})
+
+
+def _end_all(children: dict[int, int]) -> None:
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        _reap(pid)
+        _reap_group(pid)
+
+
+def _reap(pid: int) -> tuple[int, float, int]:
+    """Exit code, CPU seconds and peak memory in bytes of a process that ended."""
+    _, status, usage = os.wait4(pid, 0)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit
+
+
+def _reap_group(group: int) -> list[tuple[int, float, int]]:
+    """What a child had started, and was killed with it: ours to bury, as their next of kin."""
+    found: list[tuple[int, float, int]] = []
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            found.append(_reap(-group))
+    return found
 
 
 def _tell(link: socket.socket, message: dict[str, Any], handle: int = -1) -> None:

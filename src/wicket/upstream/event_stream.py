@@ -108,6 +108,7 @@ class EventParser:
         elif name == b"data":
             self._data.append(b"")
             self._size += len(line) + 1
+            self._check()
 
     def _dispatch(self, events: list[Event]) -> None:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)

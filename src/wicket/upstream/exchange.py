@@ -55,7 +55,7 @@ class Exchange:
             response.close()
             target = endpoint.at(url).resolve(location) if response.status >= 307 and location else None
             if target is None or not redirects_left:
-                raise _moved(endpoint, response.status, urljoin(url, location))
+                raise _moved(endpoint, response.status, location)
             if response.status == 308 or target.rstrip("/") == url.rstrip("/"):
                 lasting = target
             url = target
@@ -125,7 +125,7 @@ class HttpAnswer:
             if self._inflater is None:
                 return await self._response.content.readany()
             return await self._inflated(self._inflater)
-        except (aiohttp.ClientError, OSError) as problem:
+        except (aiohttp.ClientError, OSError, RuntimeError) as problem:  # RuntimeError: the client was closed
             raise _lost(self.endpoint, problem) from None
         except CompressionError as problem:
             raise self._garbled(problem) from None
@@ -195,9 +195,13 @@ class HttpAnswer:
         return ProtocolViolation(server, message, hint="Ask for less, or raise the message limit.")
 
 
-def _moved(endpoint: Endpoint, status: int, target: str) -> Unavailable:
+def _moved(endpoint: Endpoint, status: int, location: str) -> Unavailable:
+    try:
+        target = shown(urljoin(endpoint.url, location))
+    except ValueError:
+        target = "what is no address"
     message = (
-        f"Server '{endpoint.server}' at {endpoint.shown} redirects (HTTP {status}) to {shown(target)}, "
+        f"Server '{endpoint.server}' at {endpoint.shown} redirects (HTTP {status}) to {target}, "
         "and Wicket does not follow."
     )
     hint = "If that is the server you mean, put its address into the configuration."

@@ -60,9 +60,10 @@ def lost_session(error: UpstreamError) -> bool:
 
 
 def refused_for_good(error: UpstreamError) -> bool:
-    """Whether asking the same again is pointless: a 4xx that is not about waiting."""
+    """Whether asking the same again is pointless."""
     status = http_status(error) or 0
-    return 400 <= status < 500 and status not in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+    waiting_helps = status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+    return (400 <= status < 500 and not waiting_helps) or status == HTTPStatus.NOT_IMPLEMENTED
 
 
 async def refusal(answer: Answer) -> UpstreamError:

@@ -16,6 +16,7 @@ from wicket.upstream.http_errors import HttpRefused, refused_for_good, violation
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 SHORTEST_PAUSE = 0.1  # however little the upstream asks for
+STEADY = 10.0  # seconds; a silent stream that lasted as long did not fail, something on the way closed it
 
 Open = Callable[[str], Awaitable[Answer | None]]
 """Opens the stream, resuming after the given event id; None when the upstream does not offer it."""
@@ -35,6 +36,7 @@ class Listener:
         while True:
             asked = 0.0
             self._heard = False
+            opened = asyncio.get_running_loop().time()
             try:
                 answer = await self._open(self._parser.last_id)
                 if answer is None:
@@ -44,7 +46,8 @@ class Listener:
                 if _pointless(problem):
                     return
                 asked = (problem.wait or 0.0) if isinstance(problem, HttpRefused) else 0.0
-            failures = 0 if self._heard else failures + 1
+            steady = asyncio.get_running_loop().time() - opened > STEADY
+            failures = 0 if self._heard or steady else failures + 1
             await asyncio.sleep(min(max(asked, self._pause(failures)), LONGEST_PAUSE))
 
     async def _follow(self, answer: Answer) -> None:

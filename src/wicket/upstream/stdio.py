@@ -31,6 +31,7 @@ INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "
 
 GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
 STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
+FAREWELL = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
 EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and again after SIGTERM
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
@@ -53,6 +54,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._stuck: asyncio.TimerHandle | None = None
+        self._farewell: asyncio.TimerHandle | None = None
         self._exited = asyncio.Event()
         self._ended: UpstreamError | None = None
         self._closing = False
@@ -133,16 +135,22 @@ class StdioConnection(asyncio.SubprocessProtocol):
             self._take(line)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 1:  # it may linger, but it will never answer again
-            self._end(self._crash())
-            self._signal(signal.SIGTERM)
-        elif fd == 0 and not self._closing:  # it lives but cannot hear us any more
-            self._break(f"Server '{self._server}' closed its input; it was stopped.")
+        # Normally its end is near, and with it the reason. If not, it will never hear or answer again.
+        if fd in (0, 1) and self._farewell is None:
+            reason = f"Server '{self._server}' closed its {('input', 'output')[fd]}; it was stopped."
+            self._farewell = asyncio.get_running_loop().call_later(FAREWELL, self._break, reason)
 
     def process_exited(self) -> None:
         self._exited.set()
-        self._end(self._crash())
         self._signal(signal.SIGKILL)  # whatever it started and left behind
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has exited and everything it wrote has been read."""
+        if self._farewell is not None:
+            self._farewell.cancel()
+        self._end(self._crash())
+        if self._process is not None:
+            self._process.close()
 
     def pause_writing(self) -> None:
         self._write_timer(on=True)
@@ -195,10 +203,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def _crash(self) -> Crashed:
         code = self._process.get_returncode() if self._process else None
-        if code is None:
-            how = "closed its output"
-        else:
-            how = f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+        how = f"exited with code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
         return Crashed(
             self._server,
             f"Server '{self._server}' {how} before it answered.",

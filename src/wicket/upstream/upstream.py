@@ -176,7 +176,7 @@ class Upstream:
             raise self._failed(
                 Unavailable(
                     self.config.name,
-                    f"Server '{self.config.name}' was started but did not answer within {self.config.connect_timeout:g} s.",
+                    f"Server '{self.config.name}' did not answer within {self.config.connect_timeout:g} s.",
                     hint="Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why.",
                 )
             ) from None

@@ -1,0 +1,69 @@
+"""Shared fixtures: gateways over real child processes, in a state folder of their own."""
+
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from wicket import Gateway
+
+ROOT = Path(__file__).parent.parent
+PEERS = Path(__file__).parent / "peers"
+CATALOG = Path(__file__).parent / "data" / "catalog"
+NODE_SERVERS = ROOT / ".node" / "node_modules" / ".bin"
+
+Server: TypeAlias = dict[str, Any]
+OpenGateway: TypeAlias = Callable[..., AbstractAsyncContextManager[Gateway]]
+
+
+def peer(name: str, **options: Any) -> Server:
+    """The configuration of a test peer (see tests/peers/stdio_peer.py)."""
+    return {"command": sys.executable, "args": [str(PEERS / "stdio_peer.py"), name], **options}
+
+
+def replay(name: str) -> Server:
+    """An upstream that replays the captured catalogue of a published server."""
+    return {"command": sys.executable, "args": [str(PEERS / "replay.py"), str(CATALOG / f"{name}.json")]}
+
+
+def published(command: str, *args: str, **options: Any) -> Server:
+    """A published server, installed from PyPI or npm."""
+    beside = Path(sys.executable).parent / command
+    found = beside if beside.exists() else NODE_SERVERS / command
+    return {"command": str(found), "args": list(args), "connect_timeout": 30, **options}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-node", action="store_true", help="Fail, do not skip, where npm servers are missing.")
+
+
+@pytest.fixture(autouse=True)
+def needs_node(request: pytest.FixtureRequest) -> None:
+    """Tests marked `node` need `scripts/node` to have run."""
+    if request.node.get_closest_marker("node") is None or NODE_SERVERS.exists():
+        return
+    reason = f"npm servers are not installed: run scripts/node ({'node found' if shutil.which('node') else 'no node'})"
+    if request.config.getoption("--require-node"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def open_gateway(state: Path) -> OpenGateway:
+    """Opens a gateway over `servers`; every gateway of one test shares its state folder."""
+
+    @asynccontextmanager
+    async def opened(servers: dict[str, Server], **options: Any) -> AsyncGenerator[Gateway]:
+        async with Gateway.open({"servers": servers, "state_dir": str(state), **options}) as gateway:
+            yield gateway
+
+    return opened

@@ -1,0 +1,159 @@
+"""What happens when an upstream goes wrong: a named fault each, nothing hangs, nothing is lost silently."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenGateway, peer
+from wicket.app import Gateway
+from wicket.errors import Crashed, ProtocolViolation, TimedOut, Unavailable
+from wicket.upstream.lifecycle import BREAKER_FAILURES, State
+
+
+async def echo(gateway: Gateway, server: str, message: str = "still here") -> str:
+    return (await gateway.call(f"{server}.echo", {"message": message}))["content"][0]["text"]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead but not yet collected by its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process is gone; the test's own time limit is the deadline."""
+    while alive(pid):
+        await asyncio.sleep(0)
+
+
+async def test_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_one_works(
+    open_gateway: OpenGateway,
+) -> None:
+    async with open_gateway({"x": peer("DiesMidCall"), "healthy": peer("Echo")}) as gateway:
+        await gateway.tools()
+        with pytest.raises(Crashed, match="killed by SIGKILL") as caught:
+            await gateway.call("x.slow")
+        assert "about to die of natural causes" in str(caught.value)
+        assert "may have had effects" in str(caught.value)
+        assert await echo(gateway, "x") == "still here"
+        assert await echo(gateway, "healthy") == "still here"
+
+
+async def test_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repeated(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("Echo")}) as gateway:
+        pid = int((await gateway.call("x.pid"))["content"][0]["text"])
+        calls = [asyncio.ensure_future(gateway.call("x.slow")) for _ in range(10)]  # noqa: TID251
+        while (await gateway.call("x.calls"))["structuredContent"]["waiting"] < 10:
+            pass
+        os.kill(pid, 9)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(outcome, Crashed) for outcome in outcomes)
+        counted = (await gateway.call("x.calls"))["structuredContent"]
+        assert counted["calls"] == 1
+
+
+async def test_one_that_never_answers_a_call_times_out_and_is_told(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("Echo", timeout=0.3)}) as gateway:
+        with pytest.raises(TimedOut, match="within 0.3 s"):
+            await gateway.call("x.slow")
+        assert (await gateway.call("x.calls"))["structuredContent"]["cancelled"] == 1
+
+
+async def test_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("NeverAnswers", connect_timeout=0.5), "healthy": peer("Echo")}) as gateway:
+        hits = await gateway.search("echo the message")
+        assert [hit.tool.server for hit in hits if hit.tool.name == "echo"] == ["healthy"]
+        assert "did not answer within 0.5 s" in gateway.catalogue.failures["x"]
+        with pytest.raises(Unavailable, match="connect_timeout"):
+            await gateway.pool.request("x", "tools/call", {"name": "echo"})
+
+
+async def test_one_that_exits_at_once_shows_its_complaint_and_is_left_alone_after_three_failures(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKY", "hunter2-secret")
+    async with open_gateway({"x": peer("ExitsAtOnce", env={"TOKEN": "${LEAKY}"})}) as gateway:
+        for _ in range(BREAKER_FAILURES):
+            with pytest.raises(Unavailable, match="exited with code 3") as caught:
+                await gateway.pool.start("x")
+            assert "cannot find my config" in str(caught.value)
+            assert "hunter2" not in str(caught.value)
+        state, problem = gateway.pool.state("x")
+        assert state is State.BROKEN
+        assert "exited with code 3" in problem
+
+
+async def test_a_command_that_does_not_exist_is_named(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": {"command": "no-such-command-anywhere"}}) as gateway:
+        with pytest.raises(Unavailable, match=r"'no-such-command-anywhere' was not found\. Install it"):
+            await gateway.pool.start("x")
+
+
+async def test_garbage_on_stdout_is_skipped(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("WritesGarbage")}) as gateway:
+        assert [await echo(gateway, "x", str(n)) for n in range(5)] == ["0", "1", "2", "3", "4"]
+
+
+async def test_bad_characters_cost_themselves_only(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("BadCharacters")}) as gateway:
+        assert await echo(gateway, "x") == "caf\ufffd \ud83d"
+
+
+async def test_answers_that_fit_nothing_are_dropped(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("AnswersWildly")}) as gateway:
+        assert [await echo(gateway, "x", str(n)) for n in range(3)] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("fault", ["EndlessLine", "FloodsStdout", "ClosesStdin"])
+async def test_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: OpenGateway, fault: str) -> None:
+    limits = {"max_message": 2**20}
+    async with open_gateway({"x": peer(fault), "healthy": peer("Echo")}, limits=limits) as gateway:
+        await gateway.tools()
+        with pytest.raises(ProtocolViolation, match="Server 'x'"):
+            await gateway.call("x.slow")
+        assert await echo(gateway, "healthy") == "still here"
+        assert await echo(gateway, "x") == "still here"
+
+
+async def test_a_flood_on_stderr_disturbs_nothing(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("FloodsStderr")}) as gateway:
+        assert [await echo(gateway, "x", str(n)) for n in range(50)] == [str(n) for n in range(50)]
+
+
+async def test_a_slow_starter_is_waited_for_once_by_all(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("SlowStart", env={"SLOW_START": "0.3"})}) as gateway:
+        pids = await asyncio.gather(*(gateway.call("x.pid") for _ in range(10)))
+    assert len({pid["content"][0]["text"] for pid in pids}) == 1
+
+
+async def test_closing_leaves_no_process_behind(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("HasChild"), "stubborn": peer("IgnoresTerm")}) as gateway:
+        grandchild = int((await gateway.call("x.pid"))["content"][0]["text"])
+        stubborn = int((await gateway.call("stubborn.pid"))["content"][0]["text"])
+        assert alive(grandchild)
+        assert alive(stubborn)
+    await gone(grandchild)
+    await gone(stubborn)
+
+
+async def test_idle_upstreams_stop_and_start_again_but_never_during_a_call(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("Echo", idle_stop=0.2)}) as gateway:
+        first = int((await gateway.call("x.pid"))["content"][0]["text"])
+        waiting = asyncio.ensure_future(gateway.call("x.slow"))  # noqa: TID251
+        while gateway.pool.calls == 0:
+            await asyncio.sleep(0)
+        await asyncio.wait({waiting}, timeout=1.0)
+        assert alive(first)
+        await gateway.call("x.release")
+        assert (await waiting)["content"][0]["text"] == "released"
+        await gone(first)
+        assert int((await gateway.call("x.pid"))["content"][0]["text"]) != first
+
+
+async def test_a_request_from_an_upstream_is_declined_not_ignored(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("Asks")}) as gateway:
+        assert "-32601" in await echo(gateway, "x")

@@ -1,0 +1,33 @@
+"""When a stream for unasked messages is not offered, listening ends by itself."""
+
+import pytest
+
+from wicket.errors import Refused, UpstreamError
+from wicket.upstream.egress import Answer
+from wicket.upstream.http_errors import HttpRefused, HttpRpcError
+from wicket.upstream.listener import Listener
+
+NOT_FOUND = {"code": -32601, "message": "Method not found"}
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        None,
+        Refused("x", NOT_FOUND),
+        HttpRpcError("x", {"code": -32602, "message": "?"}, status=400),
+        *(HttpRefused("x", "no", status=status, hint="none") for status in (401, 404, 405, 406, 501)),
+    ],
+    ids=repr,
+)
+async def test_a_server_that_does_not_offer_it_is_asked_once(refusal: UpstreamError | None) -> None:
+    asked: list[str] = []
+
+    async def opener(last_id: str) -> Answer | None:
+        asked.append(last_id)
+        if refusal is not None:
+            raise refusal
+        return None
+
+    await Listener(opener, lambda data: None, 1000).run()
+    assert asked == [""]

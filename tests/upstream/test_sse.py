@@ -1,0 +1,156 @@
+"""The older HTTP+SSE transport, against a real server of the SDK and against peers that misbehave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests.peers import sse_faults as peers
+from tests.peers.ears import Ears, Heard, call, shake_hands, text_of
+from tests.peers.http_faults import Says
+from tests.peers.sdk import sdk_addresses
+
+from wicket.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
+from wicket.upstream.egress import HttpClient
+from wicket.upstream.http_errors import HttpRefused
+from wicket.upstream.sse import SseConnection
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with sdk_addresses() as found:
+        yield found["sse"]
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def ears() -> Ears:
+    return Ears()
+
+
+@pytest.fixture
+async def sdk(address: str, client: HttpClient, ears: Ears) -> AsyncIterator[SseConnection]:
+    connection = SseConnection("sdk", address, {}, client, ears, max_message=2**20)
+    await shake_hands(connection)
+    yield connection
+    await connection.close()
+    assert not ears.ended
+
+
+def connect(url: str, client: HttpClient, ears: Ears) -> SseConnection:
+    return SseConnection("x", url, {}, client, ears, max_message=2**20)
+
+
+async def test_answers_find_their_requests(sdk: SseConnection) -> None:
+    results = await asyncio.gather(*(sdk.request("tools/call", call("echo", f"no. {n}")) for n in range(50)))
+    assert [text_of(result) for result in results] == [f"no. {n}" for n in range(50)]
+
+
+async def test_the_servers_own_error_is_kept(sdk: SseConnection) -> None:
+    with pytest.raises(Refused, match="Method not found"):
+        await sdk.request("no/such", {})
+
+
+async def test_progress_goes_to_its_request_and_the_rest_to_the_host(sdk: SseConnection, ears: Ears) -> None:
+    heard = Heard()
+    await sdk.request("tools/call", call("progress"), on_notification=heard)
+    await sdk.request("tools/call", call("change"), on_notification=heard)
+    assert [params["message"] for _, params in heard.all] == ["half way"]
+    assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+
+
+async def test_the_server_may_ask_back_during_a_call(sdk: SseConnection, ears: Ears) -> None:
+    assert text_of(await sdk.request("tools/call", call("ask"))) == "{'name': 'Ann'}"
+    assert ears.asked == ["elicitation/create"]
+
+
+async def test_cancelling_the_wait_cancels_the_work(sdk: SseConnection) -> None:
+    heard = Heard()
+    waiting = asyncio.ensure_future(  # noqa: TID251  (the test owns it)
+        sdk.request("tools/call", call("hang"), on_notification=heard)
+    )
+    await heard.any.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await sdk.request("tools/call", call("was_cancelled"))
+
+
+async def test_strays_cost_themselves_only(client: HttpClient, ears: Ears) -> None:
+    async with peers.Babbles() as peer:
+        connection = connect(peer.url, client, ears)
+        for _ in range(3):
+            assert await connection.request("tools/list", {}) == {"ok": True}
+        await connection.close()
+        assert {request.path for request in peer.received} == {"/sse", "/messages?session=1"}
+
+
+@pytest.mark.parametrize(
+    ("peer", "kind", "said"),
+    [
+        (peers.MailboxElsewhere(), ProtocolViolation, "another origin, http://127.0.0.1:1/messages"),
+        (peers.EndsBeforeMailbox(), Unavailable, "before it said where to post"),
+        (peers.MailboxFull(), HttpRefused, "HTTP 413"),
+        (peers.EndlessEvent(), ProtocolViolation, "larger than 1 MiB"),
+        (peers.EndsMidCall(), Crashed, "ended its stream"),
+        (peers.AnswersWithout(), ProtocolViolation, "without a result"),
+        (Says(401, "text/plain", b"who?"), HttpRefused, "HTTP 401"),
+        (Says(200, "text/html", b"<h1>"), ProtocolViolation, "'text/html'"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, peers.HttpPeer) else "",
+)
+async def test_a_fault_ends_in_one_typed_error(
+    peer: peers.HttpPeer, kind: type[UpstreamError], said: str, client: HttpClient, ears: Ears
+) -> None:
+    async with peer:
+        connection = connect(peer.url, client, ears)
+        with pytest.raises(kind, match=said) as caught:
+            await connection.request("tools/call", {"name": "x"})
+        assert caught.value.hint
+        await connection.close()
+
+
+async def test_the_end_of_the_stream_fails_every_call_and_is_told_once(client: HttpClient, ears: Ears) -> None:
+    async with peers.NeverAnswers() as peer:
+        connection = connect(peer.url, client, ears)
+        calls = [asyncio.ensure_future(connection.request("tools/call", {})) for _ in range(3)]  # noqa: TID251
+        await peer.asked.wait()
+        assert peer.stream
+        peer.stream.close()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(outcome, Crashed) for outcome in outcomes] == [True] * 3
+        assert [type(reason) for reason in ears.ended] == [Crashed]
+        with pytest.raises(Crashed):
+            await connection.request("tools/list", {})
+        await connection.close()
+
+
+async def test_closing_fails_what_was_sent_and_tells_nobody(client: HttpClient, ears: Ears) -> None:
+    async with peers.NeverAnswers() as peer:
+        connection = connect(peer.url, client, ears)
+        waiting = asyncio.ensure_future(connection.request("tools/call", {}))  # noqa: TID251
+        await peer.asked.wait()
+        await connection.close()
+        with pytest.raises(Crashed, match="disconnected"):
+            await waiting
+        with pytest.raises(Unavailable):
+            await connection.request("tools/list", {})
+        assert not ears.ended
+
+
+async def test_giving_up_tells_the_server(client: HttpClient, ears: Ears) -> None:
+    async with peers.NeverAnswers() as peer:
+        connection = connect(peer.url, client, ears)
+        waiting = asyncio.ensure_future(connection.request("tools/call", {}))  # noqa: TID251
+        await peer.asked.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await peer.told.wait()
+        assert peer.received[-1].body["params"]["requestId"] == peer.received[1].body["id"]
+        await connection.close()
