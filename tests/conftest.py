@@ -63,6 +63,7 @@ def open_gateway(state: Path) -> OpenGateway:
 
     @asynccontextmanager
     async def opened(servers: dict[str, Server], **options: Any) -> AsyncGenerator[Gateway]:
+        options["http"] = {"port": 0, **options.get("http", {})}
         async with Gateway.open({"servers": servers, "state_dir": str(state), **options}) as gateway:
             yield gateway
 

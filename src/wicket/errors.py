@@ -15,12 +15,14 @@
     │   ├── ProtocolViolation        protocol          no      said something that is not MCP, or too much of it
     │   └── Refused                  upstream_error    no      answered with a JSON-RPC error, kept whole
     ├── Overloaded                   overloaded        yes     too many calls in flight
+    │   └── RateLimited              rate_limited      yes     asked too often; says how long to wait
     └── Internal                     internal          no      a defect of ours
 
 `str(error)` is one line for a person or an agent and ends with what to do next. `to_rpc` is the only mapping
 to JSON-RPC; nothing is minted in the range the protocol reserves for itself (-32020 to -32099).
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -165,6 +167,16 @@ class Overloaded(WicketError):
 
     code = "overloaded"
     retryable = True
+
+
+class RateLimited(Overloaded):
+    """Asked more often than is allowed; `retry_after` is in seconds."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        self.retry_after = max(1, math.ceil(retry_after))
+        super().__init__(message, hint=f"Wait {self.retry_after} seconds and try again.")
 
 
 class Internal(WicketError):

@@ -39,14 +39,21 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+SCOPES = frozenset({"discover", "register", "invoke", "admin"})
+"""What a principal may be allowed: look servers up, publish them, call tools, and everything else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who is calling. Results, handles and usage belong to a principal."""
 
     name: str
+    scopes: frozenset[str] = frozenset()
+    rates: tuple[tuple[str, int], ...] = ()
+    """Requests an hour by kind, where they differ from the configured ones."""
 
 
-LOCAL = Principal("local")
+LOCAL = Principal("local", SCOPES)
 
 
 class Caller(Protocol):

@@ -8,12 +8,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 
 from tests.conftest import Server
 from wicket.app import Gateway
+from wicket.model import as_object
 from wicket.tasks import Tasks
 
 TOKEN = "a-token-for-tests-only"
@@ -62,7 +63,7 @@ class Raw:
 
     async def modern(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
         """A well-formed modern request."""
-        given = {**(params or {}), "_meta": META}
+        given: dict[str, Any] = {**(params or {}), "_meta": META}
         routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
         if "name" in given:
             routing["Mcp-Name"] = given["name"]
@@ -84,8 +85,22 @@ async def raw_client(address: str) -> AsyncGenerator[Raw]:
         yield Raw(session, address)
 
 
+def _toml(name: str, server: Server) -> str:
+    """A server's table: TOML writes strings, numbers and lists as JSON does."""
+    plain = [f"{key} = {json.dumps(value)}" for key, value in server.items() if not isinstance(value, dict)]
+    tables = [
+        f"[servers.{name}.{key}]\n" + "\n".join(f"{k} = {json.dumps(v)}" for k, v in as_object(value).items())
+        for key, value in server.items()
+        if isinstance(value, dict)
+    ]
+    return "\n".join([f"[servers.{name}]", *plain, *tables])
+
+
 class Command:
     """`wicket serve` as a child process, spoken to line by line."""
+
+    started: ClassVar[list["Command"]] = []
+    """What a test started; its fixture kills what a failed test left running."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -93,8 +108,8 @@ class Command:
 
     @classmethod
     async def start(cls, folder: Path, servers: dict[str, Server], *arguments: str) -> "Command":
-        config = folder / "servers.json"
-        config.write_text(json.dumps({"mcpServers": servers}))
+        config = folder / "wicket.toml"
+        config.write_text("\n".join(_toml(name, server) for name, server in servers.items()))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -109,7 +124,9 @@ class Command:
             env={**os.environ, "XDG_STATE_HOME": str(folder / "state"), "WICKET_LOG": "info"},
             limit=2**26,
         )
-        return cls(process)
+        command = cls(process)
+        cls.started.append(command)
+        return command
 
     def send(self, message: Any) -> None:
         assert self.process.stdin is not None

@@ -110,7 +110,7 @@ async def test_progress_reaches_the_caller_under_its_own_token(open_gateway: Ope
 
 async def test_cancelling_a_call_tells_the_upstream(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
-        waiting = asyncio.ensure_future(gateway.call("echo.slow"))  # noqa: TID251
+        waiting = asyncio.ensure_future(gateway.call("echo.slow"))
         while not (await gateway.call("echo.calls"))["structuredContent"]["waiting"]:
             pass
         waiting.cancel()
@@ -130,7 +130,7 @@ async def test_max_concurrent_bounds_what_an_upstream_gets_at_once(open_gateway:
     async with open_gateway({"echo": peer("Echo", max_concurrent=3)}) as gateway:
         await gateway.tools("echo")
         upstream: Any = gateway.pool
-        slow = [asyncio.ensure_future(gateway.call("echo.slow")) for _ in range(5)]  # noqa: TID251
+        slow = [asyncio.ensure_future(gateway.call("echo.slow")) for _ in range(5)]
         while upstream.calls < 3:
             await asyncio.sleep(0)
         assert upstream.calls == 3

@@ -46,7 +46,7 @@ async def test_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_o
 async def test_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repeated(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo")}) as gateway:
         pid = int((await gateway.call("x.pid"))["content"][0]["text"])
-        calls = [asyncio.ensure_future(gateway.call("x.slow")) for _ in range(10)]  # noqa: TID251
+        calls = [asyncio.ensure_future(gateway.call("x.slow")) for _ in range(10)]
         while (await gateway.call("x.calls"))["structuredContent"]["waiting"] < 10:
             pass
         os.kill(pid, 9)
@@ -143,7 +143,7 @@ async def test_closing_leaves_no_process_behind(open_gateway: OpenGateway) -> No
 async def test_idle_upstreams_stop_and_start_again_but_never_during_a_call(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", idle_stop=0.2)}) as gateway:
         first = int((await gateway.call("x.pid"))["content"][0]["text"])
-        waiting = asyncio.ensure_future(gateway.call("x.slow"))  # noqa: TID251
+        waiting = asyncio.ensure_future(gateway.call("x.slow"))
         while gateway.pool.calls == 0:
             await asyncio.sleep(0)
         await asyncio.wait({waiting}, timeout=1.0)

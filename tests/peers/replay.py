@@ -1,4 +1,4 @@
-"""An upstream that replays a captured `tools/list`: `python replay.py CATALOGUE.json`. Calls answer with their arguments."""
+"""An upstream that replays a captured `tools/list`: `python replay.py CATALOGUE.json`. A call echoes its arguments."""
 
 import json
 import sys

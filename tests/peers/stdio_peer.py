@@ -7,6 +7,7 @@ nothing, so that what they do is what is written here.
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ ECHO = {
 
 
 class Echo:
-    """A healthy legacy server: `echo`, `pid`, `big`, `rich`, `fails`, `refuses`, `slow`, `steps`, `calls`."""
+    """A healthy legacy server. Its slow calls are answered when `release` is called or SIGUSR1 arrives."""
 
     tools: ClassVar[list[Message]] = [
         ECHO,
@@ -44,12 +45,18 @@ class Echo:
     ]
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.waiting: list[Any] = []
         self.requests: list[str] = []
         self.cancelled = 0
 
+    def release(self, *_: Any) -> None:
+        waiting, self.waiting = self.waiting, []
+        for number in waiting:
+            self.text(number, "released")
+
     def run(self) -> None:
+        signal.signal(signal.SIGUSR1, self.release)
         for line in sys.stdin.buffer:
             message = json.loads(line)
             if message.get("method") == "notifications/cancelled":
@@ -105,9 +112,7 @@ class Echo:
         elif name == "slow":
             self.waiting.append(number)
         elif name == "release":
-            for waiting in self.waiting:
-                self.text(waiting, "released")
-            self.waiting.clear()
+            self.release()
             self.text(number, "done")
         elif name == "steps":
             for step in (1, 2, 3):
@@ -276,7 +281,7 @@ class HasChild(Echo):
 
     def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
         if name == "pid":
-            child = subprocess.Popen(["sleep", "600"])  # noqa: S607
+            child = subprocess.Popen(["sleep", "600"])
             self.text(number, str(child.pid))
         else:
             super().on_call(number, name, arguments, meta)
@@ -286,8 +291,6 @@ class IgnoresTerm(Echo):
     """Does not leave when asked: neither at the end of its input nor on SIGTERM."""
 
     def run(self) -> None:
-        import signal
-
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         super().run()
         threading.Event().wait()

@@ -34,22 +34,26 @@ def text(value: str, *, error: bool = False) -> JsonObject:
 
 
 class World:
-    """Answers calls, and remembers them: what was asked, and how many were in flight at once."""
+    """Answers calls, and remembers them: what was asked, and how many were in flight at once.
 
-    def __init__(self) -> None:
+    With `together`, no call is answered before that many are in flight.
+    """
+
+    def __init__(self, together: int = 0) -> None:
         self.asked: list[tuple[str, str, JsonObject]] = []
         self.in_flight = 0
         self.most_in_flight = 0
-        self.gate: asyncio.Event | None = None
-        """When set, calls wait here until a test lets them go."""
+        self._together = together
+        self._all_here = asyncio.Event()
 
     async def __call__(self, kind: CallKind, name: str, arguments: JsonObject) -> Json:
         self.asked.append((kind, name, arguments))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            if self.gate is not None:
-                await self.gate.wait()
+            if self.in_flight >= self._together:
+                self._all_here.set()
+            await self._all_here.wait()
             return self._answer(kind, name, arguments)
         finally:
             self.in_flight -= 1
@@ -73,7 +77,7 @@ class World:
             case _, "mirror.echo":
                 return structured(arguments)
             case _, "mirror.to-list":
-                return text(f"a list of {len(arguments['v'])}" if isinstance(arguments["v"], list) else "no list")
+                return text("a list" if isinstance(arguments["v"], list) else "no list")
             case _:
                 return text("looked up")
 

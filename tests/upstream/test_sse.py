@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.peers import sse_faults as peers
-from tests.peers.ears import Ears, Heard, call, shake_hands, text_of
+from tests.peers.ears import ENVELOPE, Ears, Heard, call, shake_hands, text_of
 from tests.peers.http_faults import Says
 from tests.peers.sdk import sdk_addresses
 
 from wicket.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
+from wicket.model import MODERN_VERSION
 from wicket.upstream.egress import HttpClient
 from wicket.upstream.http_errors import HttpRefused
 from wicket.upstream.sse import SseConnection
@@ -62,6 +63,17 @@ async def test_progress_goes_to_its_request_and_the_rest_to_the_host(sdk: SseCon
     await sdk.request("tools/call", call("change"), on_notification=heard)
     assert [params["message"] for _, params in heard.all] == ["half way"]
     assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+
+
+async def test_a_modern_server_tells_of_changes(address: str, client: HttpClient, ears: Ears) -> None:
+    connection = SseConnection("sdk", address, {}, client, ears, max_message=2**20)
+    connection.protocol_version, connection.envelope = MODERN_VERSION, ENVELOPE
+    await connection.request("server/discover", {"_meta": ENVELOPE})
+    await connection.listen()
+    assert (await ears.heard.get())[0] == "notifications/subscriptions/acknowledged"
+    await connection.request("tools/call", call("change", modern=True))
+    assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+    await connection.close()
 
 
 async def test_the_server_may_ask_back_during_a_call(sdk: SseConnection, ears: Ears) -> None:

@@ -80,6 +80,11 @@ class Scripts:
         """The most memory that any script's process had, in bytes, by the kernel's account."""
         return self._nursery.peak
 
+    @property
+    def zygote_pid(self) -> int | None:
+        """The process that scripts are forked from, while it is up."""
+        return self._nursery.pid
+
     async def run(
         self,
         source: str,

@@ -7,7 +7,8 @@ length is checked before a byte is read, nesting before anything walks a value.
 import asyncio
 import socket
 import struct
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 from wicket import codec
 from wicket.model import Json
@@ -54,13 +55,12 @@ def deeper(value: Json, depth: int) -> bool:
     level: list[Any] = [value] if isinstance(value, dict | list) else []
     while level and depth:
         depth -= 1
-        level = [
-            child
-            for item in level
-            for child in (item.values() if type(item) is dict else item)
-            if type(child) is dict or type(child) is list
-        ]
+        level = [child for item in level for child in _children(item) if isinstance(child, dict | list)]
     return bool(level)
+
+
+def _children(container: Any) -> Iterable[Any]:
+    return cast("Iterable[Any]", container.values() if isinstance(container, dict) else container)
 
 
 class Channel:

@@ -1,7 +1,8 @@
 """The walls around a script's process: rlimits, no_new_privs, Landlock and a seccomp allow-list, by ctypes.
 
 `confine` is called in the child, after its imports and before it reads a byte of the script. `strength` says
-what this system offers. Where the kernel lacks a wall the rest still stand, and the caller says so. Knows nothing of scripts.
+what this system offers. Where the kernel lacks a wall the rest still stand, and the caller says so. Knows
+nothing of scripts.
 """
 
 import contextlib
@@ -124,7 +125,7 @@ def confine(*, memory: int, cpu: float) -> None:
     if available.landlock:
         restrict_files((), available.landlock)
     if available.seccomp:
-        _filter(_allow_list())
+        install_filter(_allow_list())
 
 
 def confine_tree(*, memory: int, cpu: float, readable: Iterable[str]) -> None:
@@ -135,7 +136,7 @@ def confine_tree(*, memory: int, cpu: float, readable: Iterable[str]) -> None:
     if available.landlock:
         restrict_files(readable, available.landlock)
     if available.seccomp:
-        _filter(_deny_list())
+        install_filter(_deny_list())
 
 
 def limit_resources(*, memory: int, cpu: float, processes: bool = True) -> None:
@@ -222,22 +223,22 @@ def _allow_reading(ruleset: int, path: str) -> None:
         os.close(handle)
 
 
-_Program = list[tuple[int, int, int, int]]
+Program = list[tuple[int, int, int, int]]
 
 
-def _prologue() -> tuple[int, _Program]:
+def _prologue() -> tuple[int, Program]:
     """The machine's column in the tables, and the check that a call is of that machine."""
     arch = _arch()
     if arch is None:
         raise JailError("no seccomp table for this machine")
     column, audit, _ = arch
-    program: _Program = [(0x20, 0, 0, 4), (0x15, 1, 0, audit), (0x06, 0, 0, _RET_KILL), (0x20, 0, 0, 0)]
+    program: Program = [(0x20, 0, 0, 4), (0x15, 1, 0, audit), (0x06, 0, 0, _RET_KILL), (0x20, 0, 0, 0)]
     if column == 0:  # the x32 calls, a second door into the same kernel
         program += [(0x35, 0, 1, 0x40000000), (0x06, 0, 0, _RET_KILL)]
     return column, program
 
 
-def _deny_list() -> _Program:
+def _deny_list() -> Program:
     column, program = _prologue()
     for numbers in _NEVER.values():
         number = numbers[column]
@@ -246,7 +247,7 @@ def _deny_list() -> _Program:
     return [*program, (0x06, 0, 0, _RET_ALLOW)]
 
 
-def _allow_list() -> _Program:
+def _allow_list() -> Program:
     column, program = _prologue()
     for numbers in _CALLS.values():
         number = numbers[column]
@@ -275,7 +276,8 @@ class _SockFprog(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def _filter(program: _Program) -> None:
+def install_filter(program: Program) -> None:
+    """Give a seccomp program to the kernel, for this process and all it starts. Raises JailError."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     description = _SockFprog(len(program), ctypes.cast(buffer, ctypes.c_void_p))

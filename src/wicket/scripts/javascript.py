@@ -14,12 +14,9 @@ import msgspec
 
 from wicket.scripts import typescript
 from wicket.scripts.frames import CALLS, PRINTED, REPLIES, Channel
-from wicket.scripts.worker import Failure, Job, done
+from wicket.scripts.worker import Failure, Job, done, optional
 
-try:
-    import _quickjs
-except ImportError:  # reported by the gateway before a child is asked for
-    _quickjs = None
+quickjs = optional("_quickjs")
 
 _OFFSET = 100_000  # lines put in front of the prelude, so that its frames can be told from the script's
 _OPEN, _CLOSE = "(async () => {", "\n})"
@@ -31,8 +28,8 @@ _ready: list[tuple[Any, Any]] = []
 
 def prepare() -> None:
     """Make one context with the prelude compiled, in the zygote; every fork finds its own copy of it."""
-    if _quickjs is not None and not _ready:
-        context = _quickjs.Context()
+    if quickjs is not None and not _ready:
+        context = quickjs.Context()
         context.set_max_stack_size(_STACK)
         source = files("wicket.scripts").joinpath("prelude.js").read_text(encoding="utf-8")
         _ready.append((context, context.eval("\n" * _OFFSET + source)))
@@ -46,7 +43,6 @@ def run(job: Job, channel: Channel) -> None:
 
 class _Script:
     def __init__(self, job: Job, channel: Channel) -> None:
-        assert _quickjs is not None  # noqa: S101  (the gateway checked)
         prepare()
         self._channel = channel
         self._context, boot = _ready.pop()
@@ -67,7 +63,7 @@ class _Script:
                 if status in ("done", "failed"):
                     break
                 self._take_replies()
-        except _quickjs.JSException as error:
+        except quickjs.JSException as error:
             raise self._failure(str(error)) from None
         if status == "done":
             done(self._channel, _utf8(payload))

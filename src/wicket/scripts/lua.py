@@ -5,23 +5,22 @@ text between it and the channel.
 """
 
 import secrets
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 
 from wicket.scripts.frames import CALLS, PRINTED, REPLIES, Channel
-from wicket.scripts.worker import Failure, Job, done
+from wicket.scripts.worker import Failure, Job, done, optional
 
-try:
-    from lupa import lua54
-except ImportError:  # reported by the gateway before a child is asked for
-    lua54 = None
+lua54 = optional("lupa.lua54")
 
 _REPLY_COST = 6  # bytes of Lua heap that a byte of JSON may take
 _OUT_OF_MEMORY = msgspec.json.encode("not enough memory for the answer of this call")
 
 
+_COMPILE = b"return assert(load(..., '=wicket', 't'))"
 _ready: list[tuple[Any, Any]] = []
 
 
@@ -29,7 +28,6 @@ def prepare() -> None:
     """Make one runtime with the prelude compiled, in the zygote; every fork finds its own copy of it."""
     if lua54 is None or _ready:
         return
-    prelude = files("wicket.scripts").joinpath("prelude.lua").read_bytes()
     lua = lua54.LuaRuntime(
         encoding=None,
         register_eval=False,
@@ -37,7 +35,12 @@ def prepare() -> None:
         attribute_filter=_refuse,
         max_memory=1 << 30,
     )
-    _ready.append((lua, lua.execute(b"return assert(load(..., '=wicket', 't'))", prelude)))
+    compiled = [lua.execute(_COMPILE, _part(name)) for name in ("prelude", "prelude_json", "prelude_tasks")]
+    _ready.append((lua, partial(*compiled)))
+
+
+def _part(name: str) -> bytes:
+    return files("wicket.scripts").joinpath(f"{name}.lua").read_bytes()
 
 
 def _refuse(_obj: object, _name: object, _setting: bool) -> Any:
@@ -45,7 +48,6 @@ def _refuse(_obj: object, _name: object, _setting: bool) -> Any:
 
 
 def run(job: Job, channel: Channel) -> None:
-    assert lua54 is not None  # noqa: S101  (the gateway checked)
     prepare()
     lua, boot = _ready.pop()
     lua.set_max_memory(job.memory)

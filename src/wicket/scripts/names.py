@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable
 
 _OUTSIDE = re.compile(r"[^A-Za-z0-9_]")
 
-LUA_KEYWORDS = frozenset(
-    "and break do else elseif end false for function goto if in local nil not or repeat return then true "
-    "until while".split()
+_LUA_WORDS = (
+    "and break do else elseif end false for function goto if in local nil not or repeat return then true until while"
 )
+LUA_KEYWORDS = frozenset(_LUA_WORDS.split())
 
 # What scripts of any language find in their world; a server of that name gets a suffix.
-RESERVED = frozenset(
+_TAKEN = (
     # ours
     "result results tools args null array await_all settle_all "
     # Lua
@@ -31,8 +31,9 @@ RESERVED = frozenset(
     "None True False as def del elif except from global is lambda nonlocal pass raise asyncio json re "
     "datetime collections itertools functools random time hashlib base64 decimal typing dataclasses csv sys "
     "copy bisect pathlib abs all any bool dict enumerate filter float int isinstance iter len list map max min "
-    "object open range repr reversed round set sorted str sum super tuple zip".split()
+    "object open range repr reversed round set sorted str sum super tuple zip"
 )
+RESERVED = frozenset(_TAKEN.split())
 
 
 def identifier(name: str) -> str:

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _START = "import sys; sys.path[:] = sys.argv[2:]; from wicket.scripts.zygote import main; main(int(sys.argv[1]))"
 _WARM: dict[Kind, int] = {"vm": 2, "python": 1}
+_WARM_LATER = 0.01
 _STOP_PATIENCE = 2.0
 
 
@@ -130,8 +131,9 @@ class Nursery:
             child = None if candidate.ended.done() else candidate
         child = child or self._spawn(order)
         if keep_warm:
-            # After this turn of the loop, so that the script at hand goes first.
-            asyncio.get_running_loop().call_soon(self._warm_up, order)
+            # A little later, so that the script at hand goes first; at once when none is left for the next.
+            wait = _WARM_LATER if queue else 0.0
+            asyncio.get_running_loop().call_later(wait, self._warm_up, order)
         try:
             await child.born
         except BaseException:  # cancelled while it is being born: it ends when it finds nobody there

@@ -4,21 +4,22 @@
 (function (configText) {
   "use strict";
   const { parse, stringify } = JSON;
-  const { apply, ownKeys } = Reflect;
-  const { create, defineProperty, freeze, getPrototypeOf, setPrototypeOf, prototype: objectPrototype } = Object;
-  const { isArray, prototype: arrayPrototype } = Array;
+  const { apply, ownKeys, getOwnPropertyDescriptor } = Reflect;
+  const { create, defineProperty, freeze, setPrototypeOf } = Object;
+  const { isArray } = Array;
   const { isFinite, isSafeInteger } = Number;
-  const [join, mapGet, weakGet, weakSet, toISO, setHas, setAdd, setDelete, mapForEach, setForEach, charCode] = [
-    arrayPrototype.join, Map.prototype.get, WeakMap.prototype.get, WeakMap.prototype.set, Date.prototype.toISOString,
-    Set.prototype.has, Set.prototype.add, Set.prototype.delete, Map.prototype.forEach, Set.prototype.forEach,
-    String.prototype.charCodeAt,
-  ];
+  const { join } = Array.prototype;
+  const { get: weakGet, set: weakSet } = WeakMap.prototype;
+  const { has: setHas, add: setAdd, delete: setDelete, forEach: setForEach } = Set.prototype;
+  const { forEach: mapForEach } = Map.prototype;
+  const { toISOString } = Date.prototype;
   const { then, catch: catchMethod, finally: finallyMethod } = Promise.prototype;
   const { call: callFn, apply: applyFn, bind: bindFn } = Function.prototype;
   const [NativePromise, NativeError, NativeTypeError, NativeProxy, NativeSet, NativeMap, NativeDate, text] =
     [Promise, Error, TypeError, Proxy, Set, Map, Date, String];
+  const { slice } = String.prototype;
   const digitsOnly = /^-?[0-9]+$/;
-  const regexTest = RegExp.prototype.test, regexExec = RegExp.prototype.exec;
+  const { exec } = RegExp.prototype;
   const MAX_DEPTH = 64;
 
   const config = parse(configText);
@@ -45,13 +46,10 @@
 
   let printed = list(), printedSize = 0;
   const emit = (line) => {
-    if (printedSize >= config.printed) return;
-    if (printedSize + line.length > config.printed) {
-      line = apply(text.prototype.slice, line, [0, config.printed - printedSize]) + "\n… cut: more was printed than is kept\n";
-      printedSize = config.printed;
-    }
+    const left = config.printed - printedSize;
+    if (left < 0) return;
     printedSize += line.length;
-    push(printed, line);
+    push(printed, line.length > left ? apply(slice, line, [0, left]) + "\n… cut: more was printed than is kept\n" : line);
   };
 
   // Values
@@ -102,7 +100,7 @@
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i];
       if (typeof key !== "string") continue;
-      const descriptor = Reflect_getOwn(value, key);
+      const descriptor = getOwnPropertyDescriptor(value, key);
       if (!descriptor || !descriptor.enumerable) continue;
       const item = value[key];
       if (item === undefined || typeof item === "function" || typeof item === "symbol") continue;
@@ -114,7 +112,6 @@
     }
     push(out, "}");
   };
-  const Reflect_getOwn = Reflect.getOwnPropertyDescriptor;
 
   const writeObject = (value, out, path, depth) => {
     const label = labelOf(value);
@@ -122,7 +119,7 @@
     if (value instanceof NativePromise) throw new ValueError(`${path} is a Promise that was not awaited`);
     if (depth > MAX_DEPTH) throw new ValueError(`${path} is nested deeper than ${MAX_DEPTH}`);
     if (apply(setHas, out.open, [value])) throw new ValueError(`${path} contains itself`);
-    if (value instanceof NativeDate) return stringify(apply(toISO, value, []));
+    if (value instanceof NativeDate) return stringify(apply(toISOString, value, []));
     apply(setAdd, out.open, [value]);
     if (isArray(value)) writeList(value, value.length, out, path, depth);
     else if (value instanceof NativeSet) {
@@ -153,7 +150,7 @@
   const exact = function (key, value, context) {
     if (typeof value === "number" && !isSafeInteger(value) && context && typeof context.source === "string") {
       digitsOnly.lastIndex = 0;
-      if (apply(regexExec, digitsOnly, [context.source])) return context.source; // beyond 2^53: the digits
+      if (apply(exec, digitsOnly, [context.source])) return context.source; // beyond 2^53: the digits
     }
     return value;
   };
@@ -309,12 +306,12 @@
   };
 
   const look = () => {
+    if (state === "failed") return explain(value);
     if (outbox.size) {
       const batch = flat(outbox, ",");
       outbox = list();
       return `calls\n[${batch}]`;
     }
-    if (state === "failed") return explain(value);
     if (outstanding > 0) return "wait\n";
     if (state === "running") return failed("deadlock", "The script waits for something that will never come.", "");
     if (value === undefined) return "done\n";

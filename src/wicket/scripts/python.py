@@ -166,8 +166,8 @@ class _Script:
             except pydantic_monty.MontyTypingError as error:
                 self._report_types(str(error.display()))
                 value = await self._feed(session, checked=False)
-            while self._waiting or self._outbox:
-                await asyncio.wait([*self._waiting.values()] or [asyncio.sleep(0)])
+            while self._waiting:  # calls that nobody awaited are made all the same
+                await asyncio.wait(list(self._waiting.values()))
             return self._encode(value)
 
     async def _feed(self, session: Any, *, checked: bool) -> Any:
@@ -231,7 +231,7 @@ class _Script:
 
     def _print(self, _stream: str, text: str) -> None:
         left = self._job.printed - self._printed
-        if left <= 0:
+        if left < 0:
             return
         self._printed += len(text)
         if len(text) > left:

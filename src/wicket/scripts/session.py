@@ -137,8 +137,11 @@ class Session:
             raise frames.BadFrame("calls that are not a list")
         for call in cast("list[Any]", calls):
             match call:
-                case [int() as number, str() as server, str() as tool, dict() as arguments] if (
-                    not isinstance(number, bool) and number not in self._ids and 0 < number < 2**31
+                case [int() as number, str() as server, str() as tool, arguments] if (
+                    not isinstance(number, bool)
+                    and 0 < number < 2**31
+                    and number not in self._ids
+                    and isinstance(arguments, dict)
                 ):
                     self._ids.add(number)
                     self._take_call(number, server, tool, cast("JsonObject", arguments))
@@ -220,10 +223,10 @@ class Session:
                 target = self._api.find(server, tool)
             label = target.key
             body = await self._call("call", target.key, cast("JsonObject", fit(arguments, target.input_schema)))
-            ok, value = unwrap(body) if isinstance(body, dict) else (True, body)
+            ok, value = unwrap(cast("JsonObject", body))
         except WicketError as error:
             return False, f"{label}: {error}", label
-        except Exception:  # noqa: BLE001  (the boundary: a defect in a call must not take the run with it)
+        except Exception:  # the boundary: a defect in a call must not take the run with it
             log.exception("call of %s by a script failed", label)
             return False, f"{label}: internal error in the gateway; its log has the cause", label
         return ok, value if ok else f"{label}: {value}", label

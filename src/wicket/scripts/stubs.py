@@ -8,6 +8,7 @@ import keyword
 import re
 from typing import Any, cast
 
+from wicket import codec
 from wicket.model import JsonObject, Tool
 from wicket.scripts.api import Api, Server
 
@@ -144,10 +145,10 @@ def _ts_object(schema: JsonObject, depth: int) -> str:
         return "Record<string, any>"
     required = schema.get("required")
     needed: set[Any] = set(cast("list[Any]", required)) if isinstance(required, list) else set()
-    parts = [
-        f"{name if _NAME.fullmatch(name) else _literal(name)}{'' if name in needed else '?'}: {_ts_type(kind, depth + 1)}"
-        for name, kind in fields.items()
-    ]
+    parts: list[str] = []
+    for name, kind in fields.items():
+        label = name if _NAME.fullmatch(name) else _literal(name)
+        parts.append(f"{label}{'' if name in needed else '?'}: {_ts_type(kind, depth + 1)}")
     return f"{{ {'; '.join(parts)} }}"
 
 
@@ -157,11 +158,4 @@ def _fields(schema: JsonObject) -> dict[str, Any]:
 
 
 def _literal(value: Any) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        return f'"{escaped}"'
-    return (
-        {True: "true", False: "false", None: "null"}.get(value, str(value))
-        if value in (True, False, None)
-        else str(value)
-    )
+    return codec.encode(value).decode()

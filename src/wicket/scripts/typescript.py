@@ -4,16 +4,13 @@ Only what can be erased is accepted; what would need code to be generated (enum,
 properties, decorators) is refused with its line. No type is checked.
 """
 
+import re
 from typing import Any
 
-from wicket.scripts.worker import Failure
+from wicket.scripts.worker import Failure, optional
 
-try:
-    import tree_sitter
-    import tree_sitter_typescript
-except ImportError:  # reported by the gateway before a child is asked for
-    tree_sitter = None
-    tree_sitter_typescript = None
+tree_sitter = optional("tree_sitter")
+grammar = optional("tree_sitter_typescript")
 
 _BLANK = frozenset(
     {
@@ -30,14 +27,15 @@ _REFUSED = {
     "decorator": "decorators",
     "import_alias": "import =",
 }
+_LOGIC = re.compile(rb"&&|\|\|")
 _parsers: list[Any] = []
 
 
 def prepare() -> None:
     """Load the grammar, in the zygote."""
-    if tree_sitter is None or tree_sitter_typescript is None or _parsers:
+    if tree_sitter is None or grammar is None or _parsers:
         return
-    language = tree_sitter.Language(tree_sitter_typescript.language_typescript())
+    language = tree_sitter.Language(grammar.language_typescript())
     _parsers.append(tree_sitter.Parser(language))
 
 
@@ -52,8 +50,8 @@ def blank(source: str) -> str:
         node = pending.pop()
         if node.type in _REFUSED and node.is_named:
             _refuse(node, _REFUSED[node.type])
-        if node.type == "type_arguments" and node.has_error:
-            continue  # two comparisons that look like a generic call
+        if node.type == "type_arguments" and _LOGIC.search(data, node.start_byte, node.end_byte):
+            continue  # two comparisons that the grammar takes for a generic call
         if node.type in _BLANK:
             _erase(out, node.start_byte, node.end_byte)
         else:

@@ -45,7 +45,7 @@ def fit(value: Json, schema: Json, depth: int = 0) -> Json:
             return {k: fit(v, inner.get(k), depth + 1) for k, v in cast("dict[str, Any]", value).items()}
     elif isinstance(value, list) and "items" in known:
         return [fit(item, known["items"], depth + 1) for item in cast("list[Any]", value)]
-    return value
+    return cast("Json", value)
 
 
 def _text(block: Any) -> str | None:

@@ -64,6 +64,14 @@ class Failure(Exception):
         self.report: dict[str, Any] = {"kind": kind, "message": message, **where}
 
 
+def optional(module: str) -> Any:
+    """An engine's module, or None where it is not installed; the gateway says so before it asks for a child."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        return None
+
+
 def load(kind: Kind) -> None:
     """Import what children of this kind need; in the zygote, before the fork."""
     if kind == "python":

@@ -32,7 +32,7 @@ def main(control: int) -> None:
     wake, waker = socket.socketpair()
     wake.setblocking(False)
     waker.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _wake)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.set_wakeup_fd(waker.fileno())
     children: dict[int, int] = {}
@@ -46,11 +46,18 @@ def main(control: int) -> None:
                 wake.recv(4096)
             _report_ended(link, children)
         if link.fileno() in ready:
-            data, handles, _, _ = socket.recv_fds(link, _MAX_MESSAGE, 1)
+            try:
+                data, handles, _, _ = socket.recv_fds(link, _MAX_MESSAGE, 1)
+            except ConnectionResetError:  # it closed without reading our last words
+                data, handles = b"", []
             if not data:
                 _end_all(children)
                 return
             _spawn(link, msgspec.json.decode(data), handles[0], children)
+
+
+def _wake(_signal: int, _frame: object) -> None:
+    """A handler has to be there for the wakeup descriptor to be written to."""
 
 
 def _spawn(link: socket.socket, request: dict[str, Any], handle: int, children: dict[int, int]) -> None:
@@ -125,4 +132,5 @@ def _reap_group(group: int) -> list[tuple[int, float, int]]:
 
 
 def _tell(link: socket.socket, message: dict[str, Any], handle: int = -1) -> None:
-    socket.send_fds(link, [msgspec.json.encode(message)], [handle] if handle >= 0 else [])
+    with contextlib.suppress(OSError):  # the gateway is gone: the next read says so
+        socket.send_fds(link, [msgspec.json.encode(message)], [handle] if handle >= 0 else [])

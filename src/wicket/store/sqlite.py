@@ -95,6 +95,11 @@ class SqliteStore:
     async def save_note(self, key: str, text: str) -> None:
         await self._run(lambda db: db.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (key, text)))
 
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """For the stores that share this file: `work` in a transaction, after all that was handed over before."""
+        self._flush()
+        return await self._run(work)
+
     async def close(self) -> None:
         if self._db is not None or self._queue:
             self._flush()
@@ -221,6 +226,25 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX IF NOT EXISTS audit_at ON audit (at)",
         "CREATE TABLE IF NOT EXISTS usage (principal TEXT, tool TEXT, calls INTEGER, PRIMARY KEY (principal, tool))",
         "CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, text TEXT)",
+    ),
+    (
+        """CREATE TABLE registry_server (name TEXT, version TEXT, body BLOB, status TEXT, published_at REAL,
+           updated_at REAL, latest INTEGER, origin TEXT, owner TEXT, PRIMARY KEY (name, version))""",
+        "CREATE INDEX registry_server_updated ON registry_server (updated_at)",
+        """CREATE TABLE api_key (name TEXT, digest BLOB PRIMARY KEY, hint TEXT, scopes TEXT, created_at REAL,
+           expires_at REAL, revoked_at REAL, used_at REAL, rates BLOB)""",
+        """CREATE TABLE rate_bucket (principal TEXT, kind TEXT, tokens REAL, at REAL,
+           PRIMARY KEY (principal, kind))""",
+        """CREATE TABLE domain (principal TEXT, domain TEXT, token TEXT, state TEXT, created_at REAL,
+           checked_at REAL, verified_at REAL, method TEXT, problem TEXT, PRIMARY KEY (principal, domain))""",
+        "CREATE TABLE onboarding (principal TEXT, step TEXT, at REAL, PRIMARY KEY (principal, step))",
+        """CREATE TABLE managed_server (name TEXT PRIMARY KEY, kind TEXT, options BLOB, running INTEGER, owner TEXT,
+           created_at REAL)""",
+        "CREATE TABLE probe (server TEXT, at REAL, ok INTEGER, duration_ms REAL)",
+        "CREATE INDEX probe_server ON probe (server, at)",
+        "CREATE INDEX probe_at ON probe (at)",
+        "CREATE INDEX audit_server ON audit (server, at)",
+        "CREATE TABLE watch (server TEXT PRIMARY KEY, until REAL)",
     ),
 )
 """One entry for each format; a released entry never changes."""

@@ -24,11 +24,14 @@ from wicket.surface.exchange import (
     Exchange,
     Receive,
     Send,
+    left,
     send_json,
+    wait,
 )
 from wicket.surface.guard import Guard, RawHeaders, Turned, header
 from wicket.surface.protocol import Protocol, Request, RpcProblem, is_modern, read_message
 from wicket.surface.sessions import HttpSession, Sessions
+from wicket.tasks import Tasks
 
 Scope = Mapping[str, Any]
 
@@ -209,25 +212,21 @@ class App:
         if session.streaming:
             raise HttpProblem(409, INVALID_REQUEST, "This session already has its stream open.")
         session.streaming = True
-        gone = asyncio.ensure_future(receive())  # noqa: TID251  (ended in the finally below)
+        tasks = Tasks()
+        gone = tasks.start(left(receive), "watch client")
         gone.add_done_callback(lambda _: session.wake.set())
         try:
             await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS]})
             await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
             while not session.closed and not gone.done():
-                try:
-                    async with asyncio.timeout(KEEPALIVE):
-                        await session.wake.wait()
-                except TimeoutError:
-                    session.frames.append(b": still here\n\n")
+                await wait(session.wake, KEEPALIVE)
                 session.wake.clear()
-                frames, session.frames = session.frames, []
-                if frames:
-                    await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
+                frames, session.frames = session.frames or [b": still here\n\n"], []
+                await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
             session.streaming = False
-            gone.cancel()
+            await tasks.close()
 
 
 class Disconnected(Exception):

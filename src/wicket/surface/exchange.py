@@ -99,13 +99,18 @@ class Exchange:
                 return
             self._wake.clear()
             if not self._frames and not answer.done():
-                await _wait(self._wake, KEEPALIVE)
+                await wait(self._wake, KEEPALIVE)
 
     async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        await left(self._receive)
         self._gone = True
         self._wake.set()
+
+
+async def left(receive: Receive) -> None:
+    """Return when the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def frame(message: JsonObject) -> bytes:
@@ -128,7 +133,8 @@ def _status(request: Request, response: JsonObject) -> int:
     return 200
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for `event`, but no longer than this."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

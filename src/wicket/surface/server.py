@@ -19,6 +19,7 @@ from wicket.errors import ConfigError
 HEAD_DEADLINE = 10.0
 BODY_DEADLINE = 30.0
 DRAIN = 30
+BACKLOG = 2048
 
 
 class DeadlineProtocol(HttpToolsProtocol):
@@ -74,6 +75,7 @@ def listen(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(BACKLOG)  # from here on a client may connect, and waits until we serve
     except OSError as problem:
         sock.close()
         raise ConfigError(

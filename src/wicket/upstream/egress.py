@@ -14,6 +14,7 @@ from wicket.errors import Unavailable
 from wicket.telemetry import Redactor
 
 if TYPE_CHECKING:
+    from wicket.upstream.egress_rules import EgressRules
     from wicket.upstream.exchange import Exchange
 
 _LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
@@ -124,10 +125,14 @@ class Answer(Protocol):
 
 
 class HttpClient:
-    """The gateway's HTTP client: one pool of connections for all upstreams."""
+    """The gateway's HTTP client: one pool of connections for all upstreams.
 
-    def __init__(self, *, max_message: int = 16 * 1024 * 1024) -> None:
+    With `rules`, a client for addresses that came from outside: it refuses whatever they refuse, with Denied.
+    """
+
+    def __init__(self, *, max_message: int = 16 * 1024 * 1024, rules: "EgressRules | None" = None) -> None:
         self._max_message = max_message
+        self._rules = rules
         self._exchange: Exchange | None = None
         self._loading = asyncio.Lock()
         self._closed = False
@@ -155,7 +160,7 @@ class HttpClient:
             if self._exchange is None:
                 # In a thread, because it takes long enough for every other upstream to notice.
                 exchange_class = await asyncio.to_thread(_import_exchange)
-                self._exchange = exchange_class(self._max_message)
+                self._exchange = exchange_class(self._max_message, self._rules)
             return self._exchange
 
 

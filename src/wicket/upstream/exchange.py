@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, on aiohttp: the only module that knows the library.
+"""One HTTP request and its answer, on aiohttp: with `egress_connector`, all that knows the library.
 
 Turns every way a connection can fail into an error that says whether anything was sent. Bodies come in
 pieces, decompressed under a bound. Imported on first use only, by `egress.py`.
@@ -13,6 +13,8 @@ import aiohttp
 
 from wicket.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
 from wicket.upstream.egress import MAY_HAVE_ACTED, Endpoint, in_words, shown
+from wicket.upstream.egress_connector import checked_connector
+from wicket.upstream.egress_rules import EgressRules
 from wicket.upstream.inflate import CompressionError, Inflater
 
 CONNECT_LIMIT = 10.0  # seconds; nothing was sent to a peer that does not even accept, so it may be tried again
@@ -27,11 +29,12 @@ _MOVED = frozenset((301, 302, 303, 307, 308))
 class Exchange:
     """The session all upstreams share. Limits on concurrency are the pool's, so there are none here."""
 
-    def __init__(self, max_message: int) -> None:
+    def __init__(self, max_message: int, rules: EgressRules | None = None) -> None:
         self.max_message = max_message
+        self._rules = rules
         self.finishing: set[HttpAnswer] = set()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0) if rules is None else checked_connector(rules),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_LIMIT),
             auto_decompress=False,
@@ -65,6 +68,8 @@ class Exchange:
         self, method: str, url: str, endpoint: Endpoint, headers: Mapping[str, str], body: bytes | None
     ) -> aiohttp.ClientResponse:
         data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
+        if self._rules is not None:
+            self._rules.check_url(url)
         try:
             return await self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:

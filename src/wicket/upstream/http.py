@@ -27,7 +27,7 @@ from wicket.upstream.http_errors import (
 )
 from wicket.upstream.http_headers import EVENTS, JSON, routing, standing
 from wicket.upstream.inbound import Inbound, as_object, messages, result_of
-from wicket.upstream.listener import Listener
+from wicket.upstream.listener import Listener, subscription
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
@@ -284,10 +284,8 @@ class HttpConnection:
 
     async def _subscribe(self, _: str) -> Answer | None:
         self._subscription = next(self._ids)
-        wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-        params = {"notifications": wanted, "_meta": self.envelope}
         message: JsonObject = {"jsonrpc": "2.0", "id": self._subscription, "method": "subscriptions/listen"}
-        answer = await self._post(message | {"params": params})
+        answer = await self._post(message | {"params": subscription(self.envelope)})
         if answer.media_type == EVENTS:
             return answer
         try:

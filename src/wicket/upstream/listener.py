@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from wicket.errors import METHOD_NOT_FOUND, Refused, UpstreamError
+from wicket.model import JsonObject
 from wicket.upstream.egress import Answer
 from wicket.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket.upstream.http_errors import HttpRefused, refused_for_good, violation
@@ -74,6 +75,12 @@ class Listener:
             return max(self._parser.retry, SHORTEST_PAUSE)
         ceiling = min(FIRST_PAUSE * 2 ** min(failures, 10), LONGEST_PAUSE)
         return max(random.uniform(0, ceiling), SHORTEST_PAUSE)
+
+
+def subscription(envelope: JsonObject) -> JsonObject:
+    """The parameters with which a modern upstream is asked to tell of changes to its lists."""
+    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+    return {"notifications": wanted, "_meta": envelope}
 
 
 def _pointless(problem: UpstreamError) -> bool:

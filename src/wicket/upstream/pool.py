@@ -36,13 +36,16 @@ class Pool:
         max_message: int,
         max_call: float,
         base_dir: Path | None = None,
+        http: HttpClient | None = None,
     ) -> None:
         self._configs = {server.name: server for server in servers if server.enabled}
+        self._clients: dict[str, HttpClient] = {}
+        """Servers that are reached through another client than the others."""
         self._on_event = on_event
         self._max_message = max_message
         self._max_call = max_call
         self._base_dir = base_dir or Path.cwd()
-        self._http = HttpClient(max_message=max_message)
+        self._http = http or HttpClient(max_message=max_message)
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._upstreams: dict[tuple[str, str], Upstream] = {}
 
@@ -85,6 +88,19 @@ class Pool:
             method, params, on_notification=on_notification, headers=headers, timeout=timeout
         )
 
+    def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
+        """Know one more server from now on; with `http`, reached through that client."""
+        self._configs[server.name] = server
+        if http is not None:
+            self._clients[server.name] = http
+
+    async def remove(self, server: str) -> None:
+        """Forget a server and end its connections; calls in flight end with it."""
+        self._configs.pop(server, None)
+        self._clients.pop(server, None)
+        for key in [key for key in self._upstreams if key[0] == server]:
+            await self._upstreams.pop(key).close()
+
     async def close_session(self, session: str) -> None:
         """Stop the upstreams that served this client session alone."""
         for key in [key for key in self._upstreams if key[1] == session and session]:
@@ -116,14 +132,15 @@ class Pool:
 
     async def _connect_http(self, server: ResolvedServer, url: str, host: Host) -> Session:
         name, transport = server.config.name, server.config.transport
+        client = self._clients.get(name, self._http)
 
         def streamable() -> Connection:
-            connection = HttpConnection(name, url, server.headers, self._http, host, max_message=self._max_message)
+            connection = HttpConnection(name, url, server.headers, client, host, max_message=self._max_message)
             connection.envelope = envelope()
             return connection
 
         def sse() -> Connection:
-            return SseConnection(name, url, server.headers, self._http, host, max_message=self._max_message)
+            return SseConnection(name, url, server.headers, client, host, max_message=self._max_message)
 
         if transport == "sse":
             return await _met(sse(), name)

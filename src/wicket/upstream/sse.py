@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from wicket.codec import encode
 from wicket.errors import Crashed, Refused, Unavailable, UpstreamError
-from wicket.model import JsonObject
+from wicket.model import MODERN_VERSION, JsonObject
 from wicket.tasks import Tasks
 from wicket.upstream.connection import Host, OnNotification
 from wicket.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words, shown
@@ -20,6 +20,7 @@ from wicket.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket.upstream.http_errors import excerpt, refusal, violation
 from wicket.upstream.http_headers import EVENTS, standing
 from wicket.upstream.inbound import Inbound, as_object, messages, result_of
+from wicket.upstream.listener import subscription
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ class SseConnection:
         max_message: int,
     ) -> None:
         self.protocol_version = ""
+        self.envelope: JsonObject = {}
+        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
         self._server = server
         self._endpoint = Endpoint.of(server, url, headers)
         self._headers = standing(headers)
@@ -93,7 +96,9 @@ class SseConnection:
         await self._post(message)
 
     async def listen(self) -> None:
-        return None  # one stream carries everything
+        """One stream carries everything, but a modern upstream wants to be asked before it tells of changes."""
+        if self.protocol_version == MODERN_VERSION:
+            self._tasks.start(self._subscribe(), f"listen to {self._server}")
 
     async def close(self) -> None:
         self._end(Unavailable(self._server, f"Server '{self._server}' was disconnected."), told=False)
@@ -114,6 +119,10 @@ class SseConnection:
         with contextlib.suppress(UpstreamError, TimeoutError):
             async with asyncio.timeout(GOODBYE):
                 await self.notify("notifications/cancelled", {"requestId": number, "reason": "the caller gave up"})
+
+    async def _subscribe(self) -> None:
+        with contextlib.suppress(UpstreamError):
+            await self.request("subscriptions/listen", subscription(self.envelope))
 
     async def _open(self) -> Endpoint:
         """Wait until the stream has said where to post; the first to come opens it."""

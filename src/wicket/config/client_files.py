@@ -1,0 +1,131 @@
+"""Where the programs that talk to MCP servers keep their lists of them, on Linux, macOS and Windows.
+
+Reads the environment it is given and opens nothing. What the files say is the business of `formats`; changing
+them is that of `takeover`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Section: TypeAlias = tuple[str, ...]
+
+_CLINE = Path("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The folders that clients build their paths on."""
+
+    home: Path
+    config: Path
+    """`~/.config`, `~/Library/Application Support` or `%APPDATA%`."""
+    platform: str
+    environ: Mapping[str, str]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One program: its id on our command line, its name, and the shape of an entry that starts a command."""
+
+    id: str
+    title: str
+    places: Callable[[Folders], tuple[tuple[Path, Section], ...]]
+    """The user's own files, in the order they are looked at, and the section that lists the servers."""
+    project: tuple[str, Section] | None = None
+    """The file of a project, relative to its folder."""
+    extra: tuple[tuple[str, Any], ...] = ()
+    """What an entry needs beside `command` and `args`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """A file of a client, whether it exists or not."""
+
+    client: Client
+    path: Path
+    section: Section
+
+
+def folders(environ: Mapping[str, str] | None = None, platform: str = sys.platform, cwd: Path | None = None) -> Folders:
+    environ = os.environ if environ is None else environ
+    given = environ.get("HOME" if platform != "win32" else "USERPROFILE", "") or environ.get("HOME", "")
+    home = Path(given) if Path(given).is_absolute() else Path.home()
+    if platform == "darwin":
+        config = home / "Library" / "Application Support"
+    elif platform == "win32":
+        config = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+    else:
+        xdg = environ.get("XDG_CONFIG_HOME", "")
+        config = Path(xdg) if Path(xdg).is_absolute() else home / ".config"
+    return Folders(home, config, platform, environ, cwd or Path.cwd())
+
+
+def user_files(client: Client, where: Folders) -> tuple[ClientFile, ...]:
+    return tuple(ClientFile(client, path, section) for path, section in client.places(where))
+
+
+def project_file(client: Client, where: Folders) -> ClientFile | None:
+    if client.project is None:
+        return None
+    name, section = client.project
+    return ClientFile(client, where.cwd / name, section)
+
+
+def _claude_code(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    # Servers added for one folder alone stand in the same file, under that folder.
+    file = where.home / ".claude.json"
+    return (file, ("mcpServers",)), (file, ("projects", str(where.cwd), "mcpServers"))
+
+
+def _vscode(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    user = where.config / "Code" / "User"
+    return (user / "mcp.json", ("servers",)), (user / "settings.json", ("mcp", "servers"))
+
+
+def _cline(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    alone = where.home / ".cline" / "data" / "settings" / "cline_mcp_settings.json"
+    return (where.config / "Code" / "User" / _CLINE, ("mcpServers",)), (alone, ("mcpServers",))
+
+
+def _zed(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    if where.platform == "win32":
+        folder = where.config / "Zed"
+    elif where.platform == "darwin":
+        folder = where.home / ".config" / "zed"
+    else:
+        folder = where.config / "zed"
+    return ((folder / "settings.json", ("context_servers",)),)
+
+
+def _codex(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    folder = Path(where.environ.get("CODEX_HOME") or where.home / ".codex")
+    return ((folder / "config.toml", ("mcp_servers",)),)
+
+
+def _at(*parts: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]]:
+    return lambda where: ((where.home.joinpath(*parts), ("mcpServers",)),)
+
+
+CLIENTS: Mapping[str, Client] = {
+    client.id: client
+    for client in (
+        Client(
+            "claude-desktop",
+            "Claude Desktop",
+            lambda where: ((where.config / "Claude" / "claude_desktop_config.json", ("mcpServers",)),),
+        ),
+        Client("claude-code", "Claude Code", _claude_code, (".mcp.json", ("mcpServers",)), (("type", "stdio"),)),
+        Client("cursor", "Cursor", _at(".cursor", "mcp.json"), (".cursor/mcp.json", ("mcpServers",))),
+        Client("vscode", "VS Code", _vscode, (".vscode/mcp.json", ("servers",)), (("type", "stdio"),)),
+        Client("windsurf", "Windsurf", _at(".codeium", "windsurf", "mcp_config.json")),
+        Client("zed", "Zed", _zed, (".zed/settings.json", ("context_servers",)), (("source", "custom"),)),
+        Client("codex", "Codex", _codex, (".codex/config.toml", ("mcp_servers",))),
+        Client("gemini", "Gemini CLI", _at(".gemini", "settings.json"), (".gemini/settings.json", ("mcpServers",))),
+        Client("cline", "Cline", _cline, None, (("type", "stdio"),)),
+    )
+}

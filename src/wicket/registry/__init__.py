@@ -1,0 +1,1 @@
+"""The registry: which MCP servers there are, who vouches for them, how well they are, and installing them."""

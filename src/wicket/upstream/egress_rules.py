@@ -1,0 +1,166 @@
+"""Where a request may go whose address came from an agent or a registry, not from the configuration.
+
+Only public addresses, asked at the last moment: every address that a name resolves to is checked, and the socket is
+made for exactly the address that was checked, so that a name which changes its mind in between gains nothing. All
+the ways in which an address can hide another one are unwrapped first. The configuration may allow more.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from wicket.errors import ConfigError, Denied
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+Found: TypeAlias = tuple[socket.AddressFamily, str]
+Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[Found]]]
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
+_COMPATIBLE = IPv6Network("::/96")
+_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
+_SITE_LOCAL = IPv6Network("fec0::/10")
+_ISATAP = (0x00005EFE, 0x02005EFE)
+_INTERNAL = frozenset({IPv4Address("168.63.129.16")})
+"""Public in form, but answered by a cloud's own host to the machines inside it."""
+
+_PORTS = frozenset({80, 443})
+_LOWEST_FREE_PORT = 1024
+
+
+class EgressRules:
+    """`allowed`: addresses, networks (`10.0.0.0/8`) or host names that may be reached besides public ones."""
+
+    def __init__(self, allowed: Iterable[str] = (), lookup: Lookup | None = None) -> None:
+        self._networks: list[Network] = []
+        self._hosts: set[str] = set()
+        self._named: set[Address] = set()
+        """What the allowed host names resolved to."""
+        self._lookup = lookup or _system_lookup
+        for entry in allowed:
+            self._allow(entry)
+
+    def _allow(self, entry: str) -> None:
+        try:
+            self._networks.append(ip_network(entry.strip("[]"), strict=False))
+        except ValueError:
+            if "/" in entry or not entry.strip():
+                raise ConfigError(
+                    f"'{entry}' is no address, network or host name",
+                    key="registry.allowed_addresses",
+                    hint="Use 127.0.0.1, 10.0.0.0/8 or intranet.example.",
+                ) from None
+            self._hosts.add(entry.lower().rstrip("."))
+
+    def check_url(self, url: str) -> None:
+        """What can be said before anything is looked up. Raises Denied."""
+        try:
+            split = urlsplit(url)
+            host, port = (split.hostname or "").lower().rstrip("."), split.port
+        except ValueError:
+            raise _refused("is not a web address") from None
+        if split.scheme not in ("http", "https") or not host:
+            raise _refused("is not a web address")
+        if split.username is not None or split.password is not None:
+            raise _refused("carries a user name or password", "Put credentials into headers.")
+        if set(url) & set(" \t\r\n\\") or not url.isascii():
+            raise _refused("has characters that no address has", "Encode them.")
+        if host in self._hosts:
+            return
+        literal = _literal(host)
+        if literal is not None:
+            self.check(literal)
+            if self._listed(literal):
+                return
+        if split.scheme == "http":
+            raise _refused("is not encrypted", "Use https.")
+        if port is not None and port not in _PORTS and port < _LOWEST_FREE_PORT:
+            raise _refused(f"uses port {port}, which belongs to another service", "Use port 443.")
+
+    def check(self, address: Address) -> None:
+        """Raises Denied unless the address, and every address that it stands for, is public or allowed."""
+        for inner in unwrapped(address):
+            if not self._listed(inner) and not _public(inner):
+                raise _refused(f"leads to {inner}, which is not a public address")
+
+    async def resolve(self, host: str, port: int) -> list[Found]:
+        """Every address of `host`, all of them checked. Raises Denied, or OSError when there is none."""
+        found = list(await self._lookup(host, port))
+        addresses = [ip_address(text.partition("%")[0]) for _, text in found]
+        if host.lower().rstrip(".") in self._hosts:
+            self._named.update(addresses)
+        else:
+            for address in addresses:
+                self.check(address)
+        return found
+
+    def check_target(self, target: str) -> None:
+        """Look once more at what a socket is about to connect to. Raises Denied."""
+        address = ip_address(target.partition("%")[0])
+        if address not in self._named:
+            self.check(address)
+
+    def _listed(self, address: Address) -> bool:
+        return any(address.version == network.version and address in network for network in self._networks)
+
+
+def unwrapped(address: Address) -> list[Address]:
+    """The address and every IPv4 address that it carries inside, whatever the wrapping."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    number = int(address)
+    inner: list[Address] = []
+    if address.ipv4_mapped is not None:
+        inner.append(address.ipv4_mapped)
+        return inner
+    if address in _NAT64 or address in _TRANSLATED or (address in _COMPATIBLE and number > 1):
+        inner.append(IPv4Address(number & 0xFFFFFFFF))
+    if address.sixtofour is not None:
+        inner.append(address.sixtofour)
+    if address.teredo is not None:
+        inner += address.teredo
+    if (number >> 32) & 0xFFFFFFFF in _ISATAP:
+        inner.append(IPv4Address(number & 0xFFFFFFFF))
+    return inner if address in _NAT64 else [address, *inner]
+
+
+def _public(address: Address) -> bool:
+    if address in _INTERNAL or address.is_multicast or address.is_unspecified:
+        return False
+    if isinstance(address, IPv6Address) and (address in _SITE_LOCAL or address in _LOCAL_NAT64):
+        return False
+    return address.is_global and not address.is_reserved
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a host is, in any spelling that a resolver takes for one: 127.1, 0x7f000001, 017700000001."""
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host))
+    except (OSError, ValueError):
+        return None
+
+
+async def _system_lookup(host: str, port: int) -> list[Found]:
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return [(family, str(where[0])) for family, _, _, _, where in infos]
+
+
+def _refused(why: str, hint: str = "") -> Denied:
+    hint = hint or "Name a public server, or allow this one in registry.allowed_addresses."
+    return Denied(f"The address {why}.", hint=hint)

@@ -1,0 +1,108 @@
+"""What a Python script can do, and what its author is told before and while it runs."""
+
+from scripts_world import World, run
+
+from wicket.scripts import Scripts
+
+
+async def test_calls_run_together_and_give_data(scripts: Scripts) -> None:
+    world = World(together=3)
+    source = """
+import asyncio
+sums = await asyncio.gather(*[calculator.add(a=n, b=n) for n in range(3)])
+[s["sum"] for s in sums]
+"""
+    outcome = await run(scripts, "python", source, world)
+    assert outcome.value == [0, 2, 4]
+    assert world.most_in_flight == 3
+
+
+async def test_a_failing_tool_can_be_caught(scripts: Scripts) -> None:
+    source = "try:\n    await calculator.fail()\nexcept Exception as problem:\n    print(problem)\nreturn 'went on'"
+    outcome = await run(scripts, "python", source)
+    assert (outcome.value, outcome.printed) == (
+        "went on",
+        "calculator.fail: the calculator is out of order\n",
+    )
+
+
+async def test_values_keep_their_shape(scripts: Scripts) -> None:
+    world = World()
+    source = """
+from dataclasses import dataclass
+from datetime import date
+@dataclass
+class Point:
+    x: int
+await mirror.echo({"v": {"none": None, "pair": (1, 2), "set": {1}, "day": date(2026, 1, 2), "point": Point(3)}})
+(await mirror.echo(v=10 ** 30))["v"]
+"""
+    outcome = await run(scripts, "python", source, world)
+    assert world.asked[0][2]["v"] == {
+        "none": None,
+        "pair": [1, 2],
+        "set": [1],
+        "day": "2026-01-02",
+        "point": {"x": 3},
+    }
+    assert outcome.value == 10**30
+
+
+async def test_a_whole_float_is_sent_as_the_integer_that_the_schema_wants(scripts: Scripts) -> None:
+    world = World()
+    await run(scripts, "python", "await calculator.add({'a': 4 / 2, 'b': 1})", world)
+    assert str(world.asked[0][2]["a"]) == "2"
+
+
+async def test_a_tool_is_found_called_and_read_in_one_script(scripts: Scripts) -> None:
+    source = """
+hit = (await tools.search("add numbers", limit=1))[0]
+schema = (await tools.describe(hit["name"]))[hit["name"]]["schema"]
+add = calculator.add
+sums = [await tools.call(hit["name"], {"a": len(schema["required"]), "b": args["extra"]}), await add(a=1, b=1)]
+[sums, (await results.get("r1"))["rows"]]
+"""
+    outcome = await run(scripts, "python", source, arguments={"extra": 40})
+    assert outcome.value == [[{"sum": 42}, {"sum": 2}], [1, 2, 3]]
+
+
+async def test_a_mistake_is_found_before_anything_is_called(scripts: Scripts) -> None:
+    good = "await calculator.add(a=1, b=2)\n"
+    mistakes = {
+        "await calculator.add(a='x', b=1)": ("Expected `int`", ""),
+        "await calculator.add(a=1)": ("required parameter `b`", ""),
+        "await calculator.add(a=1, b=2, c=3)": ("`c`", ""),
+        "await calculator.ad(a=1)": ("`ad`", "calculator.add"),
+        "calculatr.add(a=1)": ("calculatr", "calculator"),
+        "calculator.add(a=1, b=2)": ("not awaited", "`await server.tool"),
+    }
+    for mistake, (message, hint) in mistakes.items():
+        world = World()
+        outcome = await run(scripts, "python", good + mistake, world)
+        assert outcome.problem is not None, mistake
+        assert (outcome.problem.kind, outcome.problem.line) == ("type", 2), mistake
+        assert message in outcome.problem.message, mistake
+        assert hint in outcome.problem.hint, mistake
+        assert world.asked == [], mistake
+
+
+async def test_every_failure_names_its_line(scripts: Scripts) -> None:
+    failures = {
+        "def f():\n    return 1 // 0\nf()": ("runtime", 2, "ZeroDivisionError"),
+        "x = 1\nawait calculator.fail()": ("tool", 2, "out of order"),
+        "x = = 1": ("type", 1, "expression"),
+        "return float('nan')": ("value", None, "the result is nan"),
+        "print(1)\nraise ValueError('mine')": ("runtime", 2, "ValueError: mine"),
+    }
+    for source, (kind, line, message) in failures.items():
+        outcome = await run(scripts, "python", source)
+        assert outcome.problem is not None, source
+        assert (outcome.problem.kind, outcome.problem.line) == (kind, line), source
+        assert message in outcome.problem.message, source
+
+
+async def test_printing_is_captured_and_cut(scripts: Scripts) -> None:
+    outcome = await run(scripts, "python", "for i in range(3000):\n    print('0123456789')\n1")
+    assert outcome.value == 1
+    assert outcome.printed.endswith("cut: more was printed than is kept\n")
+    assert len(outcome.printed) < scripts.limits.printed + 100
