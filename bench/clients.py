@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from peers.http_hop import Hop, HopLost
-
 from wicket.codec import decode, encode
 from wicket.framing import LineFramer
 from wicket.model import (
@@ -74,9 +73,7 @@ class Program:
 class HttpClient:
     """Streamable HTTP. Several clients may speak to one program."""
 
-    def __init__(
-        self, port: int, path: str = "/mcp", *, modern: bool = False, token_file: Path | None = None
-    ) -> None:
+    def __init__(self, port: int, path: str = "/mcp", *, modern: bool = False, token_file: Path | None = None) -> None:
         self._hop = Hop("127.0.0.1", port)
         self._path = path
         self._modern = modern

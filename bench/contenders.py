@@ -12,7 +12,6 @@ from pathlib import Path
 import environments
 from clients import Client, HttpClient, Program, StdioClient
 from machine import free_port
-
 from wicket.codec import encode
 from wicket.model import JsonObject
 

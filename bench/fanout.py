@@ -10,7 +10,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +19,29 @@ from clients import BenchError, HttpClient, Program
 from contenders import ECHO, PEERS, wicket_serve, write_mcp_servers, write_wicket_config
 from machine import free_port
 from peers.http_hop import HopLost
-
 from wicket.model import JsonObject
 
 UPSTREAMS = 20
 TOOLS = 20
 AT_ONCE = 16
+FASTMCP_CALLS = 8  # one at a time: each takes seconds, because it connects to every upstream anew
 QUIET = 3.0  # seconds of silence after which the upstreams count as settled
 SETTLE_LIMIT = 60.0
+
+
+class Heard:
+    """The file in which all upstreams note the methods they hear."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True)
+        path.touch()
+
+    def position(self) -> int:
+        return self.path.stat().st_size
+
+    def since(self, position: int) -> Counter[str]:
+        return Counter(self.path.read_bytes()[position:].decode().split())
 
 
 @dataclass(frozen=True)
@@ -48,31 +63,28 @@ class Count:
         return f"{self.per_call:.2f} upstream messages a call ({self.calls} calls of {self.tools} tools: {detail})"
 
 
-async def count_requests(folder: Path, calls: int, fastmcp_calls: int) -> list[Count]:
+async def count_requests(folder: Path, calls: int) -> list[Count]:
     """The counts for Wicket's dialects and eras, and FastMCP's for comparison."""
-    folder.mkdir()
-    heard = folder / "heard"
-    heard.touch()
+    heard = Heard(folder / "heard")
+    options = ("--tools", str(TOOLS), "--log", str(heard.path))
     port = free_port()
-    behind = Program((*ECHO, "http", str(port), "--tools", str(TOOLS), "--log", str(heard)), folder / "echo.log")
+    behind = Program((*ECHO, "http", str(port), *options), folder / "echo.log")
     await behind.start()
     half = UPSTREAMS // 2
     servers = {
-        f"up{number:02}": (*ECHO, "stdio", "--tools", str(TOOLS), "--log", str(heard))
-        if number < half
-        else (f"http://127.0.0.1:{port}/up{number}",)
+        f"up{number:02}": (*ECHO, "stdio", *options) if number < half else (f"http://127.0.0.1:{port}/up{number}",)
         for number in range(UPSTREAMS)
     }
     try:
         return [
             *await _count_wicket(folder, servers, heard, calls),
-            *await _count_fastmcp(folder, servers, heard, fastmcp_calls),
+            *await _count_fastmcp(folder, servers, heard),
         ]
     finally:
         await behind.stop()
 
 
-async def _count_wicket(folder: Path, servers: Mapping[str, tuple[str, ...]], heard: Path, calls: int) -> list[Count]:
+async def _count_wicket(folder: Path, servers: Mapping[str, tuple[str, ...]], heard: Heard, calls: int) -> list[Count]:
     config = write_wicket_config(folder / "wicket", servers)
     port = free_port()
     program = Program((*wicket_serve(config), "--http", f"127.0.0.1:{port}"), folder / "wicket.log")
@@ -96,7 +108,7 @@ async def _count_wicket(folder: Path, servers: Mapping[str, tuple[str, ...]], he
     return counts
 
 
-async def _count_fastmcp(folder: Path, servers: Mapping[str, tuple[str, ...]], heard: Path, calls: int) -> list[Count]:
+async def _count_fastmcp(folder: Path, servers: Mapping[str, tuple[str, ...]], heard: Heard) -> list[Count]:
     try:
         python = environments.program("fastmcp", "python")
     except environments.Missing:
@@ -110,9 +122,10 @@ async def _count_fastmcp(folder: Path, servers: Mapping[str, tuple[str, ...]], h
         async with asyncio.timeout(180):
             await client.start()
             tools = [(tool["name"], None) for tool in (await client.request("tools/list", {}))["tools"]]
-            return [await _count("fastmcp legacy", client, tools, heard, calls)]
+            return [await _count("fastmcp legacy", client, tools, heard, FASTMCP_CALLS, at_once=1)]
     except (BenchError, HopLost, TimeoutError) as problem:
-        print(f"left out: fastmcp with {UPSTREAMS} upstreams: {problem or 'too slow'}", file=sys.stderr)
+        reason = str(problem) or type(problem).__name__
+        print(f"left out: fastmcp with {UPSTREAMS} upstreams: {reason}", file=sys.stderr)
         return []
     finally:
         await client.stop()
@@ -120,19 +133,23 @@ async def _count_fastmcp(folder: Path, servers: Mapping[str, tuple[str, ...]], h
 
 
 async def _count(
-    name: str, client: HttpClient, tools: list[tuple[str, str | None]], heard: Path, calls: int
+    name: str,
+    client: HttpClient,
+    tools: Sequence[tuple[str, str | None]],
+    heard: Heard,
+    calls: int,
+    at_once: int = AT_ONCE,
 ) -> Count:
     order = [call for _ in range(-(-calls // len(tools))) for call in random.sample(tools, len(tools))][:calls]
-    await _make(client, iter(order[: UPSTREAMS * TOOLS]))
+    await _make(client, iter(order[: len(tools)]), at_once)
     await _settle(heard)
-    before, began = heard.stat().st_size, time.perf_counter()
-    await _make(client, iter(order))
+    before, began = heard.position(), time.perf_counter()
+    await _make(client, iter(order), at_once)
     elapsed = time.perf_counter() - began
-    lines = heard.read_bytes()[before:].decode().split()
-    return Count(name, len(tools), len(order), elapsed, Counter(lines))
+    return Count(name, len(tools), len(order), elapsed, heard.since(before))
 
 
-async def _make(client: HttpClient, order: Iterator[tuple[str, str | None]]) -> None:
+async def _make(client: HttpClient, order: Iterator[tuple[str, str | None]], at_once: int) -> None:
     async def work() -> None:
         for name, inner in order:
             arguments: JsonObject = {"message": "x"}
@@ -142,14 +159,14 @@ async def _make(client: HttpClient, order: Iterator[tuple[str, str | None]]) -> 
             if result.get("isError"):
                 raise BenchError(str(result)[:300])
 
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(work() for _ in range(at_once)))
 
 
-async def _settle(heard: Path) -> None:
+async def _settle(heard: Heard) -> None:
     """Wait until no upstream has heard anything for a while."""
     end = time.monotonic() + SETTLE_LIMIT
     size, since = -1, time.monotonic()
     while time.monotonic() - since < QUIET and time.monotonic() < end:
-        if (now := heard.stat().st_size) != size:
+        if (now := heard.position()) != size:
             size, since = now, time.monotonic()
         await asyncio.sleep(0.1)

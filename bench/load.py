@@ -15,7 +15,6 @@ from clients import BenchError
 from contenders import SERVER, Contender, Field
 from machine import cpu_seconds
 from peers.http_hop import HopLost
-
 from wicket.model import JsonObject
 
 LEVELS = (1, 16, 64)

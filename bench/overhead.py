@@ -20,7 +20,6 @@ from fanout import Count, count_requests
 from load import LEVELS, Record, dismiss, prepare, ratio, run_rounds
 from machine import description, load_average
 from report import Verdict, number, save, table
-
 from wicket.model import JsonObject
 
 TARGETS = {HTTP_STDIO: 4.0, HTTP_HTTP: 20.0}
@@ -37,7 +36,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> tuple[list[Recor
         await run_rounds(records, options.rounds, options.seconds, progress)
     finally:
         await dismiss(everybody)
-    counts = [] if options.no_count else await count_requests(folder / "fanout", options.calls, options.calls // 20)
+    counts = [] if options.no_count else await count_requests(folder / "fanout", options.calls)
     return records, counts
 
 

@@ -17,12 +17,10 @@ def main() -> None:
     create_proxy: Any = import_module("fastmcp.server").create_proxy
     behind: Any = target
     if not target.startswith("http"):
-        behind = json.loads(Path(target).read_text("utf-8"))  # noqa: TID251  (Wicket is not installed here)
+        behind = json.loads(Path(target).read_text("utf-8"))
     proxy = create_proxy(behind, name="proxy")
     if front[0] == "http":
-        proxy.run(
-            transport="http", host="127.0.0.1", port=int(front[1]), show_banner=False, log_level="error"
-        )
+        proxy.run(transport="http", host="127.0.0.1", port=int(front[1]), show_banner=False, log_level="error")
     else:
         proxy.run(show_banner=False, log_level="error")
 

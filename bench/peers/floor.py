@@ -99,7 +99,7 @@ class Remote:
 
 def greeting(request: Message) -> bytes:
     version = request["params"].get("protocolVersion")
-    result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": INFO}
+    result: Message = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": INFO}
     return encode({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 

@@ -102,6 +102,19 @@ class TestWireNames:
         before, after = wire_names(tools), wire_names([*tools, *others])
         assert all(after[name] == one for name, one in before.items())
 
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [(("a__b", "c"), ("a", "b__c")), (("a_", "c"), ("a", "_c")), (("a", "b.c"), ("a", "b_c"))],
+    )
+    def test_a_look_alike_takes_nobodys_name(self, first: tuple[str, str], second: tuple[str, str]) -> None:
+        alone = [*wire_names([tool(*first)]), *wire_names([tool(*second)])]
+        assert sorted(wire_names([tool(*first), tool(*second)])) == sorted(alone)
+
+    def test_a_tool_called_like_another_ones_shortened_name_does_not_take_it(self) -> None:
+        (shortened,) = wire_names([tool("a", "b~c")])
+        imitation = tool("a", shortened.removeprefix("a__"))
+        assert wire_names([tool("a", "b~c"), imitation])[shortened].name == "b~c"
+
     def test_every_real_tool_has_one(self, real_tools: list[Tool]) -> None:
         named = wire_names(real_tools)
         assert len(named) == len(real_tools)
@@ -119,6 +132,7 @@ class TestNearest:
             ("github-create-issue", "github.create_issue"),
             ("issue_create", "github.create_issue"),
             ("hub.create_issue", "github.create_issue"),
+            ("company_internal_tools.execute_qury", "motherduck.execute_query"),
             ("postgres.qury", "postgres.query"),
             ("read_fil", "filesystem.read_file"),
         ],

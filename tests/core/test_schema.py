@@ -265,6 +265,10 @@ class TestBrokenSchemas:
         assert problem is not None
         assert problem.endswith("arguments pass unchecked")
 
+    def test_what_a_broken_part_would_have_allowed_stays_allowed(self) -> None:
+        check_arguments(tool({"properties": [1], "additionalProperties": False}), {"a": 1})
+        check_arguments(tool(properties(a={"prefixItems": [5], "items": False})), {"a": [1]})
+
     def test_a_deep_schema_lets_everything_pass(self) -> None:
         schema: JsonObject = {"type": "string"}
         for _ in range(500):
@@ -332,22 +336,23 @@ class TestBounds:
             "'tree.children[0].children[0].value' should be integer, got string \"x\""
         )
 
-    def test_very_deep_arguments_pass_unchecked(self) -> None:
-        arguments: JsonObject = {}
-        for _ in range(50_000):
+    @pytest.mark.parametrize("depth", [100, 20_000, 200_000])
+    def test_very_deep_arguments_pass_unchecked(self, depth: int) -> None:
+        arguments: JsonObject = {"a": 1}
+        for _ in range(depth):
             arguments = {"a": arguments}
-        check_arguments(tool({"properties": {"a": {"type": "string"}}}), arguments)
+        check_arguments(tool({"type": "object", "properties": {"a": {"$ref": "#"}}}), arguments)
 
     def test_text_that_is_no_text_passes_unchecked(self) -> None:
         check_arguments(tool(properties(a={"type": "string"})), {"a": "\ud800"})
 
     def test_more_tools_than_are_kept_compiled_are_each_checked_by_their_own_schema(self) -> None:
         tools = [tool(properties(a={"const": n}), f"t{n}") for n in range(600)]
-        for _ in range(2):
-            for n, one in enumerate(tools):
-                check_arguments(one, {"a": n})
-                with pytest.raises(BadArguments):
-                    check_arguments(one, {"a": n + 1})
+        for n, one in [*enumerate(tools), *enumerate(tools)]:
+            check_arguments(one, {"a": n})
+        for n, one in enumerate(tools):
+            with pytest.raises(BadArguments):
+                check_arguments(one, {"a": n + 1})
 
 
 class TestRealTools:
@@ -370,7 +375,7 @@ class TestRealTools:
             assert f"Signature: {one.key}(" in str(caught.value)
         assert seen > 1000
 
-    @pytest.mark.parametrize("value", [None, 5, "text", [], {}, [{"a": [1]}], {"type": "x", "a": {"b": None}}])
+    @pytest.mark.parametrize("value", ["text", [{"a": [1]}], {"type": "x", "a": {"b": None}}])
     def test_any_value_for_every_parameter_passes_or_is_explained(self, value: Any, real_tools: list[Tool]) -> None:
         for one in real_tools:
             arguments = dict.fromkeys(one.input_schema.get("properties") or {}, value)
@@ -400,7 +405,7 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(WORDS, JSON, max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=150)
 @given(OBJECTS, OBJECTS)
 def test_any_schema_lets_arguments_pass_or_says_what_is_wrong(schema: Any, arguments: Any) -> None:
     odd = tool(schema)

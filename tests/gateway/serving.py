@@ -85,6 +85,11 @@ async def raw_client(address: str) -> AsyncGenerator[Raw]:
         yield Raw(session, address)
 
 
+def toml_of(servers: dict[str, Server]) -> str:
+    """A wicket.toml with these servers."""
+    return "\n".join(_toml(name, server) for name, server in servers.items())
+
+
 def _toml(name: str, server: Server) -> str:
     """A server's table: TOML writes strings, numbers and lists as JSON does."""
     plain = [f"{key} = {json.dumps(value)}" for key, value in server.items() if not isinstance(value, dict)]
@@ -109,7 +114,7 @@ class Command:
     @classmethod
     async def start(cls, folder: Path, servers: dict[str, Server], *arguments: str) -> "Command":
         config = folder / "wicket.toml"
-        config.write_text("\n".join(_toml(name, server) for name, server in servers.items()))
+        config.write_text(toml_of(servers))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -262,10 +262,7 @@ async def test_sigterm_finishes_fifty_calls_in_flight_and_exits_clean(tmp_path: 
 
         _, body = await client.modern("tools/call", call("echo.pid")["params"])
         child = int(body["result"]["content"][0]["text"])
-        slow = [
-            asyncio.ensure_future(client.modern("tools/call", call("echo.slow", n)["params"]))
-            for n in range(50)
-        ]
+        slow = [asyncio.ensure_future(client.modern("tools/call", call("echo.slow", n)["params"])) for n in range(50)]
         while (await counted())["waiting"] < 50:
             pass
         command.process.send_signal(signal.SIGTERM)

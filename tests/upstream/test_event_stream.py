@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from wicket.upstream.event_stream import Event, EventParser, OversizedEventError
@@ -25,6 +25,7 @@ EVENTS = [
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=30))
+@example(list(range(len(STREAM))))
 def test_the_same_events_come_out_wherever_the_stream_is_cut(cuts: list[int]) -> None:
     parser = EventParser(1000)
     edges = [0, *sorted(cuts), len(STREAM)]

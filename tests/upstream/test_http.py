@@ -112,9 +112,7 @@ async def test_cancelling_the_wait_cancels_the_work(legacy: HttpConnection, mode
     for connection in (legacy, modern):
         heard = Heard()
         params = call("hang", modern=connection is modern)
-        waiting = asyncio.ensure_future(  # noqa: TID251  (the test owns it)
-            connection.request("tools/call", params, on_notification=heard)
-        )
+        waiting = asyncio.ensure_future(connection.request("tools/call", params, on_notification=heard))
         await heard.any.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

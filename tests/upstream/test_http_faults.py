@@ -303,9 +303,7 @@ async def test_a_request_that_the_host_denies_is_answered_with_an_error(client: 
 async def test_a_modern_server_has_no_way_to_ask(client: HttpClient, ears: Ears) -> None:
     async with peers.AsksBack() as peer:
         connection, heard = connect(peer.url, client, ears, MODERN_VERSION), Heard()
-        calling = asyncio.ensure_future(  # noqa: TID251  (the test owns it)
-            connection.request("tools/call", {"name": "x"}, on_notification=heard)
-        )
+        calling = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}, on_notification=heard))
         await heard.any.wait()
         await connection.request("tools/list", {})
         assert await calling == {"ok": True}
@@ -370,7 +368,7 @@ async def test_giving_up_hangs_up_and_tells_a_legacy_server(
 ) -> None:
     async with peers.Silent(media_type) as peer:
         connection = connect(peer.url, client, ears, version)
-        waiting = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}))  # noqa: TID251
+        waiting = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}))
         await peer.asked.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

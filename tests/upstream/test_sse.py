@@ -83,9 +83,7 @@ async def test_the_server_may_ask_back_during_a_call(sdk: SseConnection, ears: E
 
 async def test_cancelling_the_wait_cancels_the_work(sdk: SseConnection) -> None:
     heard = Heard()
-    waiting = asyncio.ensure_future(  # noqa: TID251  (the test owns it)
-        sdk.request("tools/call", call("hang"), on_notification=heard)
-    )
+    waiting = asyncio.ensure_future(sdk.request("tools/call", call("hang"), on_notification=heard))
     await heard.any.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -130,7 +128,7 @@ async def test_a_fault_ends_in_one_typed_error(
 async def test_the_end_of_the_stream_fails_every_call_and_is_told_once(client: HttpClient, ears: Ears) -> None:
     async with peers.NeverAnswers() as peer:
         connection = connect(peer.url, client, ears)
-        calls = [asyncio.ensure_future(connection.request("tools/call", {})) for _ in range(3)]  # noqa: TID251
+        calls = [asyncio.ensure_future(connection.request("tools/call", {})) for _ in range(3)]
         await peer.asked.wait()
         assert peer.stream
         peer.stream.close()
@@ -145,7 +143,7 @@ async def test_the_end_of_the_stream_fails_every_call_and_is_told_once(client: H
 async def test_closing_fails_what_was_sent_and_tells_nobody(client: HttpClient, ears: Ears) -> None:
     async with peers.NeverAnswers() as peer:
         connection = connect(peer.url, client, ears)
-        waiting = asyncio.ensure_future(connection.request("tools/call", {}))  # noqa: TID251
+        waiting = asyncio.ensure_future(connection.request("tools/call", {}))
         await peer.asked.wait()
         await connection.close()
         with pytest.raises(Crashed, match="disconnected"):
@@ -158,7 +156,7 @@ async def test_closing_fails_what_was_sent_and_tells_nobody(client: HttpClient, 
 async def test_giving_up_tells_the_server(client: HttpClient, ears: Ears) -> None:
     async with peers.NeverAnswers() as peer:
         connection = connect(peer.url, client, ears)
-        waiting = asyncio.ensure_future(connection.request("tools/call", {}))  # noqa: TID251
+        waiting = asyncio.ensure_future(connection.request("tools/call", {}))
         await peer.asked.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -107,6 +107,26 @@ def added(text: str, server: ServerConfig, path: Path) -> str:
     return _edited(lambda: tomltext.with_table(text, ("servers", server.name), as_table(server)), path)
 
 
+def merged(text: str, server: ServerConfig, path: Path) -> tuple[str, str, bool]:
+    """`text` with the server in it, under its own name or a numbered one; that name, and whether it is new.
+
+    A server that is there already, started or reached in the same way, stays as it is.
+    """
+    present = listed(text, path)
+    taken = names.Names()
+    for name, known in present.items():
+        taken.claim(name)
+        if _reached_by(known) == _reached_by(server):
+            return text, name, False
+    name = taken.claim(server.name)
+    title = "" if server.title == server.name else server.title
+    return added(text, msgspec.structs.replace(server, name=name, title=title), path), name, True
+
+
+def _reached_by(server: ServerConfig) -> tuple[Any, ...]:
+    return server.command, server.args, server.url, server.cwd, sorted(server.env), sorted(server.headers)
+
+
 def removed(text: str, name: str, path: Path) -> str:
     known = _known(text, name, path)
     return _edited(lambda: tomltext.without_table(text, ("servers", known)), path)
@@ -129,7 +149,7 @@ def as_table(server: ServerConfig) -> dict[str, Any]:
         implied = {"title": server.name, "transport": "stdio" if server.command else "auto"}.get(name, option.default)
         if value not in (implied, None):
             table[name] = _spelled_duration(value) if option.unit == "duration" else value
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
+    return table
 
 
 def with_secrets_aside(server: ServerConfig, folder: Path) -> tuple[ServerConfig, dict[Path, str]]:

@@ -38,11 +38,13 @@ class Member:
 
 def located(text: str, path: tuple[str, ...]) -> Value | None:
     """Where the value at `path` stands; None when there is none. Of keys that repeat, the last counts."""
-    found: Value | None = _Reader(text).read()
+    value = _Reader(text).read()
     for key in path:
-        members = found.members if found else []
-        found = next((member.value for member in reversed(members) if member.key == key), None)
-    return found
+        matching = [member.value for member in value.members if member.key == key]
+        if not matching:
+            return None
+        value = matching[-1]
+    return value
 
 
 def spliced(text: str, value: Value, new: str) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+import msgspec
+from msgspec import Meta, Struct, field
 
 from wicket.config import layouts, locate, server
 from wicket.config.misfit import Misfit, dotted
@@ -19,10 +20,12 @@ from wicket.config.server import ResolvedServer, ServerConfig
 from wicket.config.units import Bytes, Count, Seconds
 from wicket.errors import ConfigError
 
-__all__ = ["Config", "HttpConfig", "LimitsConfig", "ResolvedServer", "ResultsConfig", "ServerConfig"]
+__all__ = ["Config", "HttpConfig", "LimitsConfig", "RegistryConfig", "ResolvedServer", "ResultsConfig", "ServerConfig"]
 
 Dialect: TypeAlias = Literal["native", "flat", "lua", "meta", "chain", "broker", "bridge"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+RATES = {"discovery": 100, "registration": 10, "health": 1000, "invocation": 0}
 
 
 class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,6 +60,30 @@ class ResultsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_bytes: Annotated[Bytes, Meta(description="Most space for stored results; the oldest go first.")] = 256 * 1024**2
 
 
+class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The registry of servers: who may read it, how often, and which addresses it may reach."""
+
+    public: Annotated[bool, Meta(description="Let everybody read the registry over HTTP without a key.")] = False
+    rates: Annotated[
+        dict[str, int],
+        Meta(description="Requests an hour for each API key, by kind; 0 is no limit."),
+    ] = field(default_factory=lambda: dict(RATES))
+    allowed_addresses: Annotated[
+        tuple[str, ...],
+        Meta(description="Private addresses, networks or host names that `invoke_tool` may reach."),
+    ] = ()
+    resolvers: Annotated[
+        tuple[str, ...], Meta(description="DNS resolvers for proofs of ownership. The system's when empty.")
+    ] = ()
+    probe_every: Annotated[
+        Seconds, Meta(description="Time between two health probes of a server in use; 0 never probes.")
+    ] = 60.0
+
+    def __post_init__(self) -> None:
+        # A file that sets one limit means that one: the others stay as they are.
+        msgspec.structs.force_setattr(self, "rates", {**RATES, **self.rates})
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user configured."""
 
@@ -71,11 +98,15 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str | None,
         Meta(description="Folder for Wicket's database and token. The platform's state folder when not set."),
     ] = None
+    allow_runtime_servers: Annotated[
+        bool, Meta(description="Let administrators install servers while Wicket runs (`bridge` dialect).")
+    ] = False
     log_level: Annotated[LogLevel, Meta(description="Least important messages to log, to stderr.")] = "info"
 
     http: HttpConfig = HttpConfig()
     limits: LimitsConfig = LimitsConfig()
     results: ResultsConfig = ResultsConfig()
+    registry: RegistryConfig = RegistryConfig()
 
     path: Path | None = None
     """The file this was read from."""

@@ -6,7 +6,7 @@ that what its owner changed elsewhere in the meantime stays.
 """
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,56 +26,57 @@ def entry(command: list[str], config: Path, extra: Mapping[str, Any]) -> dict[st
     return {**extra, "command": program, "args": [*arguments, "serve", "--config", str(config)]}
 
 
-def take_over(intake: Intake, leaving: Collection[str], new: Mapping[str, Any]) -> Path:
-    """Rewrite the client's file; the copy of what it was. Raises ConfigError, and then nothing changed."""
+def take_over(intakes: Sequence[Intake], new: Mapping[str, Any]) -> Path:
+    """Rewrite one file, in each of the sections that were read of it; the copy of what it was.
+
+    Raises ConfigError, and then nothing changed.
+    """
+    path, text = intakes[0].path, intakes[0].text
+    for intake in intakes:
+        text = _taken(text, intake, new)
+    backup = _numbered(path, len(backups(path)) + 1)
+    shutil.copy2(path, backup)
+    replace_file(path, text)
+    return backup
+
+
+def undo(path: Path, sections: Iterable[Section]) -> Path | None:
+    """Put the entries of the last copy back; that copy, which is removed. None when there is no copy."""
+    kept = backups(path)
+    if not kept:
+        return None
+    old = read_text(kept[-1])
+    text = old
+    if path.exists():
+        now = text = read_text(path)
+        for section in sections:
+            is_toml = syntax.read(old).syntax == "toml"
+            text = _restored_toml(text, old, section) if is_toml else _restored_json(text, old, section)
+        text = old if text == now else text
+    replace_file(path, text)
+    kept[-1].unlink()
+    return kept[-1]
+
+
+def _taken(text: str, intake: Intake, new: Mapping[str, Any]) -> str:
     if intake.section is None or intake.syntax == "yaml":
         raise ConfigError(
             "lists its servers in a way that Wicket does not change.",
             file=str(intake.path),
             hint="Add Wicket to it by hand: 'wicket serve --http : --print-clients' prints what to paste.",
         )
+    leaving = [offer.key for offer in intake.offers]
     if intake.syntax == "toml":
-        text = _taken_toml(intake.text, intake.section, leaving, new, intake.path)
-    else:
-        text = jsonc.exchanged(intake.text, intake.section, leaving, ENTRY, new)
-        _check(intake.text, text, intake.section, leaving, new, intake.path)
-    backup = _free(intake.path)
-    shutil.copy2(intake.path, backup)
-    replace_file(intake.path, text)
-    return backup
-
-
-def undo(path: Path, section: Section) -> Path | None:
-    """Put the entries of the last copy back; that copy, which is removed. None when there is no copy."""
-    backup = _latest(path)
-    if backup is None:
-        return None
-    old = read_text(backup)
-    if path.exists():
-        now = read_text(path)
-        is_toml = syntax.read(old).syntax == "toml"
-        text = _restored_toml(now, old, section) if is_toml else _restored_json(now, old, section)
-    else:
-        text = old
-    replace_file(path, text)
-    backup.unlink()
-    return backup
+        return _taken_toml(text, intake.section, leaving, new, intake.path)
+    changed = jsonc.exchanged(text, intake.section, leaving, ENTRY, new)
+    _check(text, changed, intake.section, leaving, new, intake.path)
+    return changed
 
 
 def backups(path: Path) -> list[Path]:
     """The copies that were kept of a file, oldest first."""
     found = [_numbered(path, number) for number in range(1, 100)]
     return [backup for backup in found if backup.exists()]
-
-
-def _latest(path: Path) -> Path | None:
-    kept = backups(path)
-    return kept[-1] if kept else None
-
-
-def _free(path: Path) -> Path:
-    kept = backups(path)
-    return _numbered(path, len(kept) + 1)
 
 
 def _numbered(path: Path, number: int) -> Path:
@@ -112,7 +113,7 @@ def _restored_toml(now: str, old: str, section: Section) -> str:
 def _restored_json(now: str, old: str, section: Section) -> str:
     ours, theirs = jsonc.located(now, section), jsonc.located(old, section)
     if ours is None or theirs is None:
-        return old
+        return now
     return jsonc.spliced(now, ours, old[theirs.start : theirs.end])
 
 

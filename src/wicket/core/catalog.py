@@ -144,7 +144,20 @@ class Catalogue:
         folded = {server.lower(): server for server in self.servers}
         if name.lower() in folded:
             return self.servers[folded[name.lower()]]
-        raise UnknownName("server", name, nearest(name, self.servers))
+        raise UnknownName("server", name, nearest(name, self.servers) or list(self.servers)[:3])
+
+    def add(self, server: ServerConfig) -> None:
+        """Know one more server from now on; it is asked what it offers when somebody needs to know."""
+        self.servers[server.name] = server
+        self._publish(self._snapshot.listings, Policy(self.servers.values()))
+
+    def remove(self, server: str) -> None:
+        """Forget a server: its tools are gone from every list at once."""
+        self.servers.pop(server, None)
+        self.failures.pop(server, None)
+        if timer := self._scheduled.pop(server, None):
+            timer.cancel()
+        self._publish(self._snapshot.listings, Policy(self.servers.values()))
 
     def heard(self, server: str, method: str, params: JsonObject) -> None:
         """An upstream said something unasked, or has just connected."""
@@ -190,8 +203,12 @@ class Catalogue:
                 self._limits.max_pages,
             )
         except WicketError as problem:
+            if server not in self.servers:
+                return  # removed meanwhile
             self.failures[server] = str(problem)
             log.warning("server '%s' could not be listed: %s", server, problem)
+            return
+        if server not in self.servers:
             return
         self.failures.pop(server, None)
         for entry in listing.rejected:
@@ -199,10 +216,10 @@ class Catalogue:
         self._publish({**self._snapshot.listings, server: listing})
         await self._keep(listing)
 
-    def _publish(self, listings: Mapping[str, Listing]) -> None:
+    def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self._snapshot
         ordered = {name: listings[name] for name in self.servers if name in listings}
-        self._snapshot = Snapshot(old.version + 1, ordered, old.policy)
+        self._snapshot = Snapshot(old.version + 1, ordered, policy or old.policy)
         for watcher in self._watchers:
             watcher(old, self._snapshot)
 

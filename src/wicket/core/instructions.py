@@ -12,7 +12,7 @@ from wicket.core.catalog import Snapshot
 from wicket.core.signature import first_sentence
 from wicket.model import Listing
 
-INDEX_BUDGET = 1000  # characters, some 270 tokens: with the sentences around it the whole stays under 400
+INDEX_BUDGET = 800  # characters, some 280 tokens of names: with the sentences around it the whole stays under 400
 _PURPOSE = 60  # characters of one server's purpose
 
 

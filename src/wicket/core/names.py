@@ -103,7 +103,6 @@ def _nearest(name: str, known: list[str], folded: list[str], limit: int) -> list
         tail = _fold(candidate.rpartition(".")[2])
         score = max(
             whole.likeness(folded[at]),
-            0.98 * whole.likeness(tail),
             0.9 * bare.likeness(tail) + 0.08 * whole.likeness(folded[at]),
             0.9 * _overlap(words, _words(candidate)),
         )

@@ -7,6 +7,7 @@ be guessed and works only for the principal whose call made it.
 import asyncio
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -122,16 +123,23 @@ def size_of(body: JsonObject) -> int:
 
 
 def value_of(body: JsonObject) -> Any:
-    """What a result means: its structured content, else its text (parsed when it is a JSON object or array)."""
-    if body.get("structuredContent") is not None:
-        return body["structuredContent"]
+    """What a result means: its structured content, else its text (parsed when it is a JSON object or array).
+
+    Many servers wrap a function's text as `{"result": "…"}` to have structured content at all; that is text.
+    """
+    structured: Any = body.get("structuredContent")
+    if structured is not None:
+        only = as_object(structured).get("result") if len(as_object(structured)) == 1 else None
+        return _parsed(only) if isinstance(only, str) else structured
     texts = [text for block in _blocks(body) if (text := _text_of(block)) is not None]
-    if len(texts) == 1 and texts[0].lstrip()[:1] in ("{", "["):
-        try:
-            return decode(texts[0])
-        except ValueError:
-            pass
-    return "\n".join(texts)
+    return _parsed(texts[0]) if len(texts) == 1 else "\n".join(texts)
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return decode(text)
+    return text
 
 
 def _blocks(body: JsonObject) -> list[JsonObject]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from wicket.config.names import is_valid
 from wicket.core.names import nearest
-from wicket.errors import BadArguments, Denied, RateLimited, UnknownName
+from wicket.errors import BadArguments, ConfigError, Denied, RateLimited, UnknownName
 from wicket.model import LOCAL, SCOPES, Principal
 from wicket.store.registry_base import RegistryStore, StoredKey
 
@@ -24,6 +24,11 @@ class Keys:
     """All keys, the principals behind them, and how often each may ask."""
 
     def __init__(self, store: RegistryStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
+        wrong = next((kind for kind in rates if kind not in KINDS), None)
+        if wrong is not None:
+            raise ConfigError(
+                f"'{wrong}' is no kind of request", key="registry.rates", hint=f"Kinds are {', '.join(KINDS)}."
+            )
         self._store = store
         self._rates = rates
         self._clock = clock

@@ -131,7 +131,7 @@ class Registry:
         """Take in the records that ship with Wicket, once for each edition of that file."""
         if self._seeded:
             return
-        data = await asyncio.to_thread(files(__package__).joinpath("seed.json").read_bytes)
+        data = await asyncio.to_thread(files("wicket.registry").joinpath("seed.json").read_bytes)
         edition = hashlib.blake2b(data, digest_size=8).hexdigest()
         if await self._notes.load_note(SEED_MARK) != edition:
             await self._plant(decode(data)["servers"])

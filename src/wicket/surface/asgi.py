@@ -7,7 +7,6 @@
 Decides on the body; the modern era's routing headers must repeat what the body says, or the request is refused.
 """
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Mapping

@@ -186,7 +186,7 @@ class HttpConnection:
         """The result in an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
             what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
-            raise violation(self._endpoint, what, await answer.body(ERROR_BODY))
+            raise violation(self._endpoint, what, await answer.read())
         body = await answer.body(self._max_message)
         try:
             result = self._take(body, number, listener)
@@ -289,7 +289,8 @@ class HttpConnection:
         if answer.media_type == EVENTS:
             return answer
         try:
-            self._hear_subscription(await answer.body(ERROR_BODY))
+            with contextlib.suppress(ValueError):
+                self._hear_subscription(await answer.body(ERROR_BODY))
         finally:
             answer.close()
         return None

@@ -66,6 +66,9 @@ class Pool:
         worst = max(found, key=lambda upstream: list(State).index(upstream.state))
         return worst.state, worst.problem
 
+    def config(self, server: str) -> ServerConfig | None:
+        return self._configs.get(server)
+
     def greeting(self, server: str) -> Greeting | None:
         return next((u.greeting for (name, _), u in self._upstreams.items() if name == server and u.greeting), None)
 

@@ -1,0 +1,40 @@
+"""Where a start spends its time importing: one run of a server under `-X importtime`, read and added up."""
+
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from clients import HELLO
+from wicket.codec import encode
+from wicket.model import JsonObject
+
+SHOWN = 15
+MARK = "import time:"
+
+Ranking = list[tuple[str, float]]
+
+
+def slowest(command: Sequence[str]) -> tuple[Ranking, Ranking]:
+    """Packages by the time of all their modules, and modules by their own, both longest first."""
+    modules = dict(_imports(command))
+    packages: dict[str, float] = defaultdict(float)
+    for name, own in modules.items():
+        packages[name.partition(".")[0]] += own
+    return _longest(packages), _longest(modules)
+
+
+def _longest(times: dict[str, float]) -> Ranking:
+    return sorted(times.items(), key=lambda item: -item[1])[:SHOWN]
+
+
+def _imports(command: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Each module's name and its own time in milliseconds."""
+    python, *rest = command
+    hello: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    tools: JsonObject = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+    talk = b"".join(encode(message) + b"\n" for message in (hello, tools))
+    done = subprocess.run([python, "-X", "importtime", *rest], input=talk, capture_output=True, check=True)
+    for line in done.stderr.decode("utf-8", "replace").splitlines():
+        if line.startswith(MARK) and "self [us]" not in line:
+            own, _, name = line.removeprefix(MARK).split("|")
+            yield name.strip(), int(own) / 1000

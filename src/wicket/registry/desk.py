@@ -1,0 +1,274 @@
+"""The registry's front desk: everything the `bridge` dialect, the REST API and the command line ask for.
+
+Builds the parts of this room from the configuration and the rooms below, admits each request (scope, rate), and
+joins what several parts know about one server. `app.py` makes one and ends it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wicket.config.model import Config
+from wicket.core.catalog import Catalogue
+from wicket.core.names import nearest
+from wicket.errors import UnknownName, UpstreamError, WicketError
+from wicket.model import Caller, JsonObject, Principal
+from wicket.registry import server_json
+from wicket.registry.discovery import Advice, advise
+from wicket.registry.dns import LookupFailed, Resolver, system_resolvers
+from wicket.registry.domains import Domains, timestamp
+from wicket.registry.guests import Guests, label_of
+from wicket.registry.health import MAIN_WINDOW, Health, Measured
+from wicket.registry.keys import Keys
+from wicket.registry.managed import Managed
+from wicket.registry.onboarding import Onboarding
+from wicket.registry.probes import Probes
+from wicket.registry.service import Registry
+from wicket.registry.shelf import Shelf
+from wicket.store.base import Store
+from wicket.store.registry_base import RegistryStore, StoredRecord
+from wicket.upstream.egress import Endpoint
+from wicket.upstream.egress_rules import EgressRules
+from wicket.upstream.pool import Pool
+
+USAGE_WINDOW = 30 * 86400.0
+FILE_LIMIT = 64 * 1024
+FILE_TIMEOUT = 10.0
+MAX_HEALTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A record with what is measured of it here."""
+
+    id: str
+    record: StoredRecord
+    health_score: int | None
+    usage_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHealth:
+    """A server that runs here or is registered, and how well it is over each window."""
+
+    id: str
+    title: str
+    windows: Mapping[str, Measured]
+
+    @property
+    def main(self) -> Measured:
+        return self.windows[MAIN_WINDOW]
+
+
+class Desk:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        records: RegistryStore,
+        pool: Pool,
+        catalogue: Catalogue,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        settings = config.registry
+        self.rules = EgressRules(settings.allowed_addresses)
+        resolvers = tuple(map(Resolver.parse, settings.resolvers)) or system_resolvers()
+        self.records = records
+        self.notes = store
+        self._pool = pool
+        self._catalogue = catalogue
+        self._clock = clock
+        self.guests = Guests(self.rules, store)
+        self.keys = Keys(records, settings.rates, clock)
+        self.domains = Domains(records, resolvers, self._fetch, clock)
+        self.registry = Registry(records, store, self.domains, clock)
+        self.health = Health(records, clock)
+        self.onboarding = Onboarding(records, clock)
+        self.managed = Managed(
+            records,
+            store,
+            pool,
+            catalogue,
+            self.guests.client,
+            self.rules,
+            allowed=config.allow_runtime_servers,
+            clock=clock,
+        )
+        self.probes = Probes(
+            records, pool, self.managed, self.registry, self.guests, every=settings.probe_every, clock=clock
+        )
+
+    async def close(self) -> None:
+        await self.probes.close()
+        await self.guests.close()
+
+    # Finding
+
+    async def discover(
+        self, query: str, principal: Principal, *, limit: int, category: str = "", tags: tuple[str, ...] = ()
+    ) -> tuple[list[Known], int]:
+        """The records that fit, and how many there are in all."""
+        await self.keys.admit(principal, "discover", "discovery")
+        shelf = await self.registry.shelf()
+        names = shelf.filtered(category, tags) if category or tags else None
+        matches = await asyncio.to_thread(shelf.search, query, names)
+        await self.onboarding.took(principal, "first_discovery")
+        return await self._known(shelf, [match.record for match in matches[:limit]]), len(matches)
+
+    async def advise(self, query: str, context: str, limit: int, principal: Principal) -> tuple[Advice, list[Known]]:
+        """Recommendations for a need, and what is known of each, in the same order."""
+        await self.keys.admit(principal, "discover", "discovery")
+        shelf = await self.registry.shelf()
+        scores = await self._scores(shelf)
+        advice = await asyncio.to_thread(advise, shelf, query, context, limit, scores)
+        await self.onboarding.took(principal, "first_discovery")
+        return advice, await self._known(shelf, [one.record for one in advice.recommendations])
+
+    async def suggestions(self, limit: int = 2) -> list[str]:
+        """Servers worth having that are not here yet: the most used, then those the seed file begins with."""
+        shelf = await self.registry.shelf()
+        linked = self.links(shelf)
+        calls = await self.records.called(self._clock() - USAGE_WINDOW)
+        absent = [record for name, record in shelf.records.items() if not linked[name]]
+        absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
+        return [shelf.ids[record.name] for record in absent[:limit]]
+
+    async def _known(self, shelf: Shelf, records: list[StoredRecord]) -> list[Known]:
+        linked = self.links(shelf)
+        calls = await self.records.called(self._clock() - USAGE_WINDOW)
+        known: list[Known] = []
+        for record in records:
+            servers = (record.name, *linked[record.name])
+            scores = [score for server in servers if (score := await self.health.score(server)) is not None]
+            usage = sum(calls.get(server, 0) for server in servers)
+            known.append(Known(shelf.ids[record.name], record, max(scores, default=None), usage))
+        return known
+
+    async def _scores(self, shelf: Shelf) -> dict[str, int | None]:
+        seen = set(await self.records.observed(self._clock() - 86400.0))
+        linked = self.links(shelf) if seen else {}
+        scores: dict[str, int | None] = {}
+        for name, servers in linked.items():
+            for server in seen & {name, *servers}:
+                scores[name] = await self.health.score(server)
+        return scores
+
+    def links(self, shelf: Shelf) -> dict[str, list[str]]:
+        """Which servers here were started from which record: by its package or its address."""
+        by_package: dict[str, list[str]] = {}
+        for name, config in self._catalogue.servers.items():
+            for word in (config.url or "", *config.args):
+                by_package.setdefault(word.rstrip("/"), []).append(name)
+                by_package.setdefault(_unpinned(word), []).append(name)
+        return {
+            name: sorted({server for key in _identities(record.body) for server in by_package.get(key, ())})
+            for name, record in shelf.records.items()
+        }
+
+    # Health
+
+    async def measure(self, server: str | None, limit: int, principal: Principal) -> list[ServerHealth]:
+        """One server's health, which is watched from now on; or that of all servers here. Raises UnknownName."""
+        await self.keys.admit(principal, "discover", "health")
+        if server is not None:
+            return [await self._measure_one(server)]
+        seen = await self.records.observed(self._clock() - USAGE_WINDOW)
+        names = list(dict.fromkeys([*self._catalogue.servers, *sorted(seen)]))[: min(limit, MAX_HEALTH)]
+        shelf = await self.registry.shelf()
+        return [await self._measured(name, shelf) for name in names]
+
+    async def _measure_one(self, server: str) -> ServerHealth:
+        shelf = await self.registry.shelf()
+        record = shelf.get(server)
+        here = server if self._pool.config(server) is not None else ""
+        if not here and record is not None:
+            here = next(iter(self.links(shelf)[record.name]), record.name)
+        if not here:
+            if server in await self.records.observed(self._clock() - USAGE_WINDOW):
+                here = server
+            else:
+                known = [*self._catalogue.servers, *shelf.ids.values()]
+                raise UnknownName("server", server, nearest(server, known), hint="Check that it is in the registry.")
+        await self.probes.watch(here)
+        measured = await self._measured(here, shelf)
+        if record is not None:
+            return ServerHealth(shelf.ids[record.name], server_json.title(record.body), measured.windows)
+        return measured
+
+    async def _measured(self, server: str, shelf: Shelf) -> ServerHealth:
+        config = self._catalogue.servers.get(server)
+        record = shelf.records.get(server)
+        title = config.title if config else server_json.title(record.body) if record else server
+        shown = shelf.ids[server] if record else server
+        return ServerHealth(shown, title, await self.health.measure(server))
+
+    # Calling
+
+    async def invoke(
+        self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller
+    ) -> JsonObject:
+        """Call a tool at an address. Raises WicketError."""
+        await self.keys.admit(caller.principal, "invoke", "invocation")
+        shelf = await self.registry.shelf()
+        label = next(
+            (name for name, record in shelf.records.items() if endpoint in server_json.remotes(record.body)), ""
+        )
+        result = await self.guests.call(endpoint, tool, arguments, headers, caller, label or label_of(endpoint))
+        await self.onboarding.took(caller.principal, "first_invocation")
+        return result
+
+    async def _fetch(self, url: str) -> str:
+        """The text at an address, for a proof of ownership. Raises LookupFailed."""
+        try:
+            async with asyncio.timeout(FILE_TIMEOUT):
+                answer = await self.guests.client.send("GET", Endpoint.of("domain", url, {}), {"Accept": "text/plain"})
+                try:
+                    body = await answer.body(FILE_LIMIT)
+                finally:
+                    answer.close()
+        except TimeoutError:
+            raise LookupFailed(f"{url} did not answer within {FILE_TIMEOUT:g} s") from None
+        except UpstreamError:
+            raise LookupFailed(f"{url} cannot be read") from None
+        except WicketError as problem:
+            raise LookupFailed(f"{url} cannot be read: {problem.message}") from None
+        if answer.status != 200:
+            raise LookupFailed(f"{url} answered HTTP {answer.status}")
+        return body.decode("utf-8", "replace")
+
+
+def response(record: StoredRecord, known: Known | None = None) -> JsonObject:
+    """A record as the registry's API answers with it."""
+    about: JsonObject = {
+        "status": record.status,
+        "publishedAt": timestamp(record.published_at),
+        "updatedAt": timestamp(record.updated_at),
+        "isLatest": record.latest,
+    }
+    meta: JsonObject = {server_json.OFFICIAL: about}
+    if known is not None:
+        meta["wicket/registry"] = {"health_score": known.health_score, "usage_count": known.usage_count}
+    return {"server": record.body, "_meta": meta}
+
+
+def _identities(body: JsonObject) -> list[str]:
+    packages: Any = body.get("packages") or []
+    return [
+        *(str(package.get("identifier", "")) for package in packages),
+        *(a.rstrip("/") for a in server_json.remotes(body)),
+    ]
+
+
+def _unpinned(word: str) -> str:
+    """A package without its version: `@scope/name@1.2` and `name==1.2` are the package all the same."""
+    head, at, _ = word.rpartition("@")
+    return head if at and head else word.partition("==")[0]
+
+
+def _place(record: StoredRecord) -> int:
+    place: Any = server_json.provided(record.body).get("place")
+    return place if isinstance(place, int) else 1000

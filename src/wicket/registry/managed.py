@@ -1,0 +1,180 @@
+"""Servers installed while the gateway runs: kept, started, stopped and removed; their tools come and go with them.
+
+Off unless the configuration says `allow_runtime_servers`, because it is the only way in which somebody other than
+the configuration decides what is started. A server of the configuration is never touched.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from wicket.config.model import ServerConfig
+from wicket.core.catalog import Catalogue
+from wicket.core.names import nearest
+from wicket.errors import BadArguments, Denied, Unavailable, UnknownName
+from wicket.model import JsonObject, Principal
+from wicket.registry.install import Wanted, prepared
+from wicket.store.base import Store
+from wicket.store.registry_base import RegistryStore, StoredManaged
+from wicket.upstream.egress import HttpClient
+from wicket.upstream.egress_rules import EgressRules
+from wicket.upstream.pool import Pool
+
+log = logging.getLogger(__name__)
+
+Action: TypeAlias = Literal["start", "stop", "restart", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedServer:
+    """One line of `list_managed_servers`."""
+
+    name: str
+    kind: str
+    status: Literal["running", "stopped", "error"]
+    tools: tuple[str, ...]
+    endpoint: str
+    problem: str = ""
+
+
+class Managed:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        store: RegistryStore,
+        listings: Store,
+        pool: Pool,
+        catalogue: Catalogue,
+        outside: HttpClient,
+        rules: EgressRules,
+        *,
+        allowed: bool,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._listings = listings
+        self._pool = pool
+        self._catalogue = catalogue
+        self._outside = outside
+        self._rules = rules
+        self._allowed = allowed
+        self._clock = clock
+        self._configured = frozenset(name.lower() for name in catalogue.servers)
+        self.running: set[str] = set()
+        """Names of the installed servers that run now."""
+
+    async def restore(self) -> None:
+        """Bring back what ran when the gateway ended. Connects to nothing yet."""
+        if not self._allowed:
+            return
+        for kept in await self._store.managed():
+            if kept.name.lower() in self._configured:
+                log.warning("the installed server '%s' gives way to the configured one of that name", kept.name)
+            elif kept.running:
+                self._add(kept)
+
+    def permit(self) -> None:
+        """Raises Denied when the configuration does not let servers be installed."""
+        if not self._allowed:
+            raise Denied(
+                "Servers cannot be installed or changed here.",
+                hint="Set allow_runtime_servers = true in wicket.toml to allow it.",
+            )
+
+    async def plan(self, wanted: Wanted) -> ServerConfig:
+        """How a server would be started; checks everything but whether its name is free."""
+        self.permit()
+        return await prepared(wanted, self._rules)
+
+    async def install(self, wanted: Wanted, principal: Principal, *, start: bool) -> tuple[str, ...]:
+        """Keep a server and, with `start`, have its tools at once; their names.
+
+        Raises WicketError; then nothing is kept.
+        """
+        self.permit()
+        known = {kept.name.lower() for kept in await self._store.managed()}
+        if wanted.name.lower() in known | self._configured:
+            raise BadArguments(f"Server '{wanted.name}' already exists.", hint="Use control_mcp_server to manage it.")
+        config = await prepared(wanted, self._rules)
+        kept = StoredManaged(wanted.name, wanted.kind, _options(config), start, principal.name, self._clock())
+        if start:
+            self._add(kept)
+            await self._await_tools(kept.name)
+        await self._store.save_managed(kept)
+        return self._tools(kept.name)
+
+    async def control(self, name: str, action: Action) -> None:
+        """Start, stop, restart or remove. Raises UnknownName, BadArguments, or Unavailable."""
+        self.permit()
+        kept = await self._find(name)
+        if action == "start" and kept.name in self.running:
+            raise BadArguments(f"Server '{kept.name}' is already running.")
+        if action == "stop" and kept.name not in self.running:
+            raise BadArguments(f"Server '{kept.name}' is not running.")
+        await self._withdraw(kept.name)
+        if action == "remove":
+            await self._store.drop_managed(kept.name)
+            await self._listings.drop_listing(kept.name)
+            return
+        await self._store.save_managed(replace(kept, running=action != "stop"))
+        if action != "stop":
+            self._add(kept)
+            await self._await_tools(kept.name, keep=True)
+
+    async def list(self) -> list[ManagedServer]:
+        return [self._status(kept) for kept in await self._store.managed()]
+
+    async def _find(self, name: str) -> StoredManaged:
+        known = {kept.name: kept for kept in await self._store.managed()}
+        found = known.get(name) or next((kept for key, kept in known.items() if key.lower() == name.lower()), None)
+        if found is None:
+            hint = "Use list_managed_servers to see available servers."
+            raise UnknownName("server", name, nearest(name, known), hint=hint)
+        return found
+
+    def _add(self, kept: StoredManaged) -> None:
+        config = _config(kept)
+        self._pool.add(config, self._outside if config.url is not None else None)
+        self._catalogue.add(config)
+        self.running.add(kept.name)
+
+    async def _withdraw(self, name: str) -> None:
+        self.running.discard(name)
+        self._catalogue.remove(name)
+        await self._pool.remove(name)
+
+    async def _await_tools(self, name: str, *, keep: bool = False) -> None:
+        await self._catalogue.renew(name)
+        problem = self._catalogue.failures.get(name)
+        if problem is not None:
+            if not keep:
+                await self._withdraw(name)
+            raise Unavailable(name, f"Server '{name}' did not start: {problem}")
+
+    def _tools(self, name: str) -> tuple[str, ...]:
+        return tuple(tool.name for tool in self._catalogue.now.by_server.get(name, ()))
+
+    def _status(self, kept: StoredManaged) -> ManagedServer:
+        endpoint = kept.options.get("url") or "stdio"
+        if kept.name not in self.running:
+            return ManagedServer(kept.name, kept.kind, "stopped", (), endpoint)
+        problem = self._catalogue.failures.get(kept.name, "")
+        status = "error" if problem else "running"
+        return ManagedServer(kept.name, kept.kind, status, self._tools(kept.name), endpoint, problem)
+
+
+def _options(config: ServerConfig) -> JsonObject:
+    given: dict[str, Any] = msgspec.structs.asdict(config)
+    plain = ServerConfig(name=config.name, command=config.command, url=config.url)
+    default: dict[str, Any] = msgspec.structs.asdict(plain)
+    kept = {key: value for key, value in given.items() if value != default[key]}
+    return {**kept, **{key: given[key] for key in ("command", "url") if given[key] is not None}}
+
+
+def _config(kept: StoredManaged) -> ServerConfig:
+    return msgspec.convert({**kept.options, "name": kept.name}, ServerConfig)
