@@ -85,7 +85,7 @@ class UnknownName(CallerError):
     def __init__(self, kind: str, name: str, near: Sequence[str] = (), *, hint: str = "") -> None:
         meant = f"Did you mean {_listed(near)}?" if near else ""
         super().__init__(f"No {kind} named '{name}'.", hint=" ".join(part for part in (meant, hint) if part))
-        self.name, self.near = name, tuple(near)
+        self.kind, self.name, self.near = kind, name, tuple(near)
 
 
 class AmbiguousName(CallerError):

@@ -132,7 +132,7 @@ class TestNearest:
             ("github-create-issue", "github.create_issue"),
             ("issue_create", "github.create_issue"),
             ("hub.create_issue", "github.create_issue"),
-            ("company_internal_tools.execute_qury", "motherduck.execute_query"),
+            ("company_internal_tools.execute_sqll", "motherduck.execute_query"),
             ("postgres.qury", "postgres.query"),
             ("read_fil", "filesystem.read_file"),
         ],

@@ -91,10 +91,11 @@ class _Reader:
             return self._bracketed(value, kinds) if kinds & {"object", "array"} else value
         if "boolean" in kinds and value.lower() in _TRUTH:
             return _TRUTH[value.lower()]
+        read: Any = value
         try:
             read = decode(value)
         except ValueError:
-            read = value
+            pass
         if kinds and "array" in kinds and not isinstance(read, list) and not _is_one_of(read, kinds):
             return [self._typed(value, as_object(schema).get("items"))]
         return read

@@ -25,9 +25,9 @@ _PATTERN_MEMORY = 256 * 1024
 _MENDS = 16
 _MASK = "…"
 _COST = 10_000_000  # the most steps of a check without references: values times subschemas, some 20 ns each
-_STEPS = 50_000  # and with references, where they have to be counted
-_TOLD_ALL = 4_000  # a step of a check that explains itself is a thousand times as dear
-_TOLD_ONE = 20_000
+_STEPS = 10_000  # and with references, where they have to be counted
+_TOLD_ALL = 2_000  # a step of a check that explains itself is a thousand times as dear
+_TOLD_ONE = 8_000
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
 _SAME_VALUE_ONE = ("not", "if", "then", "else")
 
@@ -156,11 +156,9 @@ def _measured(value: Any, enough: int) -> tuple[int, int]:
     while level and nodes <= enough and depth <= _DEPTH:
         inner: list[Any] = []
         for one in level:
-            if is_object(one):
-                inner.extend(one.values())
-            elif is_list(one):
-                inner.extend(one)
-        nodes += len(inner)
+            members = list(one.values()) if is_object(one) else one
+            nodes += len(members)
+            inner += [member for member in members if isinstance(member, (dict, list))]
         depth += 1
         level = inner
     return nodes, depth
