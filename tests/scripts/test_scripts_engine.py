@@ -179,8 +179,8 @@ def test_a_missing_engine_says_what_to_install(tmp_path: Path) -> None:
         [sys.executable, "-S", "-E", "-c", MISSING], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert "lua done 1\n" in said
-    assert "javascript error pip install 'wicket[js]'" in said
-    assert "python error pip install 'wicket[python]'" in said
+    assert "javascript error Install it: pip install 'wicket[js]'" in said
+    assert "python error Install it: pip install 'wicket[python]'" in said
 
 
 MISSING = textwrap.dedent("""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from scripts_world import API, World, run
 
 from wicket.scripts import Limits, Outcome, Scripts
-from wicket.scripts.nursery import Child
+from wicket.scripts.nursery import Child, End
 from wicket.scripts.session import Session
 from wicket.scripts.worker import Job, Order
 
@@ -51,10 +52,13 @@ class Impostor:
         self._session = Session(self._child, job, API, world, limits)
 
     async def plays(self, said: bytes) -> Outcome:
-        loop = asyncio.get_running_loop()
-        running = asyncio.gather(self._session.run(), loop.sock_sendall(self.theirs, said))
-        outcome, _ = await running
+        speaking = asyncio.get_running_loop().sock_sendall(self.theirs, said)
+        outcome, _ = await asyncio.gather(self._session.run(), speaking)
         return outcome
+
+    def dies(self) -> None:
+        self.process.kill()
+        self._child.finish(End(-signal.SIGKILL, 0.0, 0))
 
     def is_dead(self) -> bool:
         self.theirs.close()
@@ -74,9 +78,12 @@ async def test_garbage_is_a_crash_and_the_process_is_killed(way: str) -> None:
 
 async def test_a_child_that_hangs_up_is_a_crash() -> None:
     impostor = Impostor(World(), Limits(wall=5))
+    half_a_frame = frame(b"D", b'{"value": 1}')[:8]
+    running = asyncio.gather(impostor.plays(half_a_frame))
+    await asyncio.sleep(0)
     impostor.theirs.shutdown(socket.SHUT_WR)
-    impostor.process.kill()
-    outcome = await impostor.plays(b"")
+    impostor.dies()
+    (outcome,) = await running
     assert outcome.state == "crash"
     assert impostor.is_dead()
 

@@ -30,10 +30,10 @@ async def test_a_flood_of_requests_is_answered_in_part_and_then_again() -> None:
 
     inbound = Inbound("x", host, reply, tasks)
     for number in range(1000):
-        inbound.hear({"id": number, "method": "ping"}, None)
+        inbound.hear({"id": number, "method": "ping"})
     host.enough.set()
     await tasks.wait()
     assert [message["id"] for message in replies] == list(range(ASKED_AT_ONCE))
-    inbound.hear({"id": "late", "method": "ping"}, None)
+    inbound.hear({"id": "late", "method": "ping"})
     await tasks.wait()
     assert replies[-1] == {"jsonrpc": "2.0", "id": "late", "result": {}}

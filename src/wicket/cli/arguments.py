@@ -7,6 +7,7 @@ ids:=[1,2]                           JSON, taken as it is
 '{"owner": "octo"}'  or  -           one JSON object, or the same from stdin
 """
 
+import contextlib
 import sys
 from typing import Any, cast
 
@@ -92,11 +93,9 @@ class _Reader:
         if "boolean" in kinds and value.lower() in _TRUTH:
             return _TRUTH[value.lower()]
         read: Any = value
-        try:
+        with contextlib.suppress(ValueError):
             read = decode(value)
-        except ValueError:
-            pass
-        if kinds and "array" in kinds and not isinstance(read, list) and not _is_one_of(read, kinds):
+        if "array" in kinds and not _is_one_of(read, kinds):
             return [self._typed(value, as_object(schema).get("items"))]
         return read
 

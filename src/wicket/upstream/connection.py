@@ -5,13 +5,24 @@ life cycles (`pool.py`): cancelling the task that awaits `request` is how a dead
 and the connection then tells the upstream in the way its transport has for that.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from wicket.errors import UpstreamError
 from wicket.model import JsonObject
 
 OnNotification: TypeAlias = Callable[[str, JsonObject], None]
+OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+
+class Ears(NamedTuple):
+    """Who hears what an upstream says while it works on one request, and who answers what it asks."""
+
+    notification: OnNotification | None = None
+    request: OnRequest | None = None
+
+
+DEAF = Ears()
 
 
 class Host(Protocol):
@@ -35,6 +46,8 @@ class Connection(Protocol):
 
     protocol_version: str
     """Set by `era.py` once it is negotiated; HTTP needs it in its headers."""
+    envelope: JsonObject
+    """The `_meta` of a modern request, for the one that a connection makes itself: listening."""
 
     async def request(
         self,
@@ -42,22 +55,25 @@ class Connection(Protocol):
         params: JsonObject,
         *,
         on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         """Send one request and return its result.
 
         Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection
-        ended first) or ProtocolViolation. `on_notification` hears progress and logs that belong to this request.
-        `headers` are extra HTTP headers; other transports ignore them.
+        ended first) or ProtocolViolation. `on_notification` hears progress and logs that belong to this request,
+        `on_request` is asked what the upstream asks on the way, where the transport ties that to a request; what
+        it does not tie goes to the host. `headers` are extra HTTP headers; other transports ignore them.
         """
         ...
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
 
-    async def listen(self) -> None:
-        """Hear unasked notifications from now on, where the transport needs to open a stream for that.
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        """Hear unasked notifications from now on, and of changes to these resources in the modern era.
 
-        Called once, after the era is negotiated. Returns at once; failure to listen is not an error.
+        Called after the era is negotiated, and again when `resources` changes. Returns at once; failure to listen
+        is not an error.
         """
         ...
 

@@ -7,13 +7,13 @@ that broke off, how to listen, how to cancel. Nothing stays open between request
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wicket.codec import encode
 from wicket.errors import Crashed, Refused, Unavailable, UpstreamError
-from wicket.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject
+from wicket.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
 from wicket.tasks import Tasks
-from wicket.upstream.connection import Host, OnNotification
+from wicket.upstream.connection import Ears, Host, OnNotification, OnRequest
 from wicket.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket.upstream.event_stream import EventParser, OversizedEventError
 from wicket.upstream.http_errors import (
@@ -26,7 +26,7 @@ from wicket.upstream.http_errors import (
     violation,
 )
 from wicket.upstream.http_headers import EVENTS, JSON, routing, standing
-from wicket.upstream.inbound import Inbound, as_object, messages, result_of
+from wicket.upstream.inbound import Inbound, messages, result_of
 from wicket.upstream.listener import Listener, subscription
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
@@ -66,6 +66,7 @@ class HttpConnection:
         self._inbound = Inbound(server, host, self._dispatch, self._tasks)
         self._listening: asyncio.Task[None] | None = None
         self._subscription = 0
+        self._watched: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<HttpConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
@@ -76,19 +77,21 @@ class HttpConnection:
         params: JsonObject,
         *,
         on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         modern = self.protocol_version == MODERN_VERSION
         number = next(self._ids)
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        ears = Ears(on_notification, on_request)
         answer: Answer | None = None
         try:
             answer = await self._post(message, headers)
             if method == "initialize":
                 self._session = answer.header("Mcp-Session-Id")
             if answer.media_type == EVENTS:
-                return await self._streamed(answer, number, on_notification, resumable=not modern)
-            return await self._whole(answer, number, on_notification)
+                return await self._streamed(answer, number, ears, resumable=not modern)
+            return await self._whole(answer, number, ears)
         except asyncio.CancelledError:
             # A modern upstream hears it from the stream that closes; the handshake must not be cancelled.
             if not modern and method != "initialize":
@@ -104,7 +107,12 @@ class HttpConnection:
             message["params"] = params
         await self._dispatch(message)
 
-    async def listen(self) -> None:
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        self._watched = tuple(resources)
+        if self._listening is not None:
+            if self.protocol_version != MODERN_VERSION:
+                return  # the one stream that is open carries everything
+            self._listening.cancel()
         if self.protocol_version == MODERN_VERSION:
             listener = Listener(self._subscribe, self._hear_subscription, self._max_message)
         else:
@@ -182,14 +190,14 @@ class HttpConnection:
 
     # Reading answers
 
-    async def _whole(self, answer: Answer, number: int, listener: OnNotification | None) -> JsonObject:
+    async def _whole(self, answer: Answer, number: int, ears: Ears) -> JsonObject:
         """The result in an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
             what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
             raise violation(self._endpoint, what, await answer.read())
         body = await answer.body(self._max_message)
         try:
-            result = self._take(body, number, listener)
+            result = self._take(body, number, ears)
         except ValueError:
             raise violation(self._endpoint, "gave an answer that is not JSON-RPC", body) from None
         if result is None:
@@ -197,14 +205,14 @@ class HttpConnection:
         return result
 
     async def _streamed(
-        self, answer: Answer, number: int, listener: OnNotification | None, *, resumable: bool
+        self, answer: Answer, number: int, ears: Ears, *, resumable: bool
     ) -> JsonObject:
         """The result at the end of a stream of events, which a legacy server may let us pick up again."""
         parser = EventParser(self._max_message)
         silent = 0
         while True:
             before = parser.last_id
-            result = await self._follow(answer, parser, number, listener)
+            result = await self._follow(answer, parser, number, ears)
             if result is not None:
                 return result
             silent = silent + 1 if parser.last_id == before else 0
@@ -214,7 +222,7 @@ class HttpConnection:
             answer = await self._resume(parser.last_id)
 
     async def _follow(
-        self, answer: Answer, parser: EventParser, number: int, listener: OnNotification | None
+        self, answer: Answer, parser: EventParser, number: int, ears: Ears
     ) -> JsonObject | None:
         """The result, or None when the stream ends without it."""
         garbled = b""
@@ -227,7 +235,7 @@ class HttpConnection:
                     if event.type != "message":
                         continue
                     try:
-                        result = self._take(event.data, number, listener)
+                        result = self._take(event.data, number, ears)
                     except ValueError:
                         garbled = event.data
                     except Refused:
@@ -261,13 +269,13 @@ class HttpConnection:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 
-    def _take(self, data: bytes, number: int, listener: OnNotification | None) -> JsonObject | None:
+    def _take(self, data: bytes, number: int, ears: Ears) -> JsonObject | None:
         """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
         modern = self.protocol_version == MODERN_VERSION
         for message in messages(data):
             if "method" in message:
                 if not modern or "id" not in message:  # a modern server has no way to ask
-                    self._inbound.hear(message, listener)
+                    self._inbound.hear(message, ears)
             elif (identity := message.get("id")) == number or (identity is None and "error" in message):
                 return result_of(self._server, message)
         return None
@@ -280,12 +288,12 @@ class HttpConnection:
     def _hear_stream(self, data: bytes) -> None:
         for message in messages(data):
             if "method" in message:
-                self._inbound.hear(message, None)
+                self._inbound.hear(message)
 
     async def _subscribe(self, _: str) -> Answer | None:
         self._subscription = next(self._ids)
         message: JsonObject = {"jsonrpc": "2.0", "id": self._subscription, "method": "subscriptions/listen"}
-        answer = await self._post(message | {"params": subscription(self.envelope)})
+        answer = await self._post(message | {"params": subscription(self.envelope, self._watched)})
         if answer.media_type == EVENTS:
             return answer
         try:
@@ -299,7 +307,7 @@ class HttpConnection:
         for message in messages(data):
             if "method" not in message and message.get("id") == self._subscription:
                 result_of(self._server, message)
-            elif str(message.get("method")).endswith("/list_changed"):
+            elif str(message.get("method")).endswith(("/list_changed", "/updated")):
                 tags = as_object(as_object(message.get("params")).get("_meta"))
                 if tags.get(META_SUBSCRIPTION) == self._subscription:
-                    self._inbound.hear(message, None)
+                    self._inbound.hear(message)

@@ -10,9 +10,9 @@ from typing import Any
 
 from wicket.codec import decode
 from wicket.errors import Refused, WicketError, to_rpc
-from wicket.model import JsonObject
+from wicket.model import JsonObject, as_object
 from wicket.tasks import Tasks
-from wicket.upstream.connection import Host, OnNotification
+from wicket.upstream.connection import DEAF, Ears, Host, OnRequest
 
 log = logging.getLogger(__name__)
 
@@ -36,41 +36,36 @@ class Inbound:
         self._tasks = tasks
         self._asked = 0
 
-    def hear(self, message: JsonObject, listener: OnNotification | None) -> None:
-        """Take in a message that has a method. What rides on a request's answer goes to its `listener`."""
+    def hear(self, message: JsonObject, ears: Ears = DEAF) -> None:
+        """Take in a message that has a method. What rides on a request's answer goes to its `ears`."""
         method: Any = message.get("method")
         given = as_object(message.get("params"))
         if not isinstance(method, str):
             log.debug("server '%s' sent a message without a proper method", self._server)
         elif "id" in message:
-            self._consider(message["id"], method, given)
-        elif listener is None or method in _FOR_THE_HOST:
+            self._consider(message["id"], method, given, ears.request or self._host.request)
+        elif ears.notification is None or method in _FOR_THE_HOST:
             self._host.notification(method, given)
         else:
-            listener(method, given)
+            ears.notification(method, given)
 
-    def _consider(self, number: Any, method: str, params: JsonObject) -> None:
+    def _consider(self, number: Any, method: str, params: JsonObject, ask: OnRequest) -> None:
         if self._asked >= ASKED_AT_ONCE:
             log.debug("server '%s' asks too much at once; %s stays unanswered", self._server, method)
             return
         self._asked += 1
-        task = self._tasks.start(self._serve(number, method, params), f"{self._server} asks {method}")
+        task = self._tasks.start(self._serve(number, method, params, ask), f"{self._server} asks {method}")
         task.add_done_callback(self._served)
 
     def _served(self, _: Any) -> None:
         self._asked -= 1
 
-    async def _serve(self, number: Any, method: str, params: JsonObject) -> None:
+    async def _serve(self, number: Any, method: str, params: JsonObject, ask: OnRequest) -> None:
         try:
-            outcome: JsonObject = {"result": await self._host.request(method, params)}
+            outcome: JsonObject = {"result": await ask(method, params)}
         except WicketError as problem:
             outcome = {"error": to_rpc(problem)}
         await self._reply({"jsonrpc": "2.0", "id": number, **outcome})
-
-
-def as_object(value: Any) -> JsonObject:
-    """`value` where it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def messages(data: bytes) -> list[JsonObject]:

@@ -6,7 +6,7 @@ such a stream is left in peace; one that fails is tried again, ever more slowly.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from wicket.errors import METHOD_NOT_FOUND, Refused, UpstreamError
 from wicket.model import JsonObject
@@ -77,9 +77,11 @@ class Listener:
         return max(random.uniform(0, ceiling), SHORTEST_PAUSE)
 
 
-def subscription(envelope: JsonObject) -> JsonObject:
-    """The parameters with which a modern upstream is asked to tell of changes to its lists."""
-    wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+def subscription(envelope: JsonObject, resources: Sequence[str] = ()) -> JsonObject:
+    """The parameters with which a modern upstream is asked to tell of changes to its lists and these resources."""
+    wanted: JsonObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+    if resources:
+        wanted["resourceSubscriptions"] = list(resources)
     return {"notifications": wanted, "_meta": envelope}
 
 

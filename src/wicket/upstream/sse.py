@@ -8,18 +8,18 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wicket.codec import encode
 from wicket.errors import Crashed, Refused, Unavailable, UpstreamError
-from wicket.model import MODERN_VERSION, JsonObject
+from wicket.model import MODERN_VERSION, JsonObject, as_object
 from wicket.tasks import Tasks
-from wicket.upstream.connection import Host, OnNotification
+from wicket.upstream.connection import DEAF, Ears, Host, OnNotification, OnRequest
 from wicket.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words, shown
 from wicket.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket.upstream.http_errors import excerpt, refusal, violation
 from wicket.upstream.http_headers import EVENTS, standing
-from wicket.upstream.inbound import Inbound, as_object, messages, result_of
+from wicket.upstream.inbound import Inbound, messages, result_of
 from wicket.upstream.listener import subscription
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class SseConnection:
         self._tasks = Tasks()
         self._inbound = Inbound(server, host, self._post, self._tasks)
         self._opened = False
+        self._listening: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<SseConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
@@ -68,6 +69,7 @@ class SseConnection:
         params: JsonObject,
         *,
         on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         number = next(self._ids)
@@ -95,10 +97,12 @@ class SseConnection:
             message["params"] = params
         await self._post(message)
 
-    async def listen(self) -> None:
+    async def listen(self, resources: Sequence[str] = ()) -> None:
         """One stream carries everything, but a modern upstream wants to be asked before it tells of changes."""
+        if self._listening is not None:
+            self._listening.cancel()
         if self.protocol_version == MODERN_VERSION:
-            self._tasks.start(self._subscribe(), f"listen to {self._server}")
+            self._listening = self._tasks.start(self._subscribe(resources), f"listen to {self._server}")
 
     async def close(self) -> None:
         self._end(Unavailable(self._server, f"Server '{self._server}' was disconnected."), told=False)
@@ -120,9 +124,9 @@ class SseConnection:
             async with asyncio.timeout(GOODBYE):
                 await self.notify("notifications/cancelled", {"requestId": number, "reason": "the caller gave up"})
 
-    async def _subscribe(self) -> None:
+    async def _subscribe(self, resources: Sequence[str]) -> None:
         with contextlib.suppress(UpstreamError):
-            await self.request("subscriptions/listen", subscription(self.envelope))
+            await self.request("subscriptions/listen", subscription(self.envelope, resources))
 
     async def _open(self) -> Endpoint:
         """Wait until the stream has said where to post; the first to come opens it."""
@@ -185,7 +189,7 @@ class SseConnection:
     def _sort(self, message: JsonObject) -> None:
         if "method" in message:
             token = _progress_token(as_object(message.get("params")))
-            self._inbound.hear(message, self._listeners.get(token) if token != "" else None)
+            self._inbound.hear(message, Ears(self._listeners.get(token)) if token != "" else DEAF)
             return
         number = message.get("id")
         answer = self._pending.get(number) if isinstance(number, int) else None

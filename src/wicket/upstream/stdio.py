@@ -12,16 +12,18 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from wicket.codec import decode
 from wicket.config.model import ResolvedServer
 from wicket.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
 from wicket.framing import LineFramer, LineTooLong
-from wicket.model import JsonObject
+from wicket.model import MODERN_VERSION, JsonObject
+from wicket.tasks import Tasks
 from wicket.telemetry import Redactor, clean
-from wicket.upstream.connection import Host, OnNotification
+from wicket.upstream.connection import Host, OnNotification, OnRequest
+from wicket.upstream.listener import subscription
 from wicket.upstream.rpc import Rpc
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def __init__(self, server: str, host: Host, max_message: int, redact: Redactor) -> None:
         self.protocol_version = ""
+        self.envelope: JsonObject = {}
+        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
         self.garbage = 0
         self._server = server
         self._host = host
@@ -55,6 +59,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._stuck: asyncio.TimerHandle | None = None
         self._farewell: asyncio.TimerHandle | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
         self._exited = asyncio.Event()
         self._ended: UpstreamError | None = None
         self._closing = False
@@ -95,6 +101,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         params: JsonObject,
         *,
         on_notification: OnNotification | None = None,
+        on_request: OnRequest | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         if self._ended:
@@ -104,12 +111,17 @@ class StdioConnection(asyncio.SubprocessProtocol):
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         self._rpc.notify(method, params)
 
-    async def listen(self) -> None:
-        return None  # one stream carries everything
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        """One stream carries everything, but a modern upstream wants to be asked before it tells of changes."""
+        if self._listening is not None:
+            self._listening.cancel()
+        if self.protocol_version == MODERN_VERSION:
+            self._listening = self._tasks.start(self._subscribe(resources), f"listen to {self._server}")
 
     async def close(self) -> None:
         self._closing = True
         self._end(Unavailable(self._server, f"Server '{self._server}' was stopped."))
+        await self._tasks.close()
         await self._rpc.close()
         await self._leave()
 
@@ -159,6 +171,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._write_timer(on=False)
 
     # The rest is ours
+
+    async def _subscribe(self, resources: Sequence[str]) -> None:
+        with contextlib.suppress(UpstreamError):
+            await self._rpc.request("subscriptions/listen", subscription(self.envelope, resources), None)
 
     def _take(self, line: bytes) -> None:
         text = line.strip()
