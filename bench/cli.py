@@ -2,7 +2,7 @@
 
     python bench/cli.py [--rounds N] [--json]
 
-The commands are run in turn, beside `fastmcp --help`, in new processes each time. Exit status 1 when a target is missed.
+The commands are run in turn, beside `fastmcp --help`, in new processes. Exit status 1 when a target is missed.
 """
 
 import argparse
@@ -19,7 +19,6 @@ from pathlib import Path
 import environments
 from machine import description, load_average
 from report import Verdict, number, save, table
-
 from wicket.codec import decode, encode
 
 ROOT = Path(__file__).parent.parent

@@ -6,36 +6,65 @@ The only module that knows every room. `Gateway` is also the library's door.
 import asyncio
 import hashlib
 import logging
+import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wicket.codec import encode
+from wicket.config.favourites import favourites
 from wicket.config.formats import load
 from wicket.config.model import Config
 from wicket.core.calls import Calls
 from wicket.core.catalog import Catalogue, Snapshot, fingerprint
 from wicket.core.finder import Finder
 from wicket.core.instructions import instructions
+from wicket.core.offers import Offers
 from wicket.core.policy import Policy
 from wicket.core.results import Results
+from wicket.core.scripting import Scripting
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import Dialect, Menu
+from wicket.dialects.broker import Broker
 from wicket.dialects.flat import Flat
+from wicket.dialects.guides import guide
+from wicket.dialects.meta import Meta
 from wicket.dialects.native import NATIVE
 from wicket.errors import ConfigError
-from wicket.model import CallRequest, Hit, JsonObject, ListKind, ServerStatus, Silent, Tool
+from wicket.model import (
+    API_KEY_PREFIX,
+    LOCAL,
+    CallRequest,
+    Hit,
+    JsonObject,
+    ListKind,
+    Principal,
+    ServerStatus,
+    Silent,
+    Tool,
+)
 from wicket.store.sqlite import SqliteStore
 from wicket.surface.feed import Feed
+from wicket.surface.held import HeldCalls
 from wicket.surface.protocol import Protocol
 from wicket.tasks import Tasks
 from wicket.upstream.pool import Pool
 
+if TYPE_CHECKING:
+    from wicket.registry.desk import Desk
+
 log = logging.getLogger(__name__)
 
-DIALECTS: Mapping[str, Callable[[], Dialect]] = {"native": lambda: NATIVE, "flat": Flat}
+DIALECTS: Mapping[str, Callable[["Gateway"], Dialect]] = {
+    "native": lambda gateway: NATIVE,
+    "flat": lambda gateway: Flat(unprefixed=gateway.config.unprefixed),
+    "meta": lambda gateway: Meta(upper=gateway.config.meta.upper),
+    "broker": lambda gateway: Broker(favourites(gateway.config.base_dir), dotted=gateway.config.dotted_names),
+    "bridge": lambda gateway: gateway.bridge(),
+}
 
 
 class Gateway:
@@ -53,10 +82,29 @@ class Gateway:
             base_dir=config.base_dir,
         )
         self.catalogue = Catalogue(config.servers, Policy(config.servers), self.pool, self.store, config.limits)
+        self.catalogue.aliases = config.aliases
         self.catalogue.watch(self._changed)
         results = Results(self.store, config.results)
         self.calls = Calls(self.catalogue, self.pool, results, self.store)
-        self.verbs = Verbs(self.catalogue, self.pool, Finder(self.catalogue, self.store), self.calls, results)
+        self.scripting = Scripting(config.scripts)
+        self.verbs = Verbs(
+            self.catalogue,
+            self.pool,
+            Finder(self.catalogue, self.store),
+            self.calls,
+            results,
+            self.scripting,
+            self.store,
+            config.base_dir,
+        )
+        if config.unprefixed and len(self.catalogue.servers) != 1:
+            raise ConfigError(
+                f"names can only pass without a prefix when there is one server, not {len(self.catalogue.servers)}",
+                key="unprefixed",
+                hint="Leave it out, or leave one server enabled.",
+            )
+        self.offers = Offers(self.catalogue, self.pool, unprefixed=config.unprefixed)
+        self.held = HeldCalls()
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -67,6 +115,8 @@ class Gateway:
     async def open(cls, source: "Config | Mapping[str, Any] | str | Path") -> AsyncGenerator["Gateway"]:
         """A gateway for a configuration file, a `Config`, or the content of a file as a mapping."""
         gateway = cls(read_config(source))
+        if gateway.config.allow_runtime_servers:
+            await gateway.registry.managed.restore()
         for server in gateway.catalogue.servers.values():
             if server.start == "eager":
                 gateway._tasks.start(gateway._start_eagerly(server.name), f"start {server.name}")
@@ -74,6 +124,19 @@ class Gateway:
             yield gateway
         finally:
             await gateway._close()
+
+    @cached_property
+    def registry(self) -> "Desk":
+        """The registry of servers. Made when somebody needs it: a plain gateway does not pay for it."""
+        from wicket.registry.desk import Desk
+        from wicket.store.registry import SqliteRegistry
+
+        return Desk(self.config, self.store, SqliteRegistry(self.store), self.pool, self.catalogue)
+
+    def bridge(self) -> Dialect:
+        from wicket.dialects.bridge import Bridge
+
+        return Bridge(self.registry)
 
     # The library
 
@@ -101,22 +164,23 @@ class Gateway:
                 key="dialects",
                 hint=f"Known are {', '.join(DIALECTS)}.",
             )
-        menu = Menu(tuple(DIALECTS[name]() for name in names))
-        return Protocol(self.verbs, menu, self.instructions, self.feed)
+        menu = Menu(tuple(DIALECTS[name](self) for name in names))
+        return Protocol(self.verbs, menu, self.offers, lambda: self.instructions(*names), self.feed, self.held)
 
-    async def instructions(self) -> str:
+    async def instructions(self, *dialects: str) -> str:
         """The capability index for clients: fixed for a configuration once every server has been seen."""
         servers = self.catalogue.servers
+        words = guide(dialects or self.config.dialects)
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
         ]
-        key = f"instructions {hashlib.blake2b(encode(identity), digest_size=16).hexdigest()}"
+        key = f"instructions {hashlib.blake2b(encode([words, *identity]), digest_size=16).hexdigest()}"
         kept = await self.store.load_note(key)
         if kept is not None:
             return kept
         snapshot = await self.catalogue.load()
-        text = instructions(servers, snapshot)
+        text = instructions(servers, snapshot, words)
         if len(snapshot.listings) == len(servers):
             await self.store.save_note(key, text)
         return text
@@ -125,7 +189,9 @@ class Gateway:
         """Serve one client over stdin and stdout, until it leaves or `stop` is set."""
         from wicket.surface.stdio import serve_stdio
 
-        await serve_stdio(self.protocol(*(dialects or self.config.dialects)), stop)
+        protocol = self.protocol(*(dialects or self.config.dialects))
+        self._watch_health()
+        await serve_stdio(protocol, stop, await self._principal(os.environ))
 
     async def serve_http(
         self, stop: asyncio.Event, *dialects: str, token: str | None, on_ready: Callable[[str], None]
@@ -133,6 +199,7 @@ class Gateway:
         """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address."""
         from wicket.surface.asgi import App
         from wicket.surface.guard import Guard, check_exposure
+        from wicket.surface.rest import Rest
         from wicket.surface.server import listen, make_server
         from wicket.surface.sessions import Sessions
 
@@ -144,7 +211,9 @@ class Gateway:
             lambda session: (self._tasks.start(self.pool.close_session(session), "end session"), None)[1]
         )
         self.feed.subscribe(sessions.changed)
-        app = App(protocols, Guard(http, token), sessions, http.max_body)
+        guard = Guard(http, token, self.registry.keys, public=self.config.registry.public)
+        app = App(protocols, guard, sessions, http.max_body, Rest(self.registry))
+        self._watch_health()
         with closing(listen(http.host, http.port)) as sock:
             server = make_server(app)
             serving = self._tasks.start(server.serve([sock]), "http")
@@ -159,20 +228,45 @@ class Gateway:
             server.should_exit = True
             await serving
 
+    async def _principal(self, environ: Mapping[str, str]) -> Principal:
+        """Who the client of a pipe is: the owner of this gateway, or whose API key it was started with."""
+        key = environ.get("WICKET_API_KEY") or environ.get("MCPLOOKUP_API_KEY", "")
+        if not key.startswith(API_KEY_PREFIX) and not environ.get("WICKET_API_KEY"):
+            return LOCAL  # a key of another service is not ours to judge
+        principal = await self.registry.keys.principal(key)
+        if principal is None:
+            raise ConfigError(
+                "Authentication failed: the API key in WICKET_API_KEY is unknown, expired or revoked",
+                hint="Unset it, or make one with: wicket keys create NAME.",
+            )
+        return principal
+
+    def _watch_health(self) -> None:
+        if "registry" in self.__dict__:
+            self.registry.probes.start()
+
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)
 
     def _heard(self, server: str, method: str, params: JsonObject) -> None:
         self.catalogue.heard(server, method, params)
+        self.offers.heard(server, method, params)
 
     def _changed(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[ListKind] = []
-        if {tool.key: tool.definition for tool in old.tools} != {tool.key: tool.definition for tool in new.tools}:
+        if [tool.definition for tool in old.tools] != [tool.definition for tool in new.tools]:
             kinds.append("tools")
+        for kind in ("resources", "prompts"):
+            before, after = ([getattr(one, kind) for one in each.listings.values()] for each in (old, new))
+            if before != after:
+                kinds.append(kind)
         self.feed.publish(kinds)
 
     async def _close(self) -> None:
         await self._tasks.close()
+        await self.scripting.close()
+        if "registry" in self.__dict__:
+            await self.registry.close()
         await self.catalogue.close()
         await self.pool.close()
         await self.store.close()

@@ -16,6 +16,7 @@
     │   └── Refused                  upstream_error    no      answered with a JSON-RPC error, kept whole
     ├── Overloaded                   overloaded        yes     too many calls in flight
     │   └── RateLimited              rate_limited      yes     asked too often; says how long to wait
+    ├── Unasked                      unasked           no      an upstream asked what the client cannot be asked
     └── Internal                     internal          no      a defect of ours
 
 `str(error)` is one line for a person or an agent and ends with what to do next. `to_rpc` is the only mapping
@@ -177,6 +178,13 @@ class RateLimited(Overloaded):
     def __init__(self, message: str, *, retry_after: float) -> None:
         self.retry_after = max(1, math.ceil(retry_after))
         super().__init__(message, hint=f"Wait {self.retry_after} seconds and try again.")
+
+
+class Unasked(WicketError):
+    """An upstream asked for something (elicitation, sampling, roots) that the client cannot give."""
+
+    code = "unasked"
+    rpc_code = METHOD_NOT_FOUND
 
 
 class Internal(WicketError):

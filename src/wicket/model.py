@@ -39,6 +39,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+API_KEY_PREFIX = "wk_"
 SCOPES = frozenset({"discover", "register", "invoke", "admin"})
 """What a principal may be allowed: look servers up, publish them, call tools, and everything else."""
 
@@ -65,20 +66,45 @@ class Caller(Protocol):
     @property
     def session(self) -> str: ...
 
+    @property
+    def capabilities(self) -> JsonObject:
+        """What the client can be asked for, as it declared it."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the client answers `input_required` itself, by repeating its request (the modern era)."""
+        ...
+
+    @property
+    def log_level(self) -> str:
+        """The least important log message that the client wants; empty for none."""
+        ...
+
     def notify(self, method: str, params: JsonObject) -> None:
         """Hand the client a notification that belongs to this call (progress, log). Must not block."""
+        ...
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """Put an upstream's question to the client. Raises WicketError where it cannot be asked."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A caller that hears nothing: the library, the command line."""
+    """A caller that hears nothing and can be asked nothing: the library, the command line."""
 
     principal: Principal = LOCAL
     session: str = "local"
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    resumes: bool = False
+    log_level: str = ""
 
     def notify(self, method: str, params: JsonObject) -> None:
         return None
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        raise NotImplementedError("a silent caller declares no capability, so it is never asked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +114,8 @@ class Tool:
     server: str
     name: str
     definition: JsonObject = field(repr=False)
+    headed: bool = False
+    """Whether arguments of it are repeated in HTTP headers (see `core/headers.py`)."""
 
     @property
     def key(self) -> str:
@@ -151,6 +179,8 @@ class CallRequest:
     """The request's `_meta` as the client sent it."""
     whole: bool = False
     """Give the result as it is, however large."""
+    resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """`inputResponses` and `requestState` of a client that repeats its request to answer an upstream's question."""
 
 
 @dataclass(frozen=True, slots=True)

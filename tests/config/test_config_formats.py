@@ -5,8 +5,17 @@ from pathlib import Path
 import pytest
 
 from wicket.config import formats
-from wicket.config.model import Config, HttpConfig, LimitsConfig, ResultsConfig, ServerConfig
+from wicket.config.model import (
+    Config,
+    HttpConfig,
+    LimitsConfig,
+    MetaConfig,
+    RegistryConfig,
+    ResultsConfig,
+    ServerConfig,
+)
 from wicket.errors import ConfigError
+from wicket.scripts.limits import Limits
 
 DATA = Path(__file__).parent / "data"
 
@@ -34,6 +43,10 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         timeout=90.0,
         connect_timeout=2.5,
         max_concurrent=4,
+        calls_per_minute=120,
+        cache={"read_*": "5m"},
+        fallback=("remote",),
+        listing_retries=0,
         start="eager",
         idle_stop=0.0,
         isolation="session",
@@ -48,7 +61,10 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         servers=(files, remote),
         dialects=("flat", "meta"),
         dotted_names=True,
+        unprefixed=True,
         state_dir="state",
+        allow_runtime_servers=True,
+        aliases={"commit": "git.git_commit"},
         log_level="debug",
         http=HttpConfig(
             host="0.0.0.0",  # noqa: S104
@@ -59,6 +75,25 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         ),
         limits=LimitsConfig(max_message=1024**2, max_call=600.0, max_tools=100, max_pages=10),
         results=ResultsConfig(large=2000, keep=7200.0, max_bytes=1024**3),
+        scripts=Limits(
+            jail="strict",
+            cpu=1.0,
+            wall=30.0,
+            memory=32 * 1024**2,
+            calls=50,
+            in_flight=8,
+            source=16 * 1024,
+            output=32 * 1024,
+            printed=4 * 1024,
+        ),
+        meta=MetaConfig(upper=True),
+        registry=RegistryConfig(
+            public=True,
+            rates={"discovery": 5},
+            allowed_addresses=("10.0.0.0/8",),
+            resolvers=("1.1.1.1",),
+            probe_every=300.0,
+        ),
         path=DATA / "wicket.toml",
     )
     assert config.state_path == DATA.absolute() / "state"

@@ -11,16 +11,19 @@ from wicket.errors import AmbiguousName, BadArguments, Denied, Refused, UnknownN
 from wicket.model import LOCAL, CallRequest, JsonObject, Principal, Silent
 
 
-class Listener:
+class Listener(Silent):
     """A caller that remembers what it is told."""
 
-    def __init__(self) -> None:
-        self.principal = LOCAL
-        self.session = "test"
-        self.heard: list[tuple[str, JsonObject]] = []
+    heard: list[tuple[str, JsonObject]]
 
     def notify(self, method: str, params: JsonObject) -> None:
         self.heard.append((method, params))
+
+
+def listener() -> Listener:
+    caller = Listener()
+    object.__setattr__(caller, "heard", [])  # a Silent is frozen
+    return caller
 
 
 def text_of(result: JsonObject) -> str:
@@ -101,7 +104,7 @@ async def test_denied_tools_are_neither_seen_nor_called(open_gateway: OpenGatewa
 
 
 async def test_progress_reaches_the_caller_under_its_own_token(open_gateway: OpenGateway) -> None:
-    caller = Listener()
+    caller = listener()
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         await gateway.verbs.call(CallRequest("echo.steps", {}, caller, {"progressToken": "mine"}))
     assert [params["progress"] for _, params in caller.heard] == [1, 2, 3]
@@ -147,7 +150,7 @@ async def test_a_result_handle_works_for_its_principal_only(open_gateway: OpenGa
         part = await gateway.verbs.read(handle, LOCAL, path="items[499].name")
         assert part.text == "row 499"
         with pytest.raises(Exception, match="no stored result"):
-            await gateway.verbs.read(handle, Principal("somebody else"))
+            await gateway.verbs.read(handle, Principal("somebody else", LOCAL.scopes))
 
 
 async def test_a_child_sees_a_small_environment_and_what_is_declared(

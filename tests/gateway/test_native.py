@@ -161,7 +161,7 @@ class TestLargeResults:
 
     async def test_another_principal_cannot_read_it_or_pass_it_on(self, gateway: Gateway) -> None:
         handle, _ = await self.stored(gateway)
-        other = Principal("somebody else")
+        other = Principal("somebody else", LOCAL.scopes)
         assert "no stored result" in text_of(await use(gateway, "read_result", other, id=handle))
         passed = await use(gateway, "call_tool", other, name="x.echo", arguments={"message": {"$result": handle}})
         assert "no stored result" in text_of(passed)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from scripts_world import run
+
 from wicket.scripts import Limits, Outcome, Scripts
 from wicket.scripts.limits import MIB
 
@@ -39,9 +39,7 @@ async def test_hostile_scripts_end_in_time_and_within_memory(
     scripts = Scripts(LIMITS)
     attacks = hostile(folder)
     turn = asyncio.Semaphore(AT_ONCE)
-    outcomes = await asyncio.gather(
-        *(ends(scripts, FOLDERS[folder], source, turn) for source in attacks.values())
-    )
+    outcomes = await asyncio.gather(*(ends(scripts, FOLDERS[folder], source, turn) for source in attacks.values()))
     by_name = dict(zip(attacks, outcomes, strict=True))
     after = await run(scripts, FOLDERS[folder], "return 1" if folder != "py" else "1")
     peak = scripts.peak_memory

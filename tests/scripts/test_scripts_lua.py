@@ -121,7 +121,12 @@ async def test_printing_is_captured_and_cut(scripts: Scripts) -> None:
 
 
 async def test_servers_are_tables_of_functions(scripts: Scripts) -> None:
-    source = "local names = {} for name, f in pairs(calculator) do names[#names + 1] = name .. type(f) end table.sort(names) return names"
+    source = """
+        local names = {}
+        for name, tool in pairs(calculator) do names[#names + 1] = name .. type(tool) end
+        table.sort(names)
+        return names
+    """
     outcome = await run(scripts, "lua", source)
     assert outcome.value == ["addfunction", "blobfunction", "failfunction"]
 

@@ -97,7 +97,10 @@ def test_a_tools_answer_is_unwrapped_to_its_data() -> None:
 
 def test_arguments_are_fitted_to_the_schema() -> None:
     schema = {
-        "properties": {"list": {"type": "array", "items": {"type": "integer"}}, "in": {"properties": {"n": {"type": "integer"}}}}
+        "properties": {
+            "list": {"type": "array", "items": {"type": "integer"}},
+            "in": {"properties": {"n": {"type": "integer"}}},
+        }
     }
     assert fit({"list": {}, "in": {"n": 2.0}, "other": {}}, schema) == {"list": [], "in": {"n": 2}, "other": {}}
     assert repr(fit({"list": [1.0, 2.5]}, schema)) == "{'list': [1, 2.5]}"

@@ -22,11 +22,7 @@ EXACT = {"lua": 2**63, "javascript": 2**53}
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | texts
 )
 documents = st.recursive(
     scalars,

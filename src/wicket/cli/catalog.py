@@ -1,6 +1,6 @@
 """The verbs that look: servers, tools, search, describe."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,18 +18,28 @@ from wicket.codec import pretty
 from wicket.telemetry import clean
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wicket.app import Gateway
     from wicket.core.search import Answer
-    from wicket.model import Detail, Tool
+    from wicket.model import Detail, ServerStatus, Tool
 
 
-def servers(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
+def servers(
+    health: Annotated[bool, typer.Option("--health", help="Show how well they are, as measured.")] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
     """List the configured servers, asking those never seen.
 
     Example: wicket servers --config ~/.cursor/mcp.json
     """
     from dataclasses import asdict
 
+    if health:
+        _show_health(config, json=json, verbose=verbose)
+        return
     found = with_gateway(config, lambda gateway: gateway.servers(), verbose=verbose)
     if json:
         say_json([asdict(server) for server in found])
@@ -39,7 +49,7 @@ def servers(config: ConfigOption = None, json: JsonOption = False, verbose: Verb
         (
             (
                 s.name,
-                "failed" if s.problem and s.tools is None else s.state,
+                _state(s),
                 "?" if s.tools is None else str(s.tools),
                 s.version,
                 s.problem.partition("\n")[0] or s.description,
@@ -51,6 +61,36 @@ def servers(config: ConfigOption = None, json: JsonOption = False, verbose: Verb
         note("No servers yet. Add one: wicket add time -- uvx mcp-server-time")
     if any(s.problem for s in found):
         note("Some servers have problems: wicket doctor says what to do.")
+
+
+def _show_health(config: "Path | None", *, json: bool, verbose: bool) -> None:
+    async def work(gateway: "Gateway") -> "list[dict[str, Any]]":
+        from wicket.dialects.bridge_words import health
+        from wicket.model import LOCAL
+
+        return [health(one) for one in await gateway.registry.measure(None, 100, LOCAL)]
+
+    found = with_gateway(config, work, verbose=verbose)
+    if json:
+        say_json(found)
+        return
+    table(
+        ("SERVER", "STATUS", "SCORE", "P50 MS", "UPTIME %", "ERRORS %", "LAST SEEN"),
+        (
+            ["-" if one[key] is None else str(one[key]) for key in ("id", "status", *_HEALTH, "last_check")]
+            for one in found
+        ),
+    )
+
+
+_HEALTH = ("health_score", "response_time", "uptime_percentage", "error_rate")
+
+
+def _state(server: "ServerStatus") -> str:
+    """In one word, for somebody who has no gateway running: idle and ready are both fine."""
+    if server.problem:
+        return "failed" if server.tools is None else "failing"
+    return "ok" if server.tools is not None else server.state
 
 
 def tools(

@@ -32,7 +32,7 @@ _INSTALLS = {
     "bunx": "Install Bun, which brings bunx.",
     "deno": "Install Deno.",
 }
-_VERSION = re.compile(r".@[^@/]+$|==|@\d")
+_VERSION = re.compile(r".@(?!latest$)[^@/]+$|==")
 _LAUNCHERS = {"npx": "@VERSION", "bunx": "@VERSION", "pnpx": "@VERSION", "uvx": "==VERSION", "pipx": "==VERSION"}
 
 
@@ -137,7 +137,8 @@ def _unpinned(config: ServerConfig) -> Iterator[Finding]:
     if suffix is None or package is None or _VERSION.search(package) or package.startswith((".", "/")):
         return
     message = f"{program} runs the newest {package}, whatever that is by then"
-    yield Finding("warning", config.name, message, f'Pin it in its args: "{package}{suffix}"')
+    pinned = f"{package.removesuffix('@latest')}{suffix}"
+    yield Finding("warning", config.name, message, f'Pin it in its args: "{pinned}"')
 
 
 def _unpinned_image(config: ServerConfig) -> Iterator[Finding]:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import typer
 from typer.core import TyperGroup
 
 from wicket.cli.output import fail
-from wicket.errors import WicketError
+from wicket.errors import Internal, WicketError
 
 VERBOSE = "wicket.verbose"
 
@@ -18,6 +19,13 @@ class Root(TyperGroup):
             return super().invoke(ctx)
         except WicketError as problem:
             fail(problem, verbose=bool(ctx.meta.get(VERBOSE)))
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as bug:  # the boundary to a person: even a defect is told in one line
+            if ctx.meta.get(VERBOSE) or hasattr(bug, "exit_code"):  # the latter is Typer's own wrong usage
+                raise
+            words = f"Wicket itself failed: {type(bug).__name__}: {bug}."
+            fail(Internal(words, hint="--verbose shows where; please report it."))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The verbs by what one wants to do, in the order in which they were declared."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 from wicket.config.misfit import KeyPath
+from wicket.config.units import seconds
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -55,6 +56,17 @@ def _concurrency(value: Any) -> Any:
     return 10_000 if value == 0 else value
 
 
+def _per_minute(value: Any) -> Any:
+    """Gatemini's `rate_limit: {max_calls: 10, window: 60s}` as calls in a minute, never none at all."""
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    calls = given.get("max_calls", 0)
+    try:
+        window = seconds(given.get("window", 60))
+    except ValueError:
+        return given.get("window")  # the checker says what is wrong with it
+    return max(1, round(calls * 60 / window)) if isinstance(calls, int) and calls and window else calls
+
+
 def _isolation(value: Any) -> Any:
     return {"dedicated": "session"}.get(value, value) if isinstance(value, str) else value
 
@@ -91,6 +103,8 @@ WORDS: dict[str, tuple[str, Convert]] = {
     "max_concurrent_calls": ("max_concurrent", _concurrency),
     "instance_mode": ("isolation", _isolation),
     "required_keys": ("required_keys", _same),
+    "rate_limit": ("calls_per_minute", _per_minute),
+    "fallback_chain": ("fallback", _same),
 }
 
 

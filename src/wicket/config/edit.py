@@ -6,6 +6,7 @@ replaces the file whole, so that a bad edit or a full disk changes nothing.
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ from wicket.errors import ConfigError, UnknownName
 
 SECRETS = "secrets"
 """The folder beside `wicket.toml` for values that must not stand in it."""
+
+_ASIDE = re.compile(rf"\$\{{file:({SECRETS}/[^}}]+)\}}")
 
 TEMPLATE = """\
 # The MCP servers behind Wicket. `wicket add NAME -- COMMAND` and `wicket import CLIENT` write to the end of this file.
@@ -116,15 +119,28 @@ def merged(text: str, server: ServerConfig, path: Path) -> tuple[str, str, bool]
     taken = names.Names()
     for name, known in present.items():
         taken.claim(name)
-        if _reached_by(known) == _reached_by(server):
+        if re.fullmatch(rf"{re.escape(server.name)}(-\d+)?", name) and _same(known, server, path.parent):
             return text, name, False
     name = taken.claim(server.name)
     title = "" if server.title == server.name else server.title
     return added(text, msgspec.structs.replace(server, name=name, title=title), path), name, True
 
 
-def _reached_by(server: ServerConfig) -> tuple[Any, ...]:
-    return server.command, server.args, server.url, server.cwd, sorted(server.env), sorted(server.headers)
+def _same(known: ServerConfig, offered: ServerConfig, folder: Path) -> bool:
+    """Whether both are started or reached in the same way, secrets that were put aside included."""
+    plain = ("command", "args", "url", "cwd", "env_file")
+    if any(getattr(known, option) != getattr(offered, option) for option in plain):
+        return False
+    return all(
+        {name: _unaside(value, folder) for name, value in ours.items()} == theirs
+        for ours, theirs in ((known.env, offered.env), (known.headers, offered.headers))
+    )
+
+
+def _unaside(value: str, folder: Path) -> str:
+    found = _ASIDE.fullmatch(value)
+    file = folder / found[1] if found else None
+    return file.read_text("utf-8").rstrip("\n") if file is not None and file.is_file() else value
 
 
 def removed(text: str, name: str, path: Path) -> str:

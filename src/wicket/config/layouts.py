@@ -157,6 +157,8 @@ def _global_options(top: Mapping[str, Any], section: KeyPath, outline: Outline) 
         http = {key: top[key] for key in ("host", "port") if top.get(key) is not None}
         options["http"] = http
         outline.sources = {("http", key): (key,) for key in http}
+    if section == ("backends",) and isinstance(top.get("aliases"), Mapping):
+        options["aliases"] = top["aliases"]
     level = top.get("log_level")
     if section == ("backends",) and isinstance(level, str):
         options["log_level"] = {"trace": "debug", "warn": "warning"}.get(level.lower(), level.lower())

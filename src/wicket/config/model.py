@@ -19,8 +19,18 @@ from wicket.config.options import build
 from wicket.config.server import ResolvedServer, ServerConfig
 from wicket.config.units import Bytes, Count, Seconds
 from wicket.errors import ConfigError
+from wicket.scripts.limits import Limits
 
-__all__ = ["Config", "HttpConfig", "LimitsConfig", "RegistryConfig", "ResolvedServer", "ResultsConfig", "ServerConfig"]
+__all__ = [
+    "Config",
+    "HttpConfig",
+    "LimitsConfig",
+    "MetaConfig",
+    "RegistryConfig",
+    "ResolvedServer",
+    "ResultsConfig",
+    "ServerConfig",
+]
 
 Dialect: TypeAlias = Literal["native", "flat", "lua", "meta", "chain", "broker", "bridge"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -60,6 +70,12 @@ class ResultsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_bytes: Annotated[Bytes, Meta(description="Most space for stored results; the oldest go first.")] = 256 * 1024**2
 
 
+class MetaConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `meta` dialect."""
+
+    upper: Annotated[bool, Meta(description="Show tool names in upper snake case (`GLOBAL_QUOTE`).")] = False
+
+
 class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The registry of servers: who may read it, how often, and which addresses it may reach."""
 
@@ -94,18 +110,27 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dotted_names: Annotated[
         bool, Meta(description="Show tool names with dots (`broker.search`) where a dialect has them.")
     ] = False
+    unprefixed: Annotated[
+        bool,
+        Meta(description="Let the names and addresses of a single server pass as they are (dialect `flat`)."),
+    ] = False
     state_dir: Annotated[
         str | None,
         Meta(description="Folder for Wicket's database and token. The platform's state folder when not set."),
     ] = None
     allow_runtime_servers: Annotated[
-        bool, Meta(description="Let administrators install servers while Wicket runs (`bridge` dialect).")
+        bool, Meta(description="Let administrators add servers while Wicket runs (`bridge`, `chain`).")
     ] = False
+    aliases: Annotated[dict[str, str], Meta(description='Short names for tools: `commit = "git.git_commit"`.')] = field(
+        default_factory=dict[str, str]
+    )
     log_level: Annotated[LogLevel, Meta(description="Least important messages to log, to stderr.")] = "info"
 
     http: HttpConfig = HttpConfig()
     limits: LimitsConfig = LimitsConfig()
     results: ResultsConfig = ResultsConfig()
+    scripts: Limits = Limits()
+    meta: MetaConfig = MetaConfig()
     registry: RegistryConfig = RegistryConfig()
 
     path: Path | None = None

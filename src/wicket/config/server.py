@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from wicket.config.misfit import Misfit
-from wicket.config.units import Count, Seconds
+from wicket.config.units import Count, Seconds, seconds
 
 Transport: TypeAlias = Literal["auto", "stdio", "http", "sse"]
 Start: TypeAlias = Literal["lazy", "eager"]
@@ -73,6 +73,21 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         10.0
     )
     max_concurrent: Annotated[Count, Meta(description="Most calls in flight at a time.")] = 32
+    calls_per_minute: Annotated[int, Meta(ge=0, description="Most calls in a minute; 0 is no limit.")] = 0
+    cache: Annotated[
+        dict[str, str],
+        Meta(
+            description='How long an answer may be given again, by tool: `get_weather = "5m"`. '
+            "A pattern (`*`) covers tools that call themselves read-only."
+        ),
+    ] = field(default_factory=dict[str, str])
+    fallback: Annotated[
+        tuple[str, ...],
+        Meta(description="Servers to try when a call could not be sent; each needs a tool of the same name."),
+    ] = ()
+    listing_retries: Annotated[
+        int, Meta(ge=0, description="How often a listing that failed is tried again, in the background.")
+    ] = 2
     start: Annotated[Start, Meta(description="Start when first needed (`lazy`) or with Wicket (`eager`).")] = "lazy"
     idle_stop: Annotated[
         Seconds, Meta(description="Stop a server that was not used for this long; 0 never stops it.")
@@ -137,6 +152,11 @@ def check(server: ServerConfig) -> None:
         raise Misfit(("command",), "is empty.", "Name the program to start.")
     if server.url is not None and "${" not in server.url and not is_web_address(server.url):
         raise Misfit(("url",), "is not a web address.", "It must start with http:// or https://.")
+    for name, lifetime in server.cache.items():
+        try:
+            seconds(lifetime)
+        except ValueError as problem:
+            raise Misfit(("cache", name), f"expected {problem}.") from None
     for name in server.env:
         if not name or "=" in name:
             raise Misfit(("env", name), "is not a name that an environment variable can have.", "Rename it.")

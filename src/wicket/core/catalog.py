@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,8 +28,10 @@ from wicket.upstream.pool import Pool
 
 log = logging.getLogger(__name__)
 
-RENEW_EVERY = 2.0  # seconds between two listings of one server, however often it says that it changed
+RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it says that it changed
+RENEW_BURST = 2  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
+RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Catalogue:
         self, servers: Iterable[ServerConfig], policy: Policy, pool: Pool, store: Store, limits: LimitsConfig
     ) -> None:
         self.servers = {server.name: server for server in servers if server.enabled}
+        self.aliases: Mapping[str, str] = {}
+        """Short names that the user gave to tools."""
         self.failures: dict[str, str] = {}
         """Servers that could not be listed when last asked, and why."""
         self._pool = pool
@@ -82,6 +87,9 @@ class Catalogue:
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._scheduled: dict[str, asyncio.TimerHandle] = {}
+        self._renewed: dict[str, deque[float]] = {}
+        self._tries: dict[str, int] = {}
+        """How often in a row a server could not be listed."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
 
@@ -122,12 +130,14 @@ class Catalogue:
             task.add_done_callback(lambda _: self._running.pop(server, None))
         await asyncio.shield(task)
 
-    async def resolve(self, name: str) -> Tool:
+    async def resolve(self, name: str, *, follow: bool = True) -> Tool:
         """The tool that `name` means. Asks servers that were never seen before giving up."""
         snapshot = await self.load()
         try:
             return snapshot.names.resolve(name)
         except UnknownName:
+            if follow and name in self.aliases:
+                return await self.resolve(self.aliases[name], follow=False)
             unseen = [server for server in self.servers if server not in snapshot.listings]
             likely = [server for server in unseen if name.startswith(f"{server}.")] or unseen
             if likely:
@@ -172,16 +182,17 @@ class Catalogue:
     # Renewal
 
     def _schedule(self, server: str) -> None:
-        """Renew `server` soon: at once when it was not read lately, and however often this is called, once."""
+        """Renew `server` soon: at once when it was not read often lately, and however often this is called, once."""
         if server in self._scheduled or server in self._running or server not in self.servers:
             return
-        listing = self._snapshot.listings.get(server)
-        age = time.time() - listing.listed_at if listing else RENEW_EVERY
         loop = asyncio.get_running_loop()
-        self._scheduled[server] = loop.call_later(max(0.0, RENEW_EVERY - age), self._start_renewal, server)
+        recent = self._renewed.setdefault(server, deque(maxlen=RENEW_BURST))
+        due = recent[0] + RENEW_EVERY * RENEW_BURST if len(recent) == RENEW_BURST else loop.time()
+        self._scheduled[server] = loop.call_at(max(due, loop.time()), self._start_renewal, server)
 
     def _start_renewal(self, server: str) -> None:
         self._scheduled.pop(server, None)
+        self._renewed[server].append(asyncio.get_running_loop().time())
         self._tasks.start(self.renew(server), f"renew {server}")
 
     def _renew_expired(self) -> None:
@@ -207,14 +218,23 @@ class Catalogue:
                 return  # removed meanwhile
             self.failures[server] = str(problem)
             log.warning("server '%s' could not be listed: %s", server, problem)
+            self._try_again(server)
             return
         if server not in self.servers:
             return
         self.failures.pop(server, None)
+        self._tries.pop(server, None)
         for entry in listing.rejected:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
         self._publish({**self._snapshot.listings, server: listing})
         await self._keep(listing)
+
+    def _try_again(self, server: str) -> None:
+        """List a server once more later, in the background; a few times, and more slowly each time."""
+        tries = self._tries[server] = self._tries.get(server, 0) + 1
+        if tries <= self.servers[server].listing_retries and server not in self._scheduled:
+            loop = asyncio.get_running_loop()
+            self._scheduled[server] = loop.call_later(RETRY_AFTER * 4 ** (tries - 1), self._start_renewal, server)
 
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self._snapshot

@@ -42,14 +42,12 @@ def capability_index(servers: Mapping[str, ServerConfig], snapshot: Snapshot, bu
     return f"{', '.join(shown)}{f' and {rest} more' if rest else ''}"
 
 
-def instructions(servers: Mapping[str, ServerConfig], snapshot: Snapshot) -> str:
-    """What a client is told about this gateway when it connects."""
+def instructions(servers: Mapping[str, ServerConfig], snapshot: Snapshot, guide: str) -> str:
+    """What a client is told about this gateway when it connects; `guide` is about the tools that it sees."""
     total = len(snapshot.tools)
     amount = f"{total:,} tools of {len(servers)} servers" if total else f"the tools of {len(servers)} servers"
     return (
-        f"The visible tools are the door to {amount}, found by search: find_tools takes a task in plain words and "
-        "returns typed signatures that call_tool can call at once; an empty query lists the servers. "
-        "describe_tools gives full schemas, read_result reads what was too large to show. "
+        f"The visible tools are the door to {amount}, found by search: {guide} "
         f"Servers (number of tools):\n{capability_index(servers, snapshot)}"
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from wicket.codec import encode
+from wicket.core.headers import MARK, invalid_mark
 from wicket.errors import METHOD_NOT_FOUND, Refused
 from wicket.model import JsonObject, Listing, Rejected, Tool, as_list, as_object
 from wicket.telemetry import clean
@@ -87,6 +88,11 @@ class _Pages:
             self.ttl = seconds if self.ttl is None else min(self.ttl, seconds)
 
 
+def tool_of(server: str, definition: JsonObject) -> Tool:
+    """A tool from its definition, which has been accepted before."""
+    return Tool(server, definition["name"], definition, headed=MARK.encode() in encode(definition["inputSchema"]))
+
+
 def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Rejected]]:
     tools: dict[str, Tool] = {}
     rejected: list[Rejected] = []
@@ -97,7 +103,7 @@ def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Re
         elif name in tools:
             rejected.append(Rejected(clean(name, 80), "a second tool of this name; the first one counts"))
         else:
-            tools[name] = Tool(server, name, entry)
+            tools[name] = tool_of(server, entry)
     return list(tools.values()), rejected
 
 
@@ -117,9 +123,10 @@ def _unusable(entry: JsonObject) -> str:
         return f"its inputSchema is {_kind(schema)}, not an object"
     if as_object(schema).get("type", "object") != "object":
         return "its inputSchema does not describe an object"
-    if len(encode(schema)) > MAX_SCHEMA_BYTES:
+    encoded = encode(schema)
+    if len(encoded) > MAX_SCHEMA_BYTES:
         return f"its inputSchema is larger than {MAX_SCHEMA_BYTES // 1024} KiB"
-    return ""
+    return invalid_mark(as_object(schema)) if MARK.encode() in encoded else ""
 
 
 def _kind(value: Any) -> str:

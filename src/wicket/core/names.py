@@ -30,6 +30,7 @@ _HASHED = re.compile(r"_[0-9a-f]{8}([0-9a-f]{24})?$")
 _NO_SEPARATORS = dict.fromkeys(map(ord, " \t._-/:@"))
 _ONLY_WORDS = {code: "_" for code in range(128) if code != 10 and _NOT_WORD.match(chr(code))}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W_A-Za-z\d]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ECHO = 80
 _NEAR = 0.5
 _COMPARED = 32
@@ -58,6 +59,31 @@ def identifiers(names: Sequence[str], taken: Collection[str] = ()) -> dict[str, 
         used.add(choice)
         unique[name] = choice
     return unique
+
+
+def plain_names(tools: Iterable[Tool], *, upper: bool = False) -> dict[str, Tool]:
+    """Each tool under its bare name, with its server before it only where two share one; in the given order.
+
+    `upper` writes them in upper snake case. Names that differ in case alone count as shared, as nobody tells them
+    apart.
+    """
+    every = list(tools)
+    spelled = [_upper_snake(tool.name) if upper else tool.name for tool in every]
+    counts = Counter(name.lower() for name in spelled)
+    named: dict[str, Tool] = {}
+    for name, tool in zip(spelled, every, strict=True):
+        full = _upper_snake(tool.key) if upper else tool.key
+        choice = base = name if counts[name.lower()] == 1 else full
+        number = 1
+        while choice in named:
+            number += 1
+            choice = f"{base}_{number}"
+        named[choice] = tool
+    return named
+
+
+def _upper_snake(name: str) -> str:
+    return _NOT_WORD.sub("_", _HUMP.sub("_", name)).upper()
 
 
 def wire_names(tools: Iterable[Tool]) -> dict[str, Tool]:

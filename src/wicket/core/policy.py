@@ -25,6 +25,11 @@ class Policy:
 
     def check(self, principal: Principal, tool: Tool) -> None:
         """Raises Denied, saying which option forbids the call."""
+        if not principal.scopes & {"invoke", "admin"}:
+            raise Denied(
+                "Authentication failed: calling tools needs an API key with the scope 'invoke'.",
+                hint="Make one with: wicket keys create NAME --scope invoke.",
+            )
         if not self.visible(principal, tool):
             raise Denied(
                 f"'{tool.key}' may not be called: the configuration of server '{tool.server}' leaves it out.",

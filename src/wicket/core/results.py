@@ -41,10 +41,10 @@ class Results:
         self._store = store
         self._config = config
 
-    async def shape(self, result: CallResult, principal: Principal) -> JsonObject:
-        """The result itself, or, when it is large, its beginning with a handle to the whole."""
+    async def shape(self, result: CallResult, principal: Principal, most: int | None = None) -> JsonObject:
+        """The result itself, or, when it has over `most` tokens, its beginning with a handle to the whole."""
         tokens = size_of(result.body) // CHARS_PER_TOKEN
-        if tokens <= self._config.large:
+        if tokens <= (self._config.large if most is None else most):
             return result.body
         handle = secrets.token_urlsafe(16)
         stored = StoredResult(
@@ -102,7 +102,8 @@ class Results:
         text = (
             f"[Large result of {result.tool.key}: about {tokens:,} tokens, stored as id {handle} "
             f"for {self._config.keep / 3600:g} h. "
-            f"read_result reads the rest by path, grep, offset and limit; as an argument of another call, "
+            f"read_result, or the resource wicket://result/{handle}, reads the rest by path, grep, offset and limit; "
+            f"in a script, results.get(id, {{path}}) gives the data; as an argument of another call, "
             f'{{"{REFERENCE}": "{handle}", "path": "…"}} stands for its value.]\n'
             f"Shape: {shape(value)}\n"
             f"First part:\n{whole[:FIRST_PART]}"

@@ -1,26 +1,35 @@
-"""The six verbs that every dialect, the library and the command line are translations of.
+"""The verbs that every dialect, the library and the command line are translations of.
 
     servers   which servers there are          describe  signature, brief or full of named tools
     tools     what one server offers           call      one call, answered faithfully
-    search    which tools fit a task           read      a slice of a stored large result
+    search    which tools fit a task           run       a script that makes many calls
+                                               read      a slice of a stored large result
 
 Holds no logic of its own: it is the door between those who speak words and those who decide.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from wicket.config.model import ServerConfig
+from wicket.config.secrets import missing_secrets
 from wicket.core.calls import Calls
 from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.finder import Finder
 from wicket.core.results import Results, Slice
+from wicket.core.scripting import Script, Scripting
 from wicket.core.search import Answer
 from wicket.core.signature import first_sentence
 from wicket.errors import WicketError
-from wicket.model import LOCAL, CallRequest, CallResult, Principal, ServerStatus, Tool
+from wicket.model import LOCAL, Caller, CallRequest, CallResult, JsonObject, Principal, ServerStatus, Tool
+from wicket.store.base import CallRecord, Store
 from wicket.upstream.lifecycle import State
 from wicket.upstream.pool import Pool
+
+if TYPE_CHECKING:
+    from wicket.scripts.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +43,21 @@ class Described:
 class Verbs:
     """See the module's docstring."""
 
-    def __init__(self, catalogue: Catalogue, pool: Pool, finder: Finder, calls: Calls, results: Results) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        pool: Pool,
+        finder: Finder,
+        calls: Calls,
+        results: Results,
+        scripting: Scripting,
+        store: Store,
+        base_dir: Path,
+    ) -> None:
         self.catalogue = catalogue
+        self.scripting = scripting
+        self._base_dir = base_dir
+        self._store = store
         self._pool = pool
         self._finder = finder
         self._calls = calls
@@ -79,6 +101,33 @@ class Verbs:
     async def call(self, request: CallRequest) -> CallResult:
         return await self._calls.call(request)
 
+    async def run(self, script: Script, caller: Caller) -> "Outcome":
+        """A script to its end; what went wrong in it is part of the outcome."""
+        return await self.scripting.run(self, script, caller)
+
+    async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
+        """A stored large result, or the part of it at `path`, as data."""
+        return await self._results.value(handle, principal, path)
+
+    async def shaped(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
+        """An answer of our own, put aside like a tool's when it has more than `most` tokens."""
+        return await self._results.shape(CallResult(Tool("wicket", of, {}), body), principal, most)
+
+    async def usage(self, principal: Principal) -> Mapping[str, int]:
+        """How often this principal called each tool, by key."""
+        return await self._store.usage(principal)
+
+    async def recent(self, principal: Principal, limit: int = 50) -> Sequence[CallRecord]:
+        """The latest calls of this principal, newest first."""
+        return await self._store.recent_calls(principal, limit)
+
+    def required_keys(self, server: str) -> Mapping[str, bool]:
+        """The variables and files that a server needs, and whether each is there. Never a value."""
+        config = self.catalogue.server(server)
+        missing = missing_secrets(config, base_dir=self._base_dir)
+        needed = dict.fromkeys((*config.required_keys, *missing_secrets(config, {}, self._base_dir), *missing))
+        return {name: name not in missing for name in needed}
+
     async def read(
         self,
         handle: str,
@@ -90,6 +139,10 @@ class Verbs:
         limit: int | None = None,
     ) -> Slice:
         return await self._results.read(handle, principal, path=path, grep=grep, offset=offset, limit=limit)
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask the legacy upstreams for log messages from this level on."""
+        await self._pool.set_log_level(level)
 
     def _status(self, config: ServerConfig, snapshot: Snapshot) -> ServerStatus:
         listing = snapshot.listings.get(config.name)

@@ -5,8 +5,9 @@ A handler gets checked arguments and returns a tool result. It keeps nothing bet
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from wicket.codec import pretty
 from wicket.core.names import nearest
 from wicket.core.schema import check_arguments, parse_arguments
 from wicket.core.verbs import Verbs
@@ -21,6 +22,8 @@ class ToolCall:
     arguments: Mapping[str, Any]
     caller: Caller
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The replies with which a modern client repeats its call (see `CallRequest.resume`)."""
 
 
 Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
@@ -53,6 +56,13 @@ class Dialect(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesTools(Protocol):
+    """A vocabulary some of whose names stand for upstream tools by themselves."""
+
+    async def find(self, verbs: Verbs, name: str) -> Tool | None: ...
+
+
 class Table:
     """A dialect whose tools are fixed rows."""
 
@@ -72,7 +82,7 @@ class Table:
         try:
             arguments = parse_arguments(call.arguments)
             check_arguments(Tool("", name, row.definition), arguments)
-            return await row.handler(verbs, ToolCall(arguments, call.caller, call.meta))
+            return await row.handler(verbs, ToolCall(arguments, call.caller, call.meta, call.resume))
         except WicketError as problem:
             return failure(problem)
 
@@ -82,6 +92,7 @@ class Menu:
 
     def __init__(self, dialects: tuple[Dialect, ...]) -> None:
         self.dialects = dialects
+        self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
 
     @property
     def fixed(self) -> bool:
@@ -102,11 +113,38 @@ class Menu:
         return list(shown.values())
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
+        unknown: UnknownName | None = None
         for dialect in self.dialects:
-            if (result := await dialect.call(verbs, name, call)) is not None:
-                return result
-        names = [tool["name"] for tool in await self.list(verbs)]
-        raise UnknownName("tool", name, nearest(name, names))
+            try:
+                if (result := await dialect.call(verbs, name, call)) is not None:
+                    return result
+            except UnknownName as problem:  # a vocabulary with words of its own for this
+                unknown = problem
+        names = [tool["name"] for tool in await self.list(verbs)] if unknown is None else []
+        raise unknown or UnknownName("tool", name, nearest(name, names))
+
+    async def find(self, verbs: Verbs, name: str) -> Tool | None:
+        """The upstream tool that a name on this menu stands for by itself."""
+        for dialect in self._naming:
+            if (tool := await dialect.find(verbs, name)) is not None:
+                return tool
+        return None
+
+
+def own_tool(name: str, title: str, description: str, parameters: JsonObject, **hints: bool) -> JsonObject:
+    """The definition of one of our own tools; `hints` are its annotations."""
+    annotations = {"title": title, **hints}
+    return {"name": name, "description": description, "inputSchema": parameters, "annotations": annotations}
+
+
+def takes(*required: str, **properties: JsonObject) -> JsonObject:
+    """The schema of a tool's parameters."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 def text(content: str, *, priority: float | None = None) -> JsonObject:
@@ -119,12 +157,21 @@ def text(content: str, *, priority: float | None = None) -> JsonObject:
     return {"content": [{"type": "text", "text": content, "annotations": annotations}], "isError": False}
 
 
-def failure(problem: WicketError) -> JsonObject:
-    """A problem as a tool result, which every client shows to the model; JSON-RPC errors many do not."""
+def answer(shown: Any, structured: JsonObject) -> JsonObject:
+    """A value as indented JSON text, and beside it the same for programs."""
+    return {**text(pretty(shown)), "structuredContent": structured}
+
+
+def failure(problem: WicketError, words: str = "") -> JsonObject:
+    """A problem as a tool result, which every client shows to the model; JSON-RPC errors many do not.
+
+    `words` are the vocabulary's own for it, where it has any.
+    """
     detail: JsonObject = {"code": problem.code, "retryable": problem.retryable}
+    if isinstance(problem, UnknownName) and problem.near:
+        detail["near"] = list(problem.near)
     if isinstance(problem, Refused):
         detail["error"] = problem.error
-        words = f"Server '{problem.server}' answered with an error: {problem.message} ({problem.rpc_code})"
-    else:
-        words = str(problem)
+        words = words or f"Server '{problem.server}' answered with an error: {problem.message} ({problem.rpc_code})"
+    words = words or str(problem)
     return {"content": [{"type": "text", "text": words}], "isError": True, "_meta": {"wicket/error": detail}}

@@ -10,7 +10,7 @@ from wicket.core.instructions import capability_index
 from wicket.core.search import Answer
 from wicket.core.signature import describe
 from wicket.core.verbs import Verbs
-from wicket.dialects.base import DialectTool, Table, ToolCall, text
+from wicket.dialects.base import DialectTool, Table, ToolCall, own_tool, takes, text
 from wicket.model import CallRequest, Detail, JsonObject
 
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
@@ -44,7 +44,8 @@ async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
-    request = CallRequest(call.arguments["name"], call.arguments.get("arguments"), call.caller, call.meta)
+    name, arguments = call.arguments["name"], call.arguments.get("arguments")
+    request = CallRequest(name, arguments, call.caller, call.meta, resume=call.resume)
     return (await verbs.call(request)).body
 
 
@@ -82,15 +83,6 @@ def _limit(call: ToolCall, default: int) -> int:
     return int(call.arguments.get("limit") or default)
 
 
-def _tool(name: str, title: str, description: str, schema: JsonObject, **hints: bool) -> JsonObject:
-    annotations = {"title": title, **hints}
-    return {"name": name, "description": description, "inputSchema": schema, "annotations": annotations}
-
-
-def _object(required: list[str], **properties: JsonObject) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
 _STRING: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
 
@@ -98,13 +90,12 @@ NATIVE = Table(
     "native",
     (
         DialectTool(
-            _tool(
+            own_tool(
                 "find_tools",
                 "Find tools",
                 "Finds tools for a task described in plain words; each line is a typed signature that call_tool "
                 "accepts. An empty query lists the servers.",
-                _object(
-                    [],
+                takes(
                     query=_STRING,
                     server=_STRING,
                     limit={"type": "integer", "minimum": 1, "maximum": 50, "default": 5},
@@ -114,12 +105,12 @@ NATIVE = Table(
             find_tools,
         ),
         DialectTool(
-            _tool(
+            own_tool(
                 "describe_tools",
                 "Describe tools",
                 "Gives descriptions and schemas of tools by name.",
-                _object(
-                    ["names"],
+                takes(
+                    "names",
                     names={"type": "array", "items": _STRING, "minItems": 1, "maxItems": 50},
                     detail={"enum": ["signature", "brief", "full"], "default": "full"},
                 ),
@@ -128,24 +119,24 @@ NATIVE = Table(
             describe_tools,
         ),
         DialectTool(
-            _tool(
+            own_tool(
                 "call_tool",
                 "Call a tool",
                 'Calls a tool by its name (server.tool). A value {"$result": "<id>", "path": "items[0].id"} anywhere '
                 "in arguments is replaced by that part of a stored result.",
-                _object(["name"], name=_STRING, arguments={"type": ["object", "string", "null"]}),
+                takes("name", name=_STRING, arguments={"type": ["object", "string", "null"]}),
                 openWorldHint=True,
             ),
             call_tool,
         ),
         DialectTool(
-            _tool(
+            own_tool(
                 "read_result",
                 "Read a stored result",
                 "Reads part of a large result that was stored: path like items[0].name, grep a regular expression, "
                 "offset and limit in lines or list items.",
-                _object(
-                    ["id"],
+                takes(
+                    "id",
                     id=_STRING,
                     path=_STRING,
                     grep=_STRING,

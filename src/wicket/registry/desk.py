@@ -137,6 +137,14 @@ class Desk:
         absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
         return [shelf.ids[record.name] for record in absent[:limit]]
 
+    async def known(self, record: StoredRecord) -> Known | None:
+        """What is measured of a record; None when it is not the latest version."""
+        shelf = await self.registry.shelf()
+        if record.name not in shelf.records:
+            return None
+        (known,) = await self._known(shelf, [record])
+        return known
+
     async def _known(self, shelf: Shelf, records: list[StoredRecord]) -> list[Known]:
         linked = self.links(shelf)
         calls = await self.records.called(self._clock() - USAGE_WINDOW)

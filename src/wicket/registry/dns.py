@@ -21,6 +21,7 @@ _HEAD = struct.Struct(">HHHHHH")
 _RESOLV_CONF = Path("/etc/resolv.conf")
 _FALLBACK = ("1.1.1.1", "9.9.9.9")
 _MAX_JUMPS = 32
+_TRUNCATED = 0x0200
 
 
 class LookupFailed(Exception):
@@ -85,7 +86,7 @@ async def _ask(name: str, resolver: Resolver) -> list[str]:
     try:
         async with asyncio.timeout(TIMEOUT):
             answer = await _over_udp(query, resolver)
-            if _flags(answer) & 0x0200:  # truncated
+            if _flags(answer) & _TRUNCATED:
                 answer = await _over_tcp(query, resolver)
         return _answers(answer, name)
     except TimeoutError:
@@ -125,6 +126,7 @@ async def _over_udp(query: bytes, resolver: Resolver) -> bytes:
         lambda: _Datagram(query), remote_addr=(resolver.host, resolver.port)
     )
     try:
+        transport.sendto(query)
         return await protocol.answer
     finally:
         transport.close()
@@ -147,6 +149,8 @@ def _belongs(answer: bytes, query: bytes) -> bool:
     """Whether it is a response to our very question: number and question must both be ours."""
     if len(answer) < _HEAD.size or answer[:2] != query[:2] or not answer[2] & 0x80:
         return False
+    if _flags(answer) & _TRUNCATED and answer[4:6] == b"\0\0":
+        return True  # some servers leave the question out as well; it is asked again over TCP
     question = query[_HEAD.size :]
     return answer[_HEAD.size : _HEAD.size + len(question)].lower() == question.lower()
 

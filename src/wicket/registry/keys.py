@@ -12,10 +12,9 @@ from dataclasses import replace
 from wicket.config.names import is_valid
 from wicket.core.names import nearest
 from wicket.errors import BadArguments, ConfigError, Denied, RateLimited, UnknownName
-from wicket.model import LOCAL, SCOPES, Principal
+from wicket.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
 from wicket.store.registry_base import RegistryStore, StoredKey
 
-PREFIX = "wk_"
 KINDS = ("discovery", "registration", "health", "invocation")
 RESERVED = (LOCAL.name,)
 
@@ -46,11 +45,11 @@ class Keys:
         if any(key.name == name and self._usable(key) for key in await self._store.keys()):
             raise BadArguments(f"There is a key named '{name}' already.", hint="Revoke it first, or take another name.")
         now = self._clock()
-        text = PREFIX + secrets.token_urlsafe(32)
+        text = API_KEY_PREFIX + secrets.token_urlsafe(32)
         kept = StoredKey(
             name,
             _digest(text),
-            text[: len(PREFIX) + 4],
+            text[: len(API_KEY_PREFIX) + 4],
             frozenset(scopes),
             now,
             None if lifetime is None else now + lifetime,
@@ -75,7 +74,7 @@ class Keys:
 
     async def principal(self, text: str) -> Principal | None:
         """Who gave this key; None when it is unknown, expired or revoked, which look alike."""
-        if not text.startswith(PREFIX) or len(text) > 200:
+        if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
             return None
         key = await self._store.key_of(_digest(text), self._clock())
         return Principal(key.name, key.scopes, tuple(key.rates.items())) if key and self._usable(key) else None

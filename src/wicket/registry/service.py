@@ -49,14 +49,12 @@ class Registry:
             return self._shelf
 
     async def page(self, query: RecordQuery) -> Sequence[StoredRecord]:
-        async with self._lock:
-            await self._seed()
+        await self._planted()
         return await self._records.page(query)
 
     async def versions(self, name: str) -> Sequence[StoredRecord]:
         """All versions that are not deleted, newest publication first. Raises UnknownName."""
-        async with self._lock:
-            await self._seed()
+        await self._planted()
         found = [record for record in await self._records.versions(name) if record.status != "deleted"]
         if not found:
             raise UnknownName("server", name, hint="Search for it with GET /v0.1/servers?search=.")
@@ -81,6 +79,7 @@ class Registry:
         """Take in a new version. Raises BadArguments, Denied, or Taken."""
         checked = server_json.check(body)
         name, version = checked["name"], checked["version"]
+        await self._planted()
         known = list(reversed(await self._records.versions(name)))
         await self._permit(name, known, principal)
         same = next((record for record in known if record.version == version), None)
@@ -126,6 +125,10 @@ class Registry:
             found += page
             query = replace(query, after=(page[-1].name, page[-1].version))
         return found
+
+    async def _planted(self) -> None:
+        async with self._lock:
+            await self._seed()
 
     async def _seed(self) -> None:
         """Take in the records that ship with Wicket, once for each edition of that file."""

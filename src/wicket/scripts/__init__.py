@@ -1,12 +1,35 @@
 """Scripts that an agent writes: each runs in its own jailed process and calls tools through the gateway.
 
-`Scripts` is the door of this room; what a script may see is an `Api`, what it did is an `Outcome`.
+`Scripts` is the door of this room; what a script may see is an `Api`, what it did is an `Outcome`. The engine is
+loaded when it is first named: reading a configuration needs `Limits` alone.
 """
 
-from wicket.scripts.api import Api, Server
-from wicket.scripts.engine import Scripts, Status
-from wicket.scripts.limits import Limits
-from wicket.scripts.outcome import CallRecord, Outcome, Problem
-from wicket.scripts.session import CallTool
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wicket.scripts.api import Api, Server
+    from wicket.scripts.engine import Scripts, Status
+    from wicket.scripts.limits import Limits
+    from wicket.scripts.outcome import CallRecord, Outcome, Problem
+    from wicket.scripts.session import CallTool
 
 __all__ = ["Api", "CallRecord", "CallTool", "Limits", "Outcome", "Problem", "Scripts", "Server", "Status"]
+
+_HOMES = {
+    "Api": "api",
+    "CallRecord": "outcome",
+    "CallTool": "session",
+    "Limits": "limits",
+    "Outcome": "outcome",
+    "Problem": "outcome",
+    "Scripts": "engine",
+    "Server": "api",
+    "Status": "engine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -18,6 +18,7 @@
   const [NativePromise, NativeError, NativeTypeError, NativeProxy, NativeSet, NativeMap, NativeDate, text] =
     [Promise, Error, TypeError, Proxy, Set, Map, Date, String];
   const { slice } = String.prototype;
+  const { toExponential } = Number.prototype;
   const digitsOnly = /^-?[0-9]+$/;
   const { exec } = RegExp.prototype;
   const MAX_DEPTH = 64;
@@ -71,7 +72,8 @@
       case "bigint": piece = text(value); break;
       case "number":
         if (!isFinite(value)) throw new ValueError(`${path} is ${text(value)}, which JSON cannot carry`);
-        piece = text(value);
+        // Digits alone would read as an exact integer, which a number of this size is not.
+        piece = isSafeInteger(value) || value % 1 ? text(value) : apply(toExponential, value, []);
         break;
       case "undefined": piece = "null"; break;
       case "object": piece = value === null ? "null" : writeObject(value, out, path, depth); break;

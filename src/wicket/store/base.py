@@ -70,6 +70,10 @@ class Store(Protocol):
         """How often each tool (by key) was called by this principal."""
         ...
 
+    async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
+        """The latest calls of this principal, newest first."""
+        ...
+
     async def load_note(self, key: str) -> str | None: ...
 
     async def save_note(self, key: str, text: str) -> None:

@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 HOUR = 3600.0
 _FAILED = ("unavailable", "crashed", "timed_out", "protocol")
-_SILENT = ("cancelled", "overloaded")
-"""Outcomes of a call that say nothing of the server's health: the caller left, or we were full."""
+_SILENT = ("cancelled", "overloaded", "rate_limited", "cached")
+"""Outcomes of a call that say nothing of the server's health: the caller left, or the server was not asked."""
 
 _RECORD = "name, version, body, status, published_at, updated_at, latest, origin, owner"
 _KEY = "name, digest, hint, scopes, created_at, expires_at, revoked_at, used_at, rates"

@@ -88,6 +88,12 @@ class SqliteStore:
         query = "SELECT tool, calls FROM usage WHERE principal = ?"
         return dict(await self._run(lambda db: db.execute(query, (principal.name,)).fetchall()))
 
+    async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
+        self._flush()
+        query = "SELECT * FROM audit WHERE principal = ? ORDER BY at DESC LIMIT ?"
+        rows = await self._run(lambda db: db.execute(query, (principal.name, limit)).fetchall())
+        return [CallRecord(*row) for row in rows]
+
     async def load_note(self, key: str) -> str | None:
         row = await self._run(lambda db: db.execute("SELECT text FROM note WHERE key = ?", (key,)).fetchone())
         return row[0] if row else None
@@ -130,7 +136,7 @@ class SqliteStore:
             )
             for r in records
         ]
-        counts = [(r.principal, f"{r.server}.{r.tool}") for r in records if r.outcome == "ok"]
+        counts = [(r.principal, f"{r.server}.{r.tool}") for r in records if r.outcome in ("ok", "cached")]
         try:
             with self._transaction() as db:
                 db.executemany("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", calls)
@@ -258,6 +264,7 @@ def _listing_to(listing: Listing) -> JsonObject:
         "instructions": listing.instructions,
         "capabilities": listing.capabilities,
         "tools": [tool.definition for tool in listing.tools],
+        "headed": [tool.name for tool in listing.tools if tool.headed],
         "resources": listing.resources,
         "templates": listing.templates,
         "prompts": listing.prompts,
@@ -269,13 +276,14 @@ def _listing_to(listing: Listing) -> JsonObject:
 
 def _listing_from(body: Any) -> Listing:
     server: str = body["server"]
+    headed = frozenset(body.get("headed", ()))
     return Listing(
         server=server,
         server_info=body["server_info"],
         protocol_version=body["protocol_version"],
         instructions=body["instructions"],
         capabilities=body["capabilities"],
-        tools=tuple(Tool(server, definition["name"], definition) for definition in body["tools"]),
+        tools=tuple(Tool(server, one["name"], one, one["name"] in headed) for one in body["tools"]),
         resources=tuple(body["resources"]),
         templates=tuple(body["templates"]),
         prompts=tuple(body["prompts"]),

@@ -5,7 +5,8 @@ from typing import Any
 
 from wicket.errors import INTERNAL_ERROR, WicketError, to_rpc
 from wicket.model import JsonObject
-from wicket.surface.protocol import Protocol, Request, RpcProblem
+from wicket.surface.problems import RpcProblem
+from wicket.surface.protocol import Protocol, Request
 
 log = logging.getLogger(__name__)
 

@@ -3,19 +3,20 @@
     POST /mcp, /mcp/<dialect>     one message; answered with JSON or an event stream
     GET, DELETE (same)            a legacy session's stream, and its end
     GET /healthz, /readyz         alive; willing to take calls
+    /v0.1/…, /openapi.json        the registry's API (`rest.py`)
 
 Decides on the body; the modern era's routing headers must repeat what the body says, or the request is refused.
 """
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
 from wicket.codec import decode
+from wicket.core.headers import PREFIX, decoded, disagreement
 from wicket.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from wicket.model import META_VERSION, MODERN_VERSION, JsonObject, Principal
+from wicket.model import META_VERSION, MODERN_VERSION, JsonObject, Principal, as_object, as_text
 from wicket.surface.answers import error_response
+from wicket.surface.caller import modern_caller
 from wicket.surface.exchange import (
     KEEPALIVE,
     STATUS_OF_ERROR,
@@ -28,7 +29,10 @@ from wicket.surface.exchange import (
     wait,
 )
 from wicket.surface.guard import Guard, RawHeaders, Turned, header
-from wicket.surface.protocol import Protocol, Request, RpcProblem, is_modern, read_message
+from wicket.surface.messages import is_modern, read_message
+from wicket.surface.problems import RpcProblem
+from wicket.surface.protocol import Protocol, Request
+from wicket.surface.rest import Rest
 from wicket.surface.sessions import HttpSession, Sessions
 from wicket.tasks import Tasks
 
@@ -42,20 +46,28 @@ _SESSION = b"mcp-session-id"
 class App:
     """The ASGI application."""
 
-    def __init__(self, protocols: Mapping[str, Protocol], guard: Guard, sessions: Sessions, max_body: int) -> None:
+    def __init__(
+        self,
+        protocols: Mapping[str, Protocol],
+        guard: Guard,
+        sessions: Sessions,
+        max_body: int,
+        rest: Rest | None = None,
+    ) -> None:
         self.ready = True
         """Turned off when we are about to leave, so that whoever balances the load looks elsewhere."""
         self._protocols = protocols
         self._guard = guard
         self._sessions = sessions
         self._max_body = max_body
+        self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         path: str = scope["path"]
         headers: RawHeaders = scope["headers"]
-        principal = self._guard.admit(path, headers)
+        principal = await self._guard.identify(path, headers, (scope.get("client") or ("",))[0])
         if isinstance(principal, Turned):
             challenge = ((b"www-authenticate", b"Bearer"),) if principal.status == 401 else ()
             await send_json(send, principal.status, {"error": principal.message}, challenge)
@@ -63,6 +75,8 @@ class App:
             await send_json(send, 200, {"status": "ok"})
         elif path == "/readyz":
             await send_json(send, 200 if self.ready else 503, {"status": "ready" if self.ready else "leaving"})
+        elif self._rest is not None and self._rest.serves(path):
+            await self._rest(scope, principal, receive, send)
         elif (protocol := self._protocols.get(path.rstrip("/"))) is None:
             known = ", ".join(sorted(self._protocols))
             await send_json(send, 404, {"error": f"Nothing is served at this path. Served are {known}."})
@@ -98,7 +112,8 @@ class App:
     ) -> None:
         body = await self._read(headers, receive)
         modern = self._era(body, headers)
-        if "method" not in body:  # a client's response; nothing of ours asks legacy clients anything yet
+        if "method" not in body:  # what a legacy client answers to a question of ours
+            self._session(protocol, principal, headers).client.questions.answer(body)
             await send_json(send, 202, None)
             return
         if "id" not in body:
@@ -107,33 +122,39 @@ class App:
             await send_json(send, 202, None)
             return
         _check_accept(headers)
+        exchange = Exchange(receive, send)
+        params: JsonObject = body.get("params", {})
+        if modern:
+            caller = modern_caller(principal, f"modern {principal.name}", exchange.post, as_object(params["_meta"]))
+            await self._check_parameters(protocol, body, headers)
+            await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True))
+            return
         extra: tuple[tuple[bytes, bytes], ...] = ()
-        if modern:
-            session_id = f"{principal.name}"
-        elif body["method"] == "initialize":
-            session_id = self._sessions.open(principal, protocol).id
-            extra = ((_SESSION, session_id.encode()),)
+        if body["method"] == "initialize":
+            session = self._sessions.open(principal, protocol)
+            extra = ((_SESSION, session.id.encode()),)
         else:
-            session_id = self._session(protocol, principal, headers).id
-        exchange = Exchange(principal, session_id, receive, send)
-        request = Request(body["id"], body["method"], body.get("params", {}), exchange, modern)
-        if modern:
-            await exchange.run(protocol, request)
-        else:
-            await self._run_legacy(exchange, protocol, request, extra)
-
-    async def _run_legacy(
-        self, exchange: Exchange, protocol: Protocol, request: Request, extra: tuple[tuple[bytes, bytes], ...]
-    ) -> None:
-        """Like a modern request, but `notifications/cancelled` of the same session can end it."""
-        session = self._sessions.find(exchange.session, exchange.principal, protocol)
-        if session is not None:
-            session.running[request.id] = exchange
+            session = self._session(protocol, principal, headers)
+        caller = session.client.caller(principal, session.id, exchange.post)
+        request = Request(body["id"], body["method"], params, caller, modern=False, client=session.client)
+        session.running[request.id] = exchange
         try:
             await exchange.run(protocol, request, extra)
         finally:
-            if session is not None:
-                session.running.pop(request.id, None)
+            session.running.pop(request.id, None)
+
+    async def _check_parameters(self, protocol: Protocol, body: JsonObject, headers: RawHeaders) -> None:
+        """Headers that repeat a tool's arguments must agree with the body. Raises HttpProblem."""
+        if body["method"] != "tools/call":
+            return
+        given: dict[str, list[str]] = {}
+        for key, value in headers:
+            if key.startswith(PREFIX.encode()):
+                given.setdefault(key.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
+        params = as_object(body.get("params"))
+        tool = await protocol.menu.find(protocol.verbs, as_text(params.get("name")))
+        if tool is not None and (problem := disagreement(tool, as_object(params.get("arguments")), given)):
+            raise HttpProblem(400, HEADER_MISMATCH, problem, None, body["id"])
 
     async def _read(self, headers: RawHeaders, receive: Receive) -> JsonObject:
         declared = header(headers, b"content-length")
@@ -192,7 +213,7 @@ class App:
             raise _mismatch(number, "Mcp-Method", "method")
         key = _NAMED.get(body["method"])
         named: Any = body.get("params", {}).get(key) if key else None
-        if named is not None and _decoded(header(headers, b"mcp-name")) != named:
+        if named is not None and decoded(header(headers, b"mcp-name")) != named:
             raise _mismatch(number, "Mcp-Name", f"params.{key}")
         return True
 
@@ -259,15 +280,3 @@ def _check_accept(headers: RawHeaders) -> None:
     for needed in ("application/json", "text/event-stream"):
         if needed not in accept and "*/*" not in accept and f"{needed.split('/')[0]}/*" not in accept:
             raise HttpProblem(406, INVALID_REQUEST, "Accept must name application/json and text/event-stream.")
-
-
-def _decoded(value: str | None) -> str | None:
-    """A header value, unwrapped where it could not be written plainly. None when it is not canonical."""
-    if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
-        return value
-    payload = value[len("=?base64?") : -len("?=")]
-    try:
-        raw = base64.b64decode(payload, validate=True)
-        return raw.decode("utf-8") if base64.b64encode(raw).decode() == payload else None
-    except (binascii.Error, UnicodeDecodeError):
-        return None

@@ -1,7 +1,7 @@
 """One HTTP request whose answer may take a while: a JSON body if nothing happens on the way, an event stream otherwise.
 
-The exchange is the `Caller` of its request: the first notification turns the response into a stream. A modern client
-that leaves cancels its call; a legacy one does not (its protocol says that leaving means nothing).
+The first message that is sent before the answer turns the response into a stream. A modern client that leaves cancels
+its call; a legacy one does not (its protocol says that leaving means nothing).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from wicket.errors import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
-from wicket.model import JsonObject, Principal
+from wicket.model import JsonObject
 from wicket.surface.answers import respond
 from wicket.surface.protocol import Protocol, Request
 from wicket.tasks import Tasks
@@ -49,9 +49,7 @@ STREAM_HEADERS = (
 class Exchange:
     """See the module's docstring."""
 
-    def __init__(self, principal: Principal, session: str, receive: Receive, send: Send) -> None:
-        self.principal = principal
-        self.session = session
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self._frames: list[bytes] = []
@@ -59,8 +57,9 @@ class Exchange:
         self._gone = False
         self._answer: asyncio.Task[JsonObject] | None = None
 
-    def notify(self, method: str, params: JsonObject) -> None:
-        self._frames.append(frame({"jsonrpc": "2.0", "method": method, "params": params}))
+    def post(self, message: JsonObject) -> None:
+        """Send a message ahead of the answer."""
+        self._frames.append(frame(message))
         self._wake.set()
 
     def cancel(self) -> None:

@@ -10,16 +10,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from wicket.config.model import HttpConfig
 from wicket.errors import ConfigError
-from wicket.model import LOCAL, Principal
+from wicket.model import API_KEY_PREFIX, LOCAL, Principal
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """Paths that need no token, because they say nothing but yes or no."""
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
+
+READABLE = "/v0.1/"
+"""Paths that need no key where the registry is public."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +34,42 @@ class Turned:
     message: str
 
 
-class Guard:
-    """The rules for one listening address. `token` None means that nobody is asked for one (loopback only)."""
+class KeyRing(Protocol):
+    """Who knows the API keys."""
 
-    def __init__(self, config: HttpConfig, token: str | None) -> None:
+    async def principal(self, text: str) -> Principal | None: ...
+
+
+class Guard:
+    """The rules for one listening address. `token` None means that nobody is asked for one (loopback only).
+
+    `keys` knows further callers by their API keys; `public` lets everybody read the registry.
+    """
+
+    def __init__(
+        self, config: HttpConfig, token: str | None, keys: KeyRing | None = None, *, public: bool = False
+    ) -> None:
         self._token = token.encode() if token else None
+        self._keys = keys
+        self._public = public
         self._hosts = {host.lower() for host in config.allowed_hosts}
         if not _is_loopback(config.host) and config.host not in ("0.0.0.0", "::"):  # noqa: S104  (compared, not bound)
             self._hosts.add(config.host.lower())
         self._origins = {origin.lower().rstrip("/") for origin in config.allowed_origins}
         self._local = _is_loopback(config.host)
+
+    async def identify(self, path: str, headers: RawHeaders, client: str = "") -> Principal | Turned:
+        """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
+        verdict = self.admit(path, headers)
+        if self._keys is None or path in PUBLIC or (isinstance(verdict, Turned) and verdict.status != 401):
+            return verdict
+        given = _bearer(headers)
+        if given.startswith(API_KEY_PREFIX):
+            known = await self._keys.principal(given)
+            return known or Turned(401, "Authentication failed: this API key is unknown, expired or revoked.")
+        if isinstance(verdict, Turned) and self._public and not given and path.startswith(READABLE):
+            return Principal(f"anonymous {client}", frozenset({"discover"}))
+        return verdict
 
     def admit(self, path: str, headers: RawHeaders) -> Principal | Turned:
         """The principal behind a request, or why it is turned away."""
@@ -96,6 +126,12 @@ def load_token(folder: Path) -> tuple[str, Path]:
     return token, path
 
 
+def _bearer(headers: RawHeaders) -> str:
+    credentials = _values(headers, b"authorization")
+    scheme, _, given = credentials[0].partition(" ") if len(credentials) == 1 else ("", "", "")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
 def _values(headers: RawHeaders, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in headers if key == name]
 
@@ -111,4 +147,4 @@ def _is_loopback(host: str) -> bool:
 
 def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     """The value of a header that may appear once; None when it is absent."""
-    return next((value.decode("latin-1") for key, value in headers if key == name), None)
+    return next((value.decode("latin-1").strip(" \t") for key, value in headers if key == name), None)

@@ -1,7 +1,7 @@
 """The MCP methods, for both eras: a request in, a result object out. Knows no transport.
 
-Legacy (handshake, up to 2025-11-25) and modern (stateless, 2026-07-28) differ in how a request is dressed, not in what
-it asks for, so there is one table of methods; `_dress` adds what a modern result carries.
+Legacy (handshake, up to 2025-11-25) and modern (stateless, 2026-07-28) differ in how a request is dressed and in how a
+client is asked something on the way, not in what a request asks for, so there is one table of methods.
 """
 
 import asyncio
@@ -10,33 +10,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wicket import __version__
+from wicket.core.offers import Offers
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import Menu, ToolCall
-from wicket.errors import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    UNSUPPORTED_VERSION,
-    WicketError,
-)
+from wicket.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, UnknownName
 from wicket.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
-    META_CAPABILITIES,
     META_SERVER_INFO,
     META_SUBSCRIPTION,
-    META_VERSION,
     MODERN_VERSION,
     Caller,
     JsonObject,
     ListKind,
+    as_list,
     as_object,
+    as_text,
 )
+from wicket.surface.caller import LegacyClient
 from wicket.surface.feed import Feed
+from wicket.surface.held import HeldCalls, digest_of
+from wicket.surface.problems import RpcProblem
 
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
-_CACHED = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _FLAGS: Mapping[ListKind, str] = {
     "tools": "toolsListChanged",
     "resources": "resourcesListChanged",
@@ -44,32 +43,27 @@ _FLAGS: Mapping[ListKind, str] = {
 }
 
 
-class RpcProblem(WicketError):
-    """A JSON-RPC error about the message itself, with its code and data."""
-
-    def __init__(self, code: int, message: str, data: JsonObject | None = None) -> None:
-        super().__init__(message)
-        self.rpc_code = code
-        self.data = data
-
-    def to_error(self) -> JsonObject:
-        error: JsonObject = {"code": self.rpc_code, "message": self.message}
-        return error if self.data is None else {**error, "data": self.data}
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request of a client."""
+    """One request of a client; `client` is what a legacy one said of itself before."""
 
     id: Any
     method: str
     params: JsonObject
     caller: Caller
     modern: bool
+    client: LegacyClient | None = None
 
     @property
-    def meta(self) -> Mapping[str, Any]:
+    def meta(self) -> JsonObject:
         return as_object(self.params.get("_meta"))
+
+    def text(self, key: str) -> str:
+        """A parameter that must be a string. Raises RpcProblem."""
+        value: Any = self.params.get(key)
+        if not isinstance(value, str):
+            raise RpcProblem(INVALID_PARAMS, f"{self.method} needs '{key}' (string).")
+        return value
 
 
 @dataclass
@@ -78,8 +72,10 @@ class Protocol:
 
     verbs: Verbs
     menu: Menu
+    offers: Offers
     instructions: Callable[[], Awaitable[str]]
     feed: Feed
+    held: HeldCalls
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, request: Request) -> JsonObject:
@@ -87,121 +83,183 @@ class Protocol:
         method = _METHODS.get(request.method)
         if method is None or request.method in (_LEGACY_ONLY if request.modern else _MODERN_ONLY):
             raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        result = await method(self, request)
-        return self._dress(request.method, result) if request.modern else _undress(result)
+        if not request.modern:
+            return _undress(await method(self, request, request.caller, {}))
+        if request.method in _RESUMABLE and (request.caller.capabilities or "requestState" in request.params):
+            return self._dress(request, await self._resumable(method, request))
+        return self._dress(request, await method(self, request, request.caller, {}))
 
-    async def initialize(self, request: Request) -> JsonObject:
-        asked: Any = request.params.get("protocolVersion")
+    async def _resumable(self, method: "Method", request: Request) -> JsonObject:
+        """A modern request whose upstream may ask something: begun, or taken up again where it stopped to ask."""
+        asked = digest_of(request.method, request.params)
+        resume: JsonObject = {}
+        if "requestState" in request.params:
+            replies = as_object(request.params.get("inputResponses"))
+            kind, content = self.held.seal.open(request.params["requestState"], request.caller.principal, asked)
+            if kind == "held":
+                return await self.held.resume(content, request.caller, asked, replies)
+            resume = {"inputResponses": replies, **({} if content is None else {"requestState": content})}
+        elif "inputResponses" in request.params:
+            resume = {"inputResponses": as_object(request.params["inputResponses"])}
+        return await self.held.begin(request.caller, asked, lambda caller: method(self, request, caller, resume))
+
+    # Methods
+
+    async def initialize(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        asked = request.params.get("protocolVersion")
+        if request.client is not None:
+            request.client.capabilities = as_object(request.params.get("capabilities"))
         return {
             "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
-            "capabilities": self._capabilities(),
+            "capabilities": {**self._capabilities(), "logging": {}},
             "serverInfo": SERVER_INFO,
             "instructions": await self.instructions(),
         }
 
-    async def discover(self, request: Request) -> JsonObject:
+    async def discover(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {
             "supportedVersions": [MODERN_VERSION],
-            "capabilities": self._capabilities(),
+            "capabilities": {**self._capabilities(), "logging": {}},
             "instructions": await self.instructions(),
         }
 
-    async def list_tools(self, request: Request) -> JsonObject:
-        if request.params.get("cursor") is not None:
-            raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list of tools has one page.")
+    async def set_level(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        level = request.text("level")
+        if request.client is not None:
+            request.client.log_level = level
+        await self.verbs.set_log_level(level)
+        return {}
+
+    async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        _one_page(request)
         return {"tools": await self.menu.list(self.verbs)}
 
-    async def call_tool(self, request: Request) -> JsonObject:
-        name: Any = request.params.get("name")
-        if not isinstance(name, str):
-            raise RpcProblem(INVALID_PARAMS, "tools/call needs a 'name' (string).")
-        arguments: Any = request.params.get("arguments")
-        return await self.menu.call(
-            self.verbs, name, ToolCall({} if arguments is None else arguments, request.caller, request.meta)
-        )
+    async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        name = request.text("name")
+        arguments = request.params.get("arguments")
+        call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume)
+        return await self.menu.call(self.verbs, name, call)
 
-    async def listen(self, request: Request) -> JsonObject:
+    async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        _one_page(request)
+        return {"resources": await self.offers.resources()}
+
+    async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        _one_page(request)
+        return {"resourceTemplates": await self.offers.templates()}
+
+    async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        uri = request.text("uri")
+        try:
+            return await self.offers.read(uri, caller, request.meta, resume)
+        except UnknownName as problem:
+            code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
+            raise RpcProblem(code, str(problem), {"uri": uri}) from None
+
+    async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        uri, client = request.text("uri"), request.client
+        if client is not None and uri not in client.watching:
+            client.watching[uri] = await self.offers.watch(uri, caller, client.resource_updated)
+        return {}
+
+    async def unsubscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        uri = request.text("uri")
+        if request.client is not None and uri in request.client.watching:
+            request.client.watching.pop(uri)()
+        return {}
+
+    async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        _one_page(request)
+        return {"prompts": await self.offers.prompts()}
+
+    async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        arguments = request.params.get("arguments")
+        given = None if arguments is None else as_object(arguments)
+        return await self.offers.prompt(request.text("name"), given, caller, request.meta, resume)
+
+    async def complete(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        return await self.offers.complete(request.params, caller, request.meta)
+
+    async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         """A modern client's stream of changes: acknowledged first, then open until it leaves or we close."""
-        wanted: Any = request.params.get("notifications")
-        if not isinstance(wanted, dict):
+        wanted = as_object(request.params.get("notifications"))
+        if not isinstance(request.params.get("notifications"), dict):
             raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
-        honoured: JsonObject = {flag: True for flag in _FLAGS.values() if as_object(wanted).get(flag) is True}
+        honoured: JsonObject = {flag: True for flag in _FLAGS.values() if wanted.get(flag) is True}
+        uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
+        if uris:
+            honoured["resourceSubscriptions"] = uris
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
         def changed(kinds: frozenset[ListKind]) -> None:
             for kind in sorted(kinds):
                 if _FLAGS[kind] in honoured:
-                    request.caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
+                    caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
 
-        unsubscribe = self.feed.subscribe(changed)
+        def updated(uri: str) -> None:
+            caller.notify("notifications/resources/updated", {"uri": uri, "_meta": meta})
+
+        undo = [self.feed.subscribe(changed)]
         try:
-            request.caller.notify(
-                "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta}
-            )
+            caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+            undo += [await self.offers.watch(uri, caller, updated) for uri in uris]
             await self.closing.wait()
         finally:
-            unsubscribe()
+            for step in undo:
+                step()
         return {"_meta": meta}
 
-    async def nothing(self, request: Request) -> JsonObject:
+    async def nothing(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {}
 
     def _capabilities(self) -> JsonObject:
-        return {"tools": {} if self.menu.fixed else {"listChanged": True}}
+        return {
+            "tools": {} if self.menu.fixed else {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "prompts": {"listChanged": True},
+            "completions": {},
+        }
 
-    def _dress(self, method: str, result: JsonObject) -> JsonObject:
+    def _dress(self, request: Request, result: JsonObject) -> JsonObject:
         meta: JsonObject = {**result.get("_meta", {}), META_SERVER_INFO: SERVER_INFO}
         dressed = {"resultType": "complete", **result, "_meta": meta}
-        if method in _CACHED:
+        if request.method in _LISTS:
             dressed |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
+        elif request.method == "resources/read" and dressed["resultType"] == "complete":
+            dressed = {"ttlMs": 0, "cacheScope": "private", **dressed}
         return dressed
 
 
 def _undress(result: JsonObject) -> JsonObject:
-    """A legacy result does not carry the modern marker that a modern upstream may have put there."""
+    """A legacy result does not carry the modern marks that a modern upstream may have put there."""
     if "resultType" in result:
-        return {key: value for key, value in result.items() if key != "resultType"}
+        return {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
     return result
 
 
-_METHODS: Mapping[str, Callable[[Protocol, Request], Awaitable[JsonObject]]] = {
+def _one_page(request: Request) -> None:
+    if request.params.get("cursor") is not None:
+        raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list has one page.")
+
+
+Method = Callable[[Protocol, Request, Caller, JsonObject], Awaitable[JsonObject]]
+
+_METHODS: Mapping[str, Method] = {
     "initialize": Protocol.initialize,
     "ping": Protocol.nothing,
-    "logging/setLevel": Protocol.nothing,
+    "logging/setLevel": Protocol.set_level,
     "server/discover": Protocol.discover,
     "subscriptions/listen": Protocol.listen,
     "tools/list": Protocol.list_tools,
     "tools/call": Protocol.call_tool,
+    "resources/list": Protocol.list_resources,
+    "resources/templates/list": Protocol.list_templates,
+    "resources/read": Protocol.read_resource,
+    "resources/subscribe": Protocol.subscribe,
+    "resources/unsubscribe": Protocol.unsubscribe,
+    "prompts/list": Protocol.list_prompts,
+    "prompts/get": Protocol.get_prompt,
+    "completion/complete": Protocol.complete,
 }
-_LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel"})
+_LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 _MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
-
-
-def read_message(message: Any) -> JsonObject:
-    """`message` if it is one JSON-RPC request, notification or response. Raises RpcProblem."""
-    body = as_object(message)
-    if body.get("jsonrpc") != "2.0":
-        raise RpcProblem(INVALID_REQUEST, "The message must be a single JSON-RPC 2.0 object.")
-    if "method" in body and not isinstance(body["method"], str):
-        raise RpcProblem(INVALID_REQUEST, "'method' must be a string.")
-    if "id" in body and (isinstance(body["id"], bool) or not isinstance(body["id"], str | int)):
-        raise RpcProblem(INVALID_REQUEST, "'id' must be a string or an integer.")
-    if not isinstance(body.get("params", {}), dict):
-        raise RpcProblem(INVALID_PARAMS, "'params' must be an object.")
-    return body
-
-
-def is_modern(body: JsonObject) -> bool:
-    """Whether a request carries the modern envelope. Raises RpcProblem when it does so wrongly."""
-    meta = as_object(body.get("params", {}).get("_meta"))
-    if META_VERSION not in meta:
-        return False
-    version: Any = meta[META_VERSION]
-    if not isinstance(version, str):
-        raise RpcProblem(INVALID_PARAMS, f"{META_VERSION} must be a string.")
-    if META_CAPABILITIES not in meta:
-        raise RpcProblem(INVALID_PARAMS, f"params._meta needs {META_CAPABILITIES}.")
-    if version != MODERN_VERSION:
-        known = {"supported": [MODERN_VERSION], "requested": version}
-        raise RpcProblem(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
-    return True

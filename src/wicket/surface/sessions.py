@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wicket.model import JsonObject, ListKind, Principal
+from wicket.surface.caller import LegacyClient
 from wicket.surface.exchange import Exchange, frame
 from wicket.surface.protocol import Protocol
 
@@ -30,6 +31,10 @@ class HttpSession:
     frames: list[bytes] = field(default_factory=list[bytes])
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
+    client: LegacyClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = LegacyClient(self.post)
 
     def post(self, message: JsonObject) -> None:
         """Queue a message for the client's stream; kept only while there is one."""
@@ -64,6 +69,7 @@ class Sessions:
     def end(self, session: HttpSession) -> None:
         if self._sessions.pop(session.id, None) is not None:
             session.closed = True
+            session.client.leave()
             session.wake.set()
             self._on_end(session.id)
 
@@ -73,9 +79,7 @@ class Sessions:
 
     def changed(self, kinds: frozenset[ListKind]) -> None:
         for session in self._sessions.values():
-            if not session.protocol.menu.fixed:
-                for kind in sorted(kinds):
-                    session.post({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+            session.client.list_changed(kinds, fixed_tools=session.protocol.menu.fixed)
 
     def _expire(self) -> None:
         """Drop what nobody used for long, and the longest unused ones when there are too many."""

@@ -16,18 +16,22 @@ from wicket.errors import PARSE_ERROR
 from wicket.framing import LineFramer, LineTooLong
 from wicket.model import LOCAL, JsonObject, ListKind, Principal, as_object
 from wicket.surface.answers import error_response, respond
-from wicket.surface.protocol import Protocol, Request, RpcProblem, is_modern, read_message
+from wicket.surface.caller import LegacyClient, modern_caller
+from wicket.surface.messages import is_modern, read_message
+from wicket.surface.problems import RpcProblem
+from wicket.surface.protocol import Protocol, Request
 from wicket.tasks import Tasks
 
 MAX_MESSAGE = 16 * 1024 * 1024
 DRAIN = 30.0
+SESSION = "stdio"  # one process, one client
 FLUSH = 5.0  # seconds for a slow reader to take our last words
 
 
-async def serve_stdio(protocol: Protocol, stop: asyncio.Event) -> None:
-    """Serve until the client closes stdin or `stop` is set."""
+async def serve_stdio(protocol: Protocol, stop: asyncio.Event, principal: Principal = LOCAL) -> None:
+    """Serve `principal` until the client closes stdin or `stop` is set."""
     source, sink = _claim_wire()
-    client = StdioClient(protocol)
+    client = StdioClient(protocol, principal)
     await client.open(source, sink)
     try:
         await _either(client.finished, stop)
@@ -38,12 +42,10 @@ async def serve_stdio(protocol: Protocol, stop: asyncio.Event) -> None:
 
 
 class StdioClient(asyncio.Protocol):
-    """The client at the other end of the pipes. Also the `Caller` of all its requests."""
+    """The client at the other end of the pipes."""
 
-    principal: Principal = LOCAL
-    session = "stdio"
-
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, principal: Principal = LOCAL) -> None:
+        self.principal = principal
         self.finished = asyncio.Event()
         self._protocol = protocol
         self._framer = LineFramer(MAX_MESSAGE)
@@ -53,7 +55,8 @@ class StdioClient(asyncio.Protocol):
         self._sink: asyncio.WriteTransport | _FileSink | None = None
         self._flushed = asyncio.Event()
         self._unsubscribe = protocol.feed.subscribe(self._changed)
-        self._legacy = False
+        self._legacy = LegacyClient(self._send)
+        self._greeted = False
 
     async def open(self, source: int, sink: int) -> None:
         loop = asyncio.get_running_loop()
@@ -87,9 +90,6 @@ class StdioClient(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.finished.set()
 
-    def notify(self, method: str, params: JsonObject) -> None:
-        self._send({"jsonrpc": "2.0", "method": method, "params": params})
-
     def paused(self, paused: bool) -> None:
         """The client reads slowly: take in nothing more until it has caught up."""
         if self._source is not None:
@@ -107,6 +107,7 @@ class StdioClient(asyncio.Protocol):
 
     async def close(self) -> None:
         self._unsubscribe()
+        self._legacy.leave()
         await self._tasks.close()
         for transport in (self._source, self._sink):
             if transport is not None:
@@ -124,17 +125,26 @@ class StdioClient(asyncio.Protocol):
         try:
             body = read_message(message)
             if "method" not in body:
-                return  # a response: we ask nothing of clients here
+                self._legacy.questions.answer(body)
+                return
             if "id" not in body:
                 self._hear(body)
                 return
-            request = Request(body["id"], body["method"], body.get("params", {}), self, is_modern(body))
+            request = self._request(body, modern=is_modern(body))
         except RpcProblem as problem:
             number = as_object(message).get("id")
             self._send(error_response(number, problem))
             return
-        self._legacy = self._legacy or not request.modern
+        self._greeted = self._greeted or not request.modern
         self._running[request.id] = self._tasks.start(self._serve(request), request.method)
+
+    def _request(self, body: JsonObject, *, modern: bool) -> Request:
+        params: JsonObject = body.get("params", {})
+        if modern:
+            caller = modern_caller(self.principal, SESSION, self._send, as_object(params["_meta"]))
+        else:
+            caller = self._legacy.caller(self.principal, SESSION, self._send)
+        return Request(body["id"], body["method"], params, caller, modern, None if modern else self._legacy)
 
     async def _serve(self, request: Request) -> None:
         try:
@@ -149,9 +159,8 @@ class StdioClient(asyncio.Protocol):
                 task.cancel()
 
     def _changed(self, kinds: frozenset[ListKind]) -> None:
-        if self._legacy and not self._protocol.menu.fixed:
-            for kind in sorted(kinds):
-                self._send({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+        if self._greeted:
+            self._legacy.list_changed(kinds, fixed_tools=self._protocol.menu.fixed)
 
     def _send(self, message: JsonObject) -> None:
         if self._sink is not None and not self._sink.is_closing():

@@ -27,10 +27,20 @@ Found: TypeAlias = tuple[socket.AddressFamily, str]
 Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[Found]]]
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE = IPv6Network("::/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
-_SITE_LOCAL = IPv6Network("fec0::/10")
+_UNICAST = IPv6Network("2000::/3")
+_SPECIAL: tuple[Network, ...] = tuple(
+    ip_network(text)
+    for text in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        *("2001::/23", "2001:db8::/32", "3fff::/20"),
+    )
+)
+"""Named here as well, because what `ipaddress` calls global differs between versions of Python."""
+
 _ISATAP = (0x00005EFE, 0x02005EFE)
 _INTERNAL = frozenset({IPv4Address("168.63.129.16")})
 """Public in form, but answered by a cloud's own host to the machines inside it."""
@@ -136,11 +146,11 @@ def unwrapped(address: Address) -> list[Address]:
 
 
 def _public(address: Address) -> bool:
-    if address in _INTERNAL or address.is_multicast or address.is_unspecified:
+    if address in _INTERNAL or (isinstance(address, IPv6Address) and address not in _UNICAST):
         return False
-    if isinstance(address, IPv6Address) and (address in _SITE_LOCAL or address in _LOCAL_NAT64):
+    if any(address.version == network.version and address in network for network in _SPECIAL):
         return False
-    return address.is_global and not address.is_reserved
+    return address.is_global and not address.is_reserved and not address.is_multicast
 
 
 def _literal(host: str) -> Address | None:

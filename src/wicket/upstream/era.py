@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wicket import __version__
-from wicket.errors import ProtocolViolation, Refused, Unavailable
+from wicket.errors import Crashed, ProtocolViolation, Refused, Unavailable
 from wicket.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -26,9 +26,12 @@ from wicket.model import (
     as_text,
 )
 from wicket.tasks import Tasks
-from wicket.upstream.connection import Connection, OnNotification
+from wicket.upstream.connection import DEAF, Connection, Ears
+from wicket.upstream.http_errors import http_status
 
 CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
+BRIDGED: JsonObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": False}}
+"""What we tell a legacy upstream that its client can be asked for: we pass it on to whoever is calling."""
 SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too
 
 
@@ -67,12 +70,16 @@ class Session:
         method: str,
         params: JsonObject,
         *,
-        on_notification: OnNotification | None = None,
+        ears: Ears = DEAF,
         headers: Mapping[str, str] | None = None,
+        capabilities: JsonObject | None = None,
     ) -> JsonObject:
+        """Send one request; `capabilities` are those of the client on whose behalf it is made."""
         if self.greeting.modern:
-            params = {**params, "_meta": {**params.get("_meta", {}), **envelope()}}
-        return await self.connection.request(method, params, on_notification=on_notification, headers=headers)
+            params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
+        return await self.connection.request(
+            method, params, on_notification=ears.notification, on_request=ears.request, headers=headers
+        )
 
 
 async def negotiate(connection: Connection, server: str) -> Session:
@@ -111,8 +118,8 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
         answer = await connection.request("server/discover", {"_meta": envelope()})
     except Refused:
         return None
-    except Unavailable as problem:
-        if getattr(problem, "status", None) in (400, 404, 405, 406, 415, 422):
+    except (Unavailable, Crashed) as problem:
+        if http_status(problem) in (400, 404, 405, 406, 415, 422, 500, 501):
             return None  # an HTTP server of the other era may refuse the request before it reads it
         raise
     if MODERN_VERSION not in as_list(answer.get("supportedVersions")):
@@ -127,7 +134,7 @@ async def _initialize(connection: Connection, server: str) -> Greeting:
     connection.protocol_version = ""
     answer = await connection.request(
         "initialize",
-        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": {}, "clientInfo": CLIENT_INFO},
+        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": BRIDGED, "clientInfo": CLIENT_INFO},
     )
     version: Any = answer.get("protocolVersion")
     if version not in LEGACY_VERSIONS:

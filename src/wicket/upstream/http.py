@@ -204,9 +204,7 @@ class HttpConnection:
             raise violation(self._endpoint, "answered another request than ours", body)
         return result
 
-    async def _streamed(
-        self, answer: Answer, number: int, ears: Ears, *, resumable: bool
-    ) -> JsonObject:
+    async def _streamed(self, answer: Answer, number: int, ears: Ears, *, resumable: bool) -> JsonObject:
         """The result at the end of a stream of events, which a legacy server may let us pick up again."""
         parser = EventParser(self._max_message)
         silent = 0
@@ -221,9 +219,7 @@ class HttpConnection:
             await asyncio.sleep(min(RESUME_PAUSE if parser.retry is None else parser.retry, LONGEST_RESUME_PAUSE))
             answer = await self._resume(parser.last_id)
 
-    async def _follow(
-        self, answer: Answer, parser: EventParser, number: int, ears: Ears
-    ) -> JsonObject | None:
+    async def _follow(self, answer: Answer, parser: EventParser, number: int, ears: Ears) -> JsonObject | None:
         """The result, or None when the stream ends without it."""
         garbled = b""
         try:

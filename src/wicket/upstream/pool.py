@@ -13,7 +13,7 @@ from wicket.config.model import ResolvedServer, ServerConfig
 from wicket.config.secrets import resolve
 from wicket.errors import Overloaded, Unavailable, UnknownName
 from wicket.model import JsonObject
-from wicket.upstream.connection import Connection, Host, OnNotification
+from wicket.upstream.connection import DEAF, Connection, Ears, Host
 from wicket.upstream.era import Greeting, Session, envelope, negotiate
 from wicket.upstream.http import HttpClient, HttpConnection
 from wicket.upstream.lifecycle import State
@@ -48,6 +48,7 @@ class Pool:
         self._http = http or HttpClient(max_message=max_message)
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._upstreams: dict[tuple[str, str], Upstream] = {}
+        self._log_level = ""
 
     def __repr__(self) -> str:
         states = [upstream.state for upstream in self._upstreams.values()]
@@ -82,13 +83,14 @@ class Pool:
         params: JsonObject,
         *,
         session: str = "",
-        on_notification: OnNotification | None = None,
+        ears: Ears = DEAF,
         headers: Mapping[str, str] | None = None,
+        capabilities: JsonObject | None = None,
         timeout: float | None = None,
     ) -> JsonObject:
         """One request to `server`, on the connection that belongs to the client session `session`."""
         return await self._find(server, session).request(
-            method, params, on_notification=on_notification, headers=headers, timeout=timeout
+            method, params, ears=ears, headers=headers, capabilities=capabilities, timeout=timeout
         )
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
@@ -103,6 +105,15 @@ class Pool:
         self._clients.pop(server, None)
         for key in [key for key in self._upstreams if key[0] == server]:
             await self._upstreams.pop(key).close()
+
+    async def watch(self, server: str, uri: str, *, session: str = "") -> None:
+        """Have `server` tell of changes to a resource, now and after every reconnect."""
+        await self._find(server, session).watch(uri)
+
+    async def set_log_level(self, level: str) -> None:
+        """Have every legacy upstream send log messages from this level on, those that connect later too."""
+        self._log_level = level
+        await asyncio.gather(*(upstream.set_log_level(level) for upstream in self._upstreams.values()))
 
     async def close_session(self, session: str) -> None:
         """Stop the upstreams that served this client session alone."""
@@ -123,6 +134,7 @@ class Pool:
             if sum(name == server for name, _ in self._upstreams) >= SESSIONS_PER_SERVER:
                 raise Overloaded(f"Server '{server}' already runs for {SESSIONS_PER_SERVER} client sessions.")
             upstream = self._upstreams[key] = Upstream(config, self._connect, self._on_event, self._max_call)
+            upstream.log_level = self._log_level
         return upstream
 
     async def _connect(self, config: ServerConfig, host: Host) -> Session:
@@ -138,9 +150,7 @@ class Pool:
         client = self._clients.get(name, self._http)
 
         def streamable() -> Connection:
-            connection = HttpConnection(name, url, server.headers, client, host, max_message=self._max_message)
-            connection.envelope = envelope()
-            return connection
+            return HttpConnection(name, url, server.headers, client, host, max_message=self._max_message)
 
         def sse() -> Connection:
             return SseConnection(name, url, server.headers, client, host, max_message=self._max_message)
@@ -157,6 +167,7 @@ class Pool:
 
 
 async def _met(connection: Connection, server: str) -> Session:
+    connection.envelope = envelope()
     try:
         session = await negotiate(connection, server)
         await connection.listen()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wicket.codec import encode
-from wicket.errors import METHOD_NOT_FOUND, Refused, UpstreamError, WicketError, to_rpc
+from wicket.errors import Refused, UpstreamError, WicketError, to_rpc
 from wicket.model import JsonObject, as_list, as_object
 from wicket.tasks import Tasks
 from wicket.upstream.connection import Host, OnNotification
@@ -116,12 +116,6 @@ class Rpc:
         except WicketError as problem:
             outcome = {"error": to_rpc(problem)}
         self._send(encode({"jsonrpc": "2.0", "id": number, **outcome}))
-
-
-class Unsupported(WicketError):
-    """The upstream asked for something that no client of ours can give."""
-
-    rpc_code = METHOD_NOT_FOUND
 
 
 def _progress_token(params: JsonObject) -> str | int | None:

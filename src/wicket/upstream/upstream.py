@@ -10,14 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from wicket.config.model import ServerConfig
-from wicket.errors import Crashed, Overloaded, TimedOut, Unavailable, UpstreamError, WicketError
-from wicket.model import JsonObject
+from wicket.errors import Crashed, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
+from wicket.model import JsonObject, as_object
 from wicket.tasks import Tasks
 from wicket.telemetry import clean
-from wicket.upstream.connection import Host, OnNotification
+from wicket.upstream.connection import DEAF, Ears, Host
 from wicket.upstream.era import Greeting, Session
 from wicket.upstream.lifecycle import Event, Life, State
-from wicket.upstream.rpc import Unsupported
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +45,10 @@ class Upstream:
         self._tasks = Tasks()
         self._used_at = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
+        self.log_level = ""
+        self._watched: set[str] = set()
+        self._asking: list[Ears] = []
+        """The calls under way whose client hears and can be asked."""
 
     def __repr__(self) -> str:
         return f"<Upstream {self.config.name} {self._life!r} | {self.calls} calls>"
@@ -71,40 +74,51 @@ class Upstream:
         method: str,
         params: JsonObject,
         *,
-        on_notification: OnNotification | None = None,
+        ears: Ears = DEAF,
         headers: Mapping[str, str] | None = None,
+        capabilities: JsonObject | None = None,
         timeout: float | None = None,
     ) -> JsonObject:
         """Send exactly one request and wait for its answer.
 
-        `timeout` (default: the server's) counts from the last sign of life, which is the start or a progress
-        notification; `max_call` bounds the whole.
+        `timeout` (default: the server's) counts from the last sign of life, which is the start, a progress
+        notification or an answered question; `max_call` bounds the whole.
         """
         allowance = timeout or self.config.timeout
         await self._enter()
         self.calls += 1
+        asking: Ears | None = None
         try:
             session = self._session or await self._ready()
-            loop = asyncio.get_running_loop()
-            end = loop.time() + self._max_call
             async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
-
-                def heard(about: str, details: JsonObject) -> None:
-                    deadline.reschedule(min(loop.time() + allowance, end))
-                    if on_notification:
-                        on_notification(about, details)
-
-                answer = await session.request(
-                    method, params, on_notification=heard if on_notification else None, headers=headers
-                )
+                if ears is not DEAF:
+                    ears = asking = _attentive(ears, deadline, allowance, self._max_call)
+                    self._asking.append(asking)
+                answer = await session.request(method, params, ears=ears, headers=headers, capabilities=capabilities)
         except TimeoutError:
             raise self._timed_out(method, allowance) from None
         finally:
+            if asking is not None:
+                self._asking.remove(asking)
             self.calls -= 1
             self._used_at = asyncio.get_running_loop().time()
             self._slots.release()
         self._life.succeeded()
         return answer
+
+    async def watch(self, uri: str) -> None:
+        """Be told of changes to a resource, on this connection and every later one."""
+        self._watched.add(uri)
+        session = self._session or await self._ready()
+        if session.greeting.modern:
+            await session.connection.listen(sorted(self._watched))
+        elif as_object(session.greeting.capabilities.get("resources")).get("subscribe"):
+            await self.request("resources/subscribe", {"uri": uri})
+
+    async def set_log_level(self, level: str) -> None:
+        self.log_level = level
+        if self._session:
+            await self._restore(self._session)
 
     async def close(self) -> None:
         self._life.on(Event.CLOSE)
@@ -116,12 +130,28 @@ class Upstream:
     # Host: what the connection tells us
 
     def notification(self, method: str, params: JsonObject) -> None:
-        self._on_event(self.config.name, method, params)
+        if method == "notifications/message" and (ears := self._only_asking()) and ears.notification:
+            ears.notification(method, params)
+        else:
+            self._on_event(self.config.name, method, params)
 
     async def request_from_upstream(self, method: str, params: JsonObject) -> JsonObject:
+        """A question that the transport does not tie to a call: it can only be about the one that is under way."""
         if method == "ping":
             return {}
-        raise Unsupported(f"{method} is not available through this gateway.")
+        ears = self._only_asking()
+        if ears is None or ears.request is None:
+            several = f"{len(self._asking)} calls are under way and" if self._asking else "no call is under way, so"
+            raise Unasked(
+                f"{several} nobody knows whom '{self.config.name}' asks with {method}.",
+                hint=f"Give server '{self.config.name}' isolation = \"session\" to tie its questions to a client.",
+            )
+        return await ears.request(method, params)
+
+    def _only_asking(self) -> Ears | None:
+        """The one call that an upstream's unrelated words belong to. All calls of an isolated one are one client's."""
+        one_client = self.config.isolation == "session"
+        return self._asking[-1] if self._asking and (one_client or len(self._asking) == 1) else None
 
     def closed(self, reason: UpstreamError) -> None:
         self._session = None
@@ -186,9 +216,24 @@ class Upstream:
         self._life.on(Event.CONNECTED)
         self._used_at = asyncio.get_running_loop().time()
         self._watch_idleness(self.config.idle_stop)
+        if self._watched or self.log_level:
+            self._tasks.start(self._restore(session), f"restore {self.config.name}")
         log.info("%r", self)
         self._on_event(self.config.name, "connected", {})
         return session
+
+    async def _restore(self, session: Session) -> None:
+        """Tell a connection what its predecessors were told. An upstream that refuses is left as it is."""
+        try:
+            if self._watched and session.greeting.modern:
+                await session.connection.listen(sorted(self._watched))
+            if not session.greeting.modern:
+                for uri in sorted(self._watched):
+                    await session.request("resources/subscribe", {"uri": uri})
+                if self.log_level and "logging" in session.greeting.capabilities:
+                    await session.request("logging/setLevel", {"level": self.log_level})
+        except WicketError as problem:
+            log.info("server '%s' did not take up where it was: %s", self.config.name, problem)
 
     def _failed(self, problem: WicketError) -> WicketError:
         if isinstance(problem, Crashed):  # it never got as far as a call: trying again is safe
@@ -230,6 +275,28 @@ class Upstream:
         session, self._session = self._session, None
         if session:
             await session.connection.close()
+
+
+def _attentive(ears: Ears, deadline: asyncio.Timeout, allowance: float, longest: float) -> Ears:
+    """`ears` that move the deadline: every sign of life restarts it, and a question waits as long as a call may."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + longest
+
+    def heard(method: str, params: JsonObject) -> None:
+        deadline.reschedule(min(loop.time() + allowance, end))
+        if ears.notification:
+            ears.notification(method, params)
+
+    async def asked(method: str, params: JsonObject) -> JsonObject:
+        if ears.request is None:
+            raise Unasked(f"{method} is not available here.")
+        deadline.reschedule(end)
+        try:
+            return await ears.request(method, params)
+        finally:
+            deadline.reschedule(min(loop.time() + allowance, end))
+
+    return Ears(heard, asked)
 
 
 class _HostOf:

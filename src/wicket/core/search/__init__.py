@@ -3,8 +3,8 @@
 Everything else asks `SearchIndex`. Importing this package imports no numpy; the first search does.
 """
 
-from wicket.core.search.answer import Answer, Withheld
+from wicket.core.search.answer import Answer, Explanation, Part, Withheld
 from wicket.core.search.index import SearchIndex
 from wicket.core.search.segment import build_segment
 
-__all__ = ["Answer", "SearchIndex", "Withheld", "build_segment"]
+__all__ = ["Answer", "Explanation", "Part", "SearchIndex", "Withheld", "build_segment"]

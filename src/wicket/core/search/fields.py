@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from wicket.core.search.text import words
 from wicket.model import JsonObject, Listing, Tool
 
 MAX_DESCRIPTION = 1200
+MAX_MEANING = 600
 MAX_PARAMETERS = 64
 MAX_PARAMETER_TEXT = 160
 MAX_ABOUT = 400
@@ -31,6 +33,12 @@ class ToolText:
     about: str
     """What the server says of itself; the same for all of its tools."""
 
+    @property
+    def meaning(self) -> str:
+        """The text whose meaning, rather than whose letters, is compared."""
+        name = f"{self.name} {self.title}" if self.title else self.name
+        return f"{_spaced(self.server)}: {_spaced(name)}. {self.description[:MAX_MEANING]}"
+
 
 def tool_text(tool: Tool, listing: Listing) -> ToolText:
     properties = list(_properties(tool.input_schema, 0))[:MAX_PARAMETERS]
@@ -43,6 +51,10 @@ def tool_text(tool: Tool, listing: Listing) -> ToolText:
         parameter_text=" ".join(text for _, text in properties if text),
         about=listing.instructions[:MAX_ABOUT],
     )
+
+
+def _spaced(identifier: str) -> str:
+    return " ".join(words(identifier))
 
 
 def _properties(schema: JsonObject, depth: int) -> Iterator[tuple[str, str]]:

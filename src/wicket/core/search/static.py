@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ class Table:
     """Row numbers for words and rows for numbers."""
 
     def __init__(self, data: bytes) -> None:
-        import numpy as np  # noqa: PLC0415  (only a process that searches pays for numpy)
+        from wicket.core.search.numeric import np  # noqa: PLC0415  (only a process that searches pays for numpy)
 
         magic, count, self.buckets, self.width, length = _HEAD.unpack_from(data)
         if magic != _MAGIC:
@@ -68,7 +68,7 @@ class Table:
 
     def vectors(self, texts: Iterable[Sequence[str]]) -> "NDArray[np.float32]":
         """Unit vectors for texts given as words."""
-        import numpy as np  # noqa: PLC0415  (as above)
+        from wicket.core.search.numeric import np  # noqa: PLC0415  (as above)
 
         ids: list[int] = []
         weights: list[float] = []
@@ -99,5 +99,7 @@ class Table:
         return self.vectors([words(text)])[0]
 
 
-def packaged() -> bytes:
-    return files(__package__).joinpath("table.bin").read_bytes()
+@cache
+def packaged_table() -> Table:
+    """The table that comes with Wicket, read once."""
+    return Table(files("wicket.core.search").joinpath("table.bin").read_bytes())

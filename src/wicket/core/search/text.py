@@ -13,7 +13,11 @@ _WORD = re.compile(
     r"|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # scripts written without spaces: a character is a word
     r"|[^\W\d_a-zA-Z]+"  # every other alphabet: a run of letters
 )
-_ASCII = re.compile(r"[\x00-\x7f]*\Z")
+
+_BORDER = re.compile(r"(?<=[.?!;])\s+|,\s+(?:and|then|also)\s+|\s+(?:and|then)\s+|,\s+", re.IGNORECASE)
+_FEWEST_WORDS = 3
+MAX_PARTS = 12
+MAX_QUERY = 4000
 
 _STOP = """
     a about all also an and any are as at be but by can could did do does for from get got had has have here
@@ -26,14 +30,23 @@ STOP = frozenset(_STOP.split())
 
 def words(text: str) -> list[str]:
     """Lower-case words in order, identifiers split at case, digit and punctuation borders, accents folded."""
-    if _ASCII.match(text) is None:
+    if not text.isascii():
         text = _fold(text)
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def terms(text: str) -> list[str]:
-    """Stems of the words that carry meaning: what the lexical index holds."""
-    return [stem(word) for word in words(text) if word not in STOP]
+def parts(query: str) -> list[str]:
+    """The separate requests within one: sentences and clauses that hold enough words to stand alone.
+
+    A query that asks for one thing comes back whole.
+    """
+    found: list[str] = []
+    for piece in _BORDER.split(query[:MAX_QUERY]):
+        if found and sum(word not in STOP for word in words(piece)) < _FEWEST_WORDS:
+            found[-1] += f" {piece}"
+        elif piece.strip():
+            found.append(piece)
+    return found[:MAX_PARTS] if len(found) > 1 else [query[:MAX_QUERY]]
 
 
 def _fold(text: str) -> str:
@@ -54,12 +67,7 @@ _SHORTEST = 3
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """A light English stem: inflections fall together; other alphabets and short words stay as they are."""
-    if (
-        len(word) <= _SHORTEST
-        or not word.isascii()
-        or not word.isalpha()
-        or word.endswith(("ss", "us", "is"))
-    ):
+    if len(word) <= _SHORTEST or not word.isascii() or not word.isalpha() or word.endswith(("ss", "us", "is")):
         return word
     for suffix, instead in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST:

@@ -1,0 +1,88 @@
+"""All segments joined for scoring: an inverted index of features and a matrix of vectors.
+
+Joining sorts numbers and reads no text. Scores are cosines between a query and each tool, so they mean the same
+in every catalogue and need no scaling per query. Knows feature numbers and tool positions only.
+"""
+
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING
+
+from wicket.core.search.features import Features
+from wicket.core.search.numeric import np
+from wicket.core.search.segment import Segment
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Matrix:
+    """Letters and meanings of every tool."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        counts = np.concatenate([s.counts for s in segments] or [np.empty(0, np.uint32)])
+        numbers = np.concatenate([s.numbers for s in segments] or [np.empty(0, np.uint32)])
+        weights = np.concatenate([s.weights for s in segments] or [np.empty(0, np.float16)])
+        self.size = len(counts)
+        self.meanings = _vectors([s.meanings for s in segments])
+        self.learned = _vectors([s.learned for s in segments])
+        self._join(counts, numbers, weights.astype(np.float32))
+
+    def _join(
+        self, counts: "NDArray[np.uint32]", numbers: "NDArray[np.uint32]", weights: "NDArray[np.float32]"
+    ) -> None:
+        # One 64-bit key carries number and position: sorting plain integers is several times quicker than argsort.
+        keys = np.left_shift(numbers.astype(np.uint64), np.uint64(32)) | np.arange(len(numbers), dtype=np.uint64)
+        keys.sort()
+        order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        numbers = numbers[order]
+        first = np.flatnonzero(np.diff(numbers, prepend=~numbers[:1])) if len(numbers) else np.empty(0, np.int64)
+        self._numbers = numbers[first]
+        self._edges = np.append(first, len(numbers))
+        spread = np.diff(self._edges)
+        self._rarity = (np.log((1 + self.size) / (1 + spread)) + 1).astype(np.float32)
+        owners = np.repeat(np.arange(self.size, dtype=np.int64), counts)[order]
+        values = weights[order] * np.repeat(self._rarity, spread)
+        lengths = np.sqrt(np.bincount(owners, values * values, self.size)).astype(np.float32)
+        self._owners = owners
+        self._values = values / np.maximum(lengths, 1e-9)[owners]
+
+    def letters(self, query: Features, parts: Sequence[Features]) -> "NDArray[np.float32]":
+        """Cosines of a query, and of each of its parts, with every tool: a row each, the whole first.
+
+        The whole is taken as the sum of its parts, so that each posting is added once.
+        """
+        rows = np.zeros((1 + len(parts), self.size), np.float32)
+        if not parts:
+            self._add(rows[0], *self._look_up(query))
+            return rows / self._length(query)
+        for row, part in zip(rows[1:], parts, strict=True):
+            self._add(row, *self._look_up(part))
+        rows[0] = rows[1:].sum(0)
+        return rows / np.array([[self._length(features)] for features in (query, *parts)], np.float32)
+
+    def _length(self, query: Features) -> float:
+        return float(np.linalg.norm(self._look_up(query)[1])) or 1.0
+
+    def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
+        """Where the query's known features are, and what each weighs."""
+        numbers = [feature for counted, _ in query.kinds() for feature in counted]
+        weights = [worth * (1 + log(count)) for counted, worth in query.kinds() for count in counted.values()]
+        if not numbers or not len(self._numbers):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        wanted = np.array(numbers, np.uint32)
+        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
+        known = self._numbers[at] == wanted
+        return at[known], np.array(weights, np.float32)[known] * self._rarity[at[known]]
+
+    def _add(self, scores: "NDArray[np.float32]", at: "NDArray[np.int64]", weights: "NDArray[np.float32]") -> None:
+        starts, ends = self._edges[at].tolist(), self._edges[at + 1].tolist()
+        for start, end, weight in zip(starts, ends, weights, strict=True):
+            scores[self._owners[start:end]] += self._values[start:end] * weight
+
+
+def _vectors(parts: "list[NDArray[np.int8]]") -> "NDArray[np.float32]":
+    if not parts:
+        return np.empty((0, 0), np.float32)
+    joined = np.concatenate(parts).astype(np.float32)
+    return joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-9)

@@ -1,0 +1,109 @@
+"""`wicket doctor`: each finding with its line that mends it, an exit code that tells, and fixes that are safe."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+from tests.conftest import peer
+from wicket.cli.checks import server as examined
+from wicket.codec import encode
+from wicket.config.model import Config
+
+
+def _configure(shell: Shell, **servers: object) -> Path:
+    file = shell.cwd / ".mcp.json"
+    file.write_bytes(encode({"mcpServers": servers}))
+    return file
+
+
+def _levels(shell: Shell, *arguments: str) -> dict[tuple[str, str], str]:
+    """The fixes of all that is not well, by level and subject."""
+    findings = shell.run("doctor", "--json", *arguments).json
+    return {(one["level"], one["about"]): one["fix"] for one in findings if one["level"] != "ok"}
+
+
+def test_all_is_well_and_the_exit_code_says_so(shell: Shell) -> None:
+    _configure(shell, echo=peer("Echo"))
+    done = shell.run("doctor")
+    assert "✓ echo: starts and lists 10 tools" in done.out
+    assert done.code == 0, done.out
+    assert "✗" not in done.out
+
+
+def test_every_problem_has_a_line_that_mends_it(shell: Shell) -> None:
+    _configure(
+        shell,
+        gone={"command": "no-such-program"},
+        leaves=peer("ExitsAtOnce"),
+        keyless={"command": "x", "env": {"KEY": "${NO_SUCH_KEY}"}},
+        homeless={**peer("Echo"), "cwd": "no/such/folder"},
+        extension={"source": "extension", "settings": {}},
+    )
+    done = shell.run("doctor", "--json")
+    assert done.code == 1
+    found = {one["about"]: one for one in done.json if one["level"] == "problem"}
+    assert set(found) == {"gone", "leaves", "keyless", "homeless"}
+    assert found["keyless"]["fix"] == "export NO_SUCH_KEY=…"
+    assert found["homeless"]["fix"].startswith("mkdir -p")
+    assert "no-such-program" in found["gone"]["fix"]
+    assert all(one["fix"] for one in done.json if one["level"] != "ok")
+    assert any("'extension' is left out" in one["message"] for one in done.json)
+    assert "hunter2" not in done.out, "what a server says may hold its secrets"
+
+
+def test_a_configuration_that_cannot_be_read_is_a_finding_too(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text("[servers.time]\ncomand = 'x'\n")
+    done = shell.run("doctor")
+    assert done.code == 1
+    assert "fix: Did you mean 'command'?" in done.out
+    assert "wicket.toml:2" in done.out
+    missing = Shell.at(shell.home / "elsewhere").run("doctor")
+    assert (missing.code, "wicket add" in missing.out) == (1, True)
+
+
+def test_fix_mends_permissions_and_nothing_else(shell: Shell) -> None:
+    file = _configure(shell, echo=peer("Echo", env={"API_TOKEN": "a-literal-secret"}))
+    file.chmod(0o644)
+    before = file.read_bytes()
+    assert ("warning", "configuration") in _levels(shell, "--no-start")
+    assert shell.run("doctor", "--fix", "--no-start").code == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_bytes() == before
+    assert ("warning", "configuration") not in _levels(shell, "--no-start")
+
+
+def test_strict_makes_warnings_count(shell: Shell) -> None:
+    _configure(shell, time={"command": "uvx", "args": ["mcp-server-time"], "disabled": False}, echo=peer("Echo"))
+    port_taken = socket.create_server(("127.0.0.1", 0))
+    (shell.cwd / "wicket.toml").write_text(
+        f"[http]\nport = {port_taken.getsockname()[1]}\n[servers.time]\ncommand = 'mcp-server-time'\n"
+    )
+    with port_taken:
+        assert ("warning", "port") in _levels(shell, "--no-start")
+        assert shell.run("doctor", "--no-start").code == 0
+        assert shell.run("doctor", "--no-start", "--strict").code == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "pin"),
+    [
+        ("npx", ["-y", "pkg"], '"pkg@VERSION"'),
+        ("npx", ["-y", "@scope/pkg", "/folder"], '"@scope/pkg@VERSION"'),
+        ("npx", ["-y", "@scope/pkg@1.2.3"], None),
+        ("npx", ["-y", "pkg@latest"], '"pkg@VERSION"'),
+        ("uvx", ["mcp-server-time"], '"mcp-server-time==VERSION"'),
+        ("uvx", ["mcp-server-time==1.0"], None),
+        ("uvx", ["mcp-server-time@1.0"], None),
+        ("docker", ["run", "-i", "--rm", "stars/mcp"], '"stars/mcp:VERSION"'),
+        ("docker", ["run", "-i", "--rm", "stars/mcp:latest"], '"stars/mcp:VERSION"'),
+        ("docker", ["run", "-i", "--rm", "stars/mcp:1.2"], None),
+        ("docker", ["run", "-v", "/a:/b", "ghcr.io/stars/mcp@sha256:00"], None),
+        ("python", ["server.py"], None),
+    ],
+)
+def test_launchers_that_fetch_the_newest_are_named(command: str, args: list[str], pin: str | None) -> None:
+    config = Config.from_dict({"servers": {"one": {"command": command, "args": args}}})
+    fixes = [one.fix for one in examined(config.servers[0], config) if "newest" in one.message]
+    assert fixes == ([f"Pin it in its args: {pin}"] if pin else [])

@@ -1,0 +1,270 @@
+"""Bringing over what nine clients have, from the files as they really lie, and giving it back byte for byte."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+from wicket.codec import decode
+from wicket.config.client_files import CLIENTS, folders, project_file, user_files
+from wicket.config.formats import load
+from wicket.config.syntax import read as read_syntax
+
+DATA = Path(__file__).parent.parent / "config" / "data"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A client's file, where it lies on Linux, and what must come of it."""
+
+    client: str
+    file: str
+    path: str
+    section: str
+    servers: tuple[str, ...]
+    stays: tuple[str, ...] = ()
+    """Entries that Wicket cannot run and the client keeps."""
+    comments: tuple[str, ...] = ()
+
+
+CASES = (
+    Case(
+        "claude-desktop",
+        "claude_desktop.json",
+        ".config/Claude/claude_desktop_config.json",
+        "mcpServers",
+        ("filesystem", "Star-Charts-work"),
+    ),
+    Case("claude-code", "claude_code.json", ".claude.json", "mcpServers", ("harbour", "tides", "shelf")),
+    Case("cursor", "cursor.json", ".cursor/mcp.json", "mcpServers", ("plans", "local")),
+    Case(
+        "vscode",
+        "vscode.json",
+        ".config/Code/User/mcp.json",
+        "servers",
+        ("harbour", "oracle"),
+        comments=("// .vscode/mcp.json", "/* remote */"),
+    ),
+    Case("windsurf", "windsurf.json", ".codeium/windsurf/mcp_config.json", "mcpServers", ("remote", "harbour")),
+    Case(
+        "zed",
+        "zed.json",
+        ".config/zed/settings.json",
+        "context_servers",
+        ("archive", "flat", "remote"),
+        stays=("mcp-server-orchard",),
+        comments=("// Zed settings", "// (the comments stay)"),
+    ),
+    Case("codex", "codex.toml", ".codex/config.toml", "mcp_servers", ("atlas", "easel", "off")),
+    Case(
+        "gemini",
+        "gemini.json",
+        ".gemini/settings.json",
+        "mcpServers",
+        ("ledger", "streaming", "events", "retired"),
+        stays=("socket",),
+    ),
+    Case(
+        "cline",
+        "cline.json",
+        ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        "mcpServers",
+        ("barometer", "docs"),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.client)
+def test_a_client_is_taken_over_and_gets_its_own_file_back(case: Case, shell: Shell) -> None:
+    file = shell.copy(DATA / case.file, case.path)
+    before = file.read_bytes()
+    tree = read_syntax(before.decode()).tree
+
+    done = shell.run("import", case.client, "--take-over", "--json")
+    assert done.code == 0, done.err
+    assert [server["name"] for server in done.json["servers"]] == list(case.servers)
+    assert [server.name for server in load(shell.config).servers] == list(case.servers)
+
+    text = file.read_text("utf-8")
+    taken = read_syntax(text).tree
+    assert set(taken[case.section]) == {"wicket", *case.stays}
+    entry = taken[case.section]["wicket"]
+    assert entry["args"][-2:] == ["--config", str(shell.config)]
+    assert Path(entry["command"]).is_absolute()
+    others = {key: value for key, value in tree.items() if key != case.section}
+    assert {key: value for key, value in taken.items() if key != case.section} == others
+    assert all(comment in text for comment in case.comments)
+
+    assert shell.run("import", case.client, "--undo").code == 0
+    assert file.read_bytes() == before
+    assert not list(file.parent.glob("*before-wicket*"))
+
+
+def test_the_client_really_reaches_its_servers_through_wicket(shell: Shell) -> None:
+    server = {"command": "mcp-server-time", "args": []}
+    shell.write(".cursor/mcp.json", f'{{"mcpServers": {{"time": {_json(server)}}}}}')
+    shell.run("import", "cursor", "--take-over")
+    entry = decode((shell.home / ".cursor/mcp.json").read_bytes())["mcpServers"]["wicket"]
+    assert entry["args"][0] == "serve"
+    done = shell.run("tools", *entry["args"][1:])
+    assert "time.get_current_time" in done.out
+
+
+def test_secrets_stay_references_and_literal_ones_leave_the_configuration(shell: Shell) -> None:
+    shell.copy(DATA / "claude_desktop.json", ".config/Claude/claude_desktop_config.json")
+    shell.copy(DATA / "claude_code.json", ".claude.json")
+    shell.run("import", "claude-code")
+    done = shell.run("import", "claude-desktop")
+    text = shell.config.read_text("utf-8")
+    assert "Bearer ${HARBOUR_TOKEN}" in text
+    assert "literal-key-in-the-file" not in text + done.out + done.err
+    secret = shell.config.parent / "secrets" / "Star-Charts-work.STARS_KEY"
+    assert secret.read_text("utf-8") == "literal-key-in-the-file\n"
+    assert secret.stat().st_mode & 0o077 == 0
+    assert (secret.parent / ".gitignore").read_text("utf-8") == "*\n"
+
+
+def test_undo_keeps_what_the_owner_changed_in_the_meantime(shell: Shell) -> None:
+    file = shell.copy(DATA / "zed.json", ".config/zed/settings.json")
+    servers = read_syntax(file.read_text("utf-8")).tree["context_servers"]
+    shell.run("import", "zed", "--take-over")
+    file.write_text(file.read_text("utf-8").replace('"ui_font_size": 16', '"ui_font_size": 18'), "utf-8")
+    shell.run("import", "zed", "--undo")
+    tree = read_syntax(file.read_text("utf-8")).tree
+    assert tree["ui_font_size"] == 18
+    assert tree["context_servers"] == servers
+
+
+def test_undo_keeps_later_changes_of_a_toml_file_too(shell: Shell) -> None:
+    file = shell.copy(DATA / "codex.toml", ".codex/config.toml")
+    servers = tomllib.loads(file.read_text("utf-8"))["mcp_servers"]
+    shell.run("import", "codex", "--take-over")
+    file.write_text(file.read_text("utf-8").replace('"some-model"', '"other-model"'), "utf-8")
+    shell.run("import", "codex", "--undo")
+    tree = tomllib.loads(file.read_text("utf-8"))
+    assert tree["model"] == "other-model"
+    assert tree["mcp_servers"] == servers
+
+
+def test_importing_twice_adds_nothing_and_never_imports_wicket_itself(shell: Shell) -> None:
+    file = shell.copy(DATA / "cursor.json", ".cursor/mcp.json")
+    shell.run("import", "cursor", "--take-over")
+    first = shell.config.read_bytes()
+    again = shell.run("import", "cursor", "--take-over")
+    assert again.code == 0
+    assert shell.config.read_bytes() == first
+    assert list(decode(file.read_bytes())["mcpServers"]) == ["wicket"]
+    assert "Nothing to take over" in again.err
+
+
+def test_one_program_with_two_keys_is_two_servers(shell: Shell) -> None:
+    keys = {name: {"command": "db", "env": {"DB_TOKEN": f"key-of-{name}"}} for name in ("db", "db-2")}
+    file = shell.write("servers.json", _json({"mcpServers": keys}))
+    shell.run("import", str(file))
+    shell.run("import", str(file))
+    assert [server.name for server in load(shell.config).servers] == ["db", "db-2"]
+    secrets = shell.config.parent / "secrets"
+    assert [(secrets / f"{name}.DB_TOKEN").read_text("utf-8") for name in keys] == ["key-of-db\n", "key-of-db-2\n"]
+
+
+def test_two_servers_of_one_name_are_both_kept(shell: Shell) -> None:
+    shell.copy(DATA / "windsurf.json", ".codeium/windsurf/mcp_config.json")
+    shell.copy(DATA / "vscode.json", ".config/Code/User/mcp.json")
+    shell.run("import", "windsurf")
+    done = shell.run("import", "vscode")
+    assert [server.name for server in load(shell.config).servers] == ["remote", "harbour", "harbour-2", "oracle"]
+    assert "new, was harbour" in done.out
+
+
+def test_without_a_client_it_shows_what_there_is_and_changes_nothing(shell: Shell) -> None:
+    shell.copy(DATA / "cursor.json", ".cursor/mcp.json")
+    shell.write(".gemini/settings.json", "{ not json")
+    done = shell.run("import")
+    assert done.out.splitlines()[1].split()[:2] == ["cursor", "plans,"]
+    assert "settings.json" in done.err
+    assert not shell.config.exists()
+
+
+def test_a_dry_run_changes_nothing(shell: Shell) -> None:
+    file = shell.copy(DATA / "cursor.json", ".cursor/mcp.json")
+    done = shell.run("import", "cursor", "--take-over", "--dry-run")
+    assert "2 servers would be added" in done.out
+    assert not shell.config.exists()
+    assert file.read_bytes() == (DATA / "cursor.json").read_bytes()
+
+
+def test_claude_codes_servers_for_one_folder_are_found_under_that_folder(shell: Shell) -> None:
+    listed = {"mcpServers": {"time": {"command": "mcp-server-time"}}, "history": ["kept"]}
+    file = shell.write(".claude.json", _json({"numStartups": 3, "projects": {str(shell.cwd): listed}}))
+    before = file.read_bytes()
+    shell.run("import", "claude-code", "--take-over")
+    folder = decode(file.read_bytes())["projects"][str(shell.cwd)]
+    assert list(folder["mcpServers"]) == ["wicket"]
+    assert folder["history"] == ["kept"]
+    shell.run("import", "claude-code", "--undo")
+    assert file.read_bytes() == before
+
+
+def test_the_file_of_a_project_is_imported_when_asked_for(shell: Shell) -> None:
+    (shell.cwd / ".vscode").mkdir()
+    (shell.cwd / ".vscode" / "mcp.json").write_bytes((DATA / "vscode.json").read_bytes())
+    assert shell.run("import", "vscode").code == 2
+    assert shell.run("import", "vscode", "--project").code == 0
+
+
+def test_a_client_without_a_file_is_named_with_the_places_that_were_looked_at(shell: Shell) -> None:
+    done = shell.run("import", "zed")
+    assert done.code == 2
+    assert str(shell.home / ".config/zed/settings.json") in done.err
+    assert shell.run("import", "zed", "--undo").code == 1
+
+
+def test_a_link_to_a_client_file_stays_a_link(shell: Shell) -> None:
+    real = shell.copy(DATA / "cursor.json", "dotfiles/cursor.json")
+    (shell.home / ".cursor").mkdir()
+    (shell.home / ".cursor/mcp.json").symlink_to(real)
+    shell.run("import", "cursor", "--take-over")
+    assert (shell.home / ".cursor/mcp.json").is_symlink()
+    assert list(decode(real.read_bytes())["mcpServers"]) == ["wicket"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "client", "expected"),
+    [
+        ("darwin", "claude-desktop", "Library/Application Support/Claude/claude_desktop_config.json"),
+        ("win32", "claude-desktop", "roaming/Claude/claude_desktop_config.json"),
+        ("darwin", "vscode", "Library/Application Support/Code/User/mcp.json"),
+        ("win32", "vscode", "roaming/Code/User/mcp.json"),
+        ("darwin", "zed", ".config/zed/settings.json"),
+        ("win32", "zed", "roaming/Zed/settings.json"),
+        ("win32", "cursor", ".cursor/mcp.json"),
+        ("darwin", "codex", ".codex/config.toml"),
+        ("win32", "gemini", ".gemini/settings.json"),
+        (
+            "darwin",
+            "cline",
+            (
+                "Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
+                "cline_mcp_settings.json"
+            ),
+        ),
+    ],
+)
+def test_each_platform_has_its_places(platform: str, client: str, expected: str, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path), "APPDATA": str(tmp_path / "roaming")}
+    where = folders(environ, platform, tmp_path)
+    assert user_files(CLIENTS[client], where)[0].path == tmp_path / expected
+
+
+def test_every_client_has_a_test_of_its_layout() -> None:
+    assert {case.client for case in CASES} == set(CLIENTS)
+    where = folders({"HOME": "/h"}, "linux", Path("/w"))
+    assert {c.id for c in CLIENTS.values() if project_file(c, where) is None} == {"claude-desktop", "windsurf", "cline"}
+
+
+def _json(value: object) -> str:
+    from wicket.codec import pretty
+
+    return pretty(value)

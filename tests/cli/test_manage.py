@@ -1,0 +1,100 @@
+"""Changing wicket.toml from the shell: what was written by hand stays as it was."""
+
+from tests.cli.shell import Shell
+from wicket.config.formats import load
+
+BY_HAND = """\
+# my servers
+log_level = "error"   # quiet
+
+# tells the time
+[servers.time]
+command = "mcp-server-time" # from pip
+
+# the repository
+[servers.git]
+command = "mcp-server-git"
+
+[servers.git.env]
+GIT_PAGER = "cat"
+
+[http]
+port = 9000
+"""
+
+
+def test_the_first_server_makes_the_file_and_the_next_joins_it(shell: Shell) -> None:
+    first = shell.run("add", "time", "--", "mcp-server-time", "--local-timezone", "UTC")
+    assert first.code == 0, first.err
+    assert str(shell.config) in first.out
+    shell.run(
+        "add", "hub", "--url", "https://hub.example/mcp", "--header", "X-Team: north", "--description", "The hub."
+    )
+    time, hub = load(shell.config).servers
+    assert (time.command, time.args) == ("mcp-server-time", ("--local-timezone", "UTC"))
+    assert (hub.url, hub.headers, hub.description) == ("https://hub.example/mcp", {"X-Team": "north"}, "The hub.")
+    assert "time.convert_time" in shell.run("tools", "time").out
+
+
+def test_secrets_given_on_the_command_line_do_not_land_in_the_configuration(shell: Shell) -> None:
+    shell.run("add", "stars", "-e", "STARS_KEY=very-secret-value", "-e", "HOME_TOKEN", "-e", "MODE=dev", "--", "stars")
+    (stars,) = load(shell.config).servers
+    assert stars.env == {
+        "STARS_KEY": "${file:secrets/stars.STARS_KEY}",
+        "HOME_TOKEN": "${HOME_TOKEN}",
+        "MODE": "dev",
+    }
+    assert "very-secret-value" not in shell.config.read_text("utf-8")
+
+
+def test_removing_and_switching_leave_every_other_line_as_it_was(shell: Shell) -> None:
+    file = shell.cwd / "wicket.toml"
+    file.write_text(BY_HAND, "utf-8")
+    assert shell.run("disable", "TIME").code == 0
+    disabled = BY_HAND.replace("[servers.time]\n", "[servers.time]\nenabled = false\n")
+    assert file.read_text("utf-8") == disabled
+    shell.run("enable", "time")
+    assert file.read_text("utf-8") == disabled.replace("enabled = false", "enabled = true")
+    shell.run("remove", "git")
+    start, end = BY_HAND.index("# the repository"), BY_HAND.index("[http]")
+    without = BY_HAND[:start] + BY_HAND[end:]
+    assert file.read_text("utf-8") == without.replace("[servers.time]\n", "[servers.time]\nenabled = true\n")
+
+
+def test_what_cannot_be_changed_is_refused_and_left_alone(shell: Shell) -> None:
+    file = shell.cwd / "wicket.toml"
+    inline = 'servers = { time = { command = "mcp-server-time" } }\n'
+    file.write_text(inline, "utf-8")
+    done = shell.run("remove", "time")
+    assert done.code == 2
+    assert f"{file}:1" in done.err
+    assert file.read_text("utf-8") == inline
+
+
+def test_mistakes_are_named_with_what_to_do(shell: Shell) -> None:
+    assert "wicket init" in shell.run("remove", "time").err
+    shell.run("add", "time", "--", "mcp-server-time")
+    taken = shell.run("add", "Time", "--", "other")
+    assert (taken.code, "wicket remove time" in taken.err) == (2, True)
+    assert "https://" in shell.run("add", "nothing").err
+    assert "Did you mean 'time'?" in shell.run("disable", "tim").err
+    assert "wicket import" in shell.run("add", "x", "--config", "mcp.json", "--", "x").err
+
+
+def test_init_in_a_pipe_writes_a_first_file_and_asks_nothing(shell: Shell) -> None:
+    shell.write(".cursor/mcp.json", '{"mcpServers": {"time": {"command": "mcp-server-time"}}}')
+    done = shell.run("init")
+    assert done.code == 0
+    assert load(shell.config).servers == ()
+    assert "wicket import cursor" in done.err
+    again = shell.run("init")
+    assert (again.code, "is there already" in again.err) == (2, True)
+    assert shell.run("init", "--here", "--json").json == {"config": str(shell.cwd / "wicket.toml")}
+
+
+def test_init_on_a_terminal_offers_what_clients_have(shell: Shell) -> None:
+    shell.write(".cursor/mcp.json", '{"mcpServers": {"time": {"command": "mcp-server-time"}}}')
+    shell.write(".gemini/settings.json", '{"mcpServers": {"old": {"command": "old-server"}}}')
+    done = shell.type("init", answers=[("Cursor: time?", "y\n"), ("Gemini CLI: old?", "n\n")])
+    assert done.code == 0, done.out
+    assert [server.name for server in load(shell.config).servers] == ["time"]

@@ -1,0 +1,66 @@
+"""`wicket serve` as a person starts it: what it prints is enough to connect a client."""
+
+import re
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import aiohttp
+
+from tests.cli.shell import PATIENCE, Shell
+from tests.conftest import peer
+from wicket.codec import decode, encode
+
+
+def _blocks(page: str) -> list[Any]:
+    """The JSON objects of a page, in order: each from a line `{` to a line `}`."""
+    return [decode(found) for found in re.findall(r"^\{$.*?^\}$", page, re.MULTILINE | re.DOTALL)]
+
+
+async def test_what_it_prints_connects_a_client(shell: Shell) -> None:
+    config = shell.cwd / ".mcp.json"
+    config.write_bytes(encode({"mcpServers": {"echo": peer("Echo"), "Odd Name": peer("Echo")}}))
+    command = [sys.executable, "-m", "wicket", "serve", "--http", "127.0.0.1:0", "--print-clients"]
+    with subprocess.Popen(
+        command, cwd=shell.cwd, env=shell.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        page = ""
+        while page.count("\n}\n") < 2:
+            page += process.stdout.readline().decode()
+        stdio, http = _blocks(page)
+        entry = http["mcpServers"]["wicket"]
+        assert entry["url"] in page.splitlines()[0]
+        assert stdio["mcpServers"]["wicket"]["args"] == ["serve", "--config", str(config)]
+        message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        sent = {"Accept": "application/json, text/event-stream", **entry["headers"]}
+        async with aiohttp.ClientSession() as client:
+            async with client.post(entry["url"], json=message, headers=sent) as answer:
+                assert answer.status == 200
+            async with client.post(entry["url"], json=message) as answer:
+                assert answer.status == 401
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert b"'Odd Name' is called 'Odd-Name' here" in log, "what was read differently is in the log"
+
+
+def test_what_was_read_differently_is_in_the_status_too(shell: Shell) -> None:
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"Odd Name": peer("Echo")}}))
+    assert "'Odd Name' is called 'Odd-Name' here" in shell.run("status").out
+    assert shell.run("status", "--json").json["notes"]
+
+
+def test_print_clients_without_http_is_a_mistake_that_says_why(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text("")
+    done = shell.run("serve", "--print-clients")
+    assert done.code == 2
+    assert "--http" in done.err
+
+
+def test_an_address_that_is_none_is_refused(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text("")
+    assert shell.run("serve", "--http", "127.0.0.1:notaport").code == 2
+    exposed = shell.run("serve", "--http", "0.0.0.0:0", "--no-auth")
+    assert (exposed.code, "--no-auth" in exposed.err) == (2, True)

@@ -1,0 +1,87 @@
+"""What is known to differ between a server and the same server behind Wicket, and why.
+
+`differences.toml` is the one place where it is written down; tests and the document read it through here.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from tests.conformance.suite import Report, Revision, Role
+
+FILE = Path(__file__).with_name("differences.toml")
+Scores: TypeAlias = dict[Role, dict[Revision, dict[str, str]]]
+
+
+@dataclass(frozen=True, order=True)
+class Difference:
+    """A check that passes on one side only."""
+
+    role: Role
+    revision: Revision
+    way: str
+    check: str
+    direct: str
+    wicket: str
+
+    def __str__(self) -> str:
+        fields = ("role", "revision", "check", "direct", "wicket")
+        told = [f'{name} = "{getattr(self, name)}"' for name in fields]
+        return "\n".join(["[[difference]]", *told[:2], f'ways = ["{self.way}"]', *told[2:], 'reason = ""'])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the file: one difference, over one or more ways, and its reason."""
+
+    role: Role
+    revision: Revision
+    ways: list[str]
+    check: str
+    direct: str
+    wicket: str
+    reason: str
+
+    def each(self) -> Iterator[Difference]:
+        for way in self.ways:
+            yield Difference(self.role, self.revision, way, self.check, self.direct, self.wicket)
+
+
+@dataclass(frozen=True)
+class Known:
+    """The whole file."""
+
+    scores: Scores
+    difference: tuple[Entry, ...] = ()
+
+    def of(self, role: Role, revision: Revision, way: str) -> set[Difference]:
+        wanted = (role, revision, way)
+        every = (one for entry in self.difference for one in entry.each())
+        return {one for one in every if (one.role, one.revision, one.way) == wanted}
+
+
+def known() -> Known:
+    return msgspec.convert(tomllib.loads(FILE.read_text()), Known)
+
+
+def compare(role: Role, revision: Revision, way: str, direct: Report, through: Report) -> set[Difference]:
+    """The checks that pass on one side only. One that was not made counts as absent."""
+    differing = direct.passing ^ through.passing
+    return {
+        Difference(role, revision, way, check, _status(direct, check), _status(through, check)) for check in differing
+    }
+
+
+def _status(report: Report, check: str) -> str:
+    found = report.find(check)
+    return found.status if found else "absent"
+
+
+def told(title: str, differences: Iterable[Difference]) -> str:
+    """The differences as entries of the file."""
+    entries = [str(one) for one in sorted(differences)]
+    return "\n\n".join([title, *entries]) if entries else ""

@@ -1,0 +1,86 @@
+"""Writes docs/conformance.md from differences.toml: python -m tests.conformance.document"""
+
+from collections.abc import Iterable, Iterator
+
+from tests.conformance.client import CONVERSATIONS
+from tests.conformance.differences import Entry, Known, known
+from tests.conformance.suite import HOME, REVISIONS, ROOT, Revision
+from wicket.codec import decode
+
+FILE = ROOT / "docs" / "conformance.md"
+
+INTRODUCTION = """\
+# Conformance
+
+The official suite, `@modelcontextprotocol/conformance` {version}, is run against a reference server of both protocol
+eras ([`tests/conformance/reference_server.py`](../tests/conformance/reference_server.py), on the official SDK), and
+against Wicket in front of the same server, with one upstream whose names pass as they are (`unprefixed = true`, dialect
+`flat`). What passes directly must pass through Wicket; every check for which that is not so is listed below, and the
+tests fail when the list is not exact.
+
+To run it: `scripts/node`, then `scripts/test tests/conformance`. To look at one scenario:
+`python -m tests.conformance.run http --requirements 2026-07-28 --scenario caching -v` (also `direct` and `stdio`).
+
+## As a server
+
+Scored scenarios that pass. A client of each era speaks to Wicket over HTTP; the upstream is reached over HTTP or stdio.
+
+| revision | direct | through Wicket, HTTP upstream | through Wicket, stdio upstream |
+| --- | --- | --- | --- |
+"""
+
+CLIENT = """
+## As a client
+
+The suite's client scenarios are servers that watch their client. The SDK's client speaks to them directly, and through
+Wicket, which then is the client that they see. The {count} scenarios below `auth/` are not run: they test how a client
+signs in, and Wicket takes an upstream's credentials from its configuration.
+
+| revision | direct | through Wicket |
+| --- | --- | --- |
+"""
+
+DIFFERENCES = """
+## Differences
+
+"""
+
+TABLE = """\
+| role | revision | upstream | check | direct | Wicket | reason |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def page(facts: Known) -> str:
+    """The whole document."""
+    server = (_row(revision, facts.scores["server"][revision].values()) for revision in REVISIONS)
+    client = (_row(revision, facts.scores["client"][revision].values()) for revision in REVISIONS)
+    version = decode((HOME / "package.json").read_bytes())["version"]
+    return "".join(
+        [
+            INTRODUCTION.format(version=version),
+            *server,
+            CLIENT.format(count=_count_of_auth()),
+            *client,
+            DIFFERENCES,
+            *_differences(facts.difference),
+        ]
+    )
+
+
+def _row(first: str, cells: Iterable[str]) -> str:
+    return f"| {' | '.join([first, *cells])} |\n"
+
+
+def _differences(entries: tuple[Entry, ...]) -> Iterator[str]:
+    if not entries:
+        yield "None.\n"
+        return
+    yield TABLE
+    for entry in entries:
+        cells = [entry.revision, ", ".join(entry.ways), f"`{entry.check}`", entry.direct, entry.wicket, entry.reason]
+        yield _row(entry.role, cells)
+
+
+if __name__ == "__main__":
+    FILE.write_text(page(known()))
