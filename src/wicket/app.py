@@ -31,6 +31,7 @@ from wicket.dialects.base import Dialect, Menu
 from wicket.dialects.broker import Broker
 from wicket.dialects.flat import Flat
 from wicket.dialects.guides import guide
+from wicket.dialects.lua import LUA
 from wicket.dialects.meta import Meta
 from wicket.dialects.native import NATIVE
 from wicket.errors import ConfigError
@@ -61,6 +62,7 @@ log = logging.getLogger(__name__)
 DIALECTS: Mapping[str, Callable[["Gateway"], Dialect]] = {
     "native": lambda gateway: NATIVE,
     "flat": lambda gateway: Flat(unprefixed=gateway.config.unprefixed),
+    "lua": lambda gateway: LUA,
     "meta": lambda gateway: Meta(upper=gateway.config.meta.upper),
     "broker": lambda gateway: Broker(favourites(gateway.config.base_dir), dotted=gateway.config.dotted_names),
     "bridge": lambda gateway: gateway.bridge(),

@@ -103,8 +103,7 @@ def test_a_client_is_taken_over_and_gets_its_own_file_back(case: Case, shell: Sh
 
 
 def test_the_client_really_reaches_its_servers_through_wicket(shell: Shell) -> None:
-    server = {"command": "mcp-server-time", "args": []}
-    shell.write(".cursor/mcp.json", f'{{"mcpServers": {{"time": {_json(server)}}}}}')
+    shell.write(".cursor/mcp.json", '{"mcpServers": {"time": {"command": "mcp-server-time"}}}')
     shell.run("import", "cursor", "--take-over")
     entry = decode((shell.home / ".cursor/mcp.json").read_bytes())["mcpServers"]["wicket"]
     assert entry["args"][0] == "serve"

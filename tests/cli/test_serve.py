@@ -4,9 +4,12 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
-import aiohttp
+import pytest
 
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import peer
@@ -18,32 +21,41 @@ def _blocks(page: str) -> list[Any]:
     return [decode(found) for found in re.findall(r"^\{$.*?^\}$", page, re.MULTILINE | re.DOTALL)]
 
 
-async def test_what_it_prints_connects_a_client(shell: Shell) -> None:
+def _status(url: str, headers: Mapping[str, str]) -> int:
+    """What a client's greeting is answered with."""
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    body = encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})
+    sent = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json", **headers}
+    try:
+        with urlopen(Request(url, body, sent), timeout=PATIENCE) as answer:  # noqa: S310  (our own address)
+            return answer.status
+    except HTTPError as refused:
+        with refused:
+            return refused.code
+
+
+def test_what_it_prints_connects_a_client(shell: Shell) -> None:
     config = shell.cwd / ".mcp.json"
     config.write_bytes(encode({"mcpServers": {"echo": peer("Echo"), "Odd Name": peer("Echo")}}))
     command = [sys.executable, "-m", "wicket", "serve", "--http", "127.0.0.1:0", "--print-clients"]
-    with subprocess.Popen(
-        command, cwd=shell.cwd, env=shell.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout
-        page = ""
-        while page.count("\n}\n") < 2:
-            page += process.stdout.readline().decode()
-        stdio, http = _blocks(page)
-        entry = http["mcpServers"]["wicket"]
-        assert entry["url"] in page.splitlines()[0]
-        assert stdio["mcpServers"]["wicket"]["args"] == ["serve", "--config", str(config)]
-        message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        sent = {"Accept": "application/json, text/event-stream", **entry["headers"]}
-        async with aiohttp.ClientSession() as client:
-            async with client.post(entry["url"], json=message, headers=sent) as answer:
-                assert answer.status == 200
-            async with client.post(entry["url"], json=message) as answer:
-                assert answer.status == 401
-        process.send_signal(signal.SIGTERM)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=shell.cwd, env=shell.environ, text=True, **pipes) as process:
+        try:
+            assert process.stdout
+            page = ""
+            while page.count("\n}\n") < 2:
+                page += process.stdout.readline() or pytest.fail(f"it ended after {page!r}")
+            stdio, http = _blocks(page)
+            entry = http["mcpServers"]["wicket"]
+            assert entry["url"] in page.splitlines()[0]
+            assert stdio["mcpServers"]["wicket"]["args"] == ["serve", "--config", str(config)]
+            assert _status(entry["url"], entry["headers"]) == 200
+            assert _status(entry["url"], {}) == 401
+        finally:
+            process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert b"'Odd Name' is called 'Odd-Name' here" in log, "what was read differently is in the log"
+    assert "'Odd Name' is called 'Odd-Name' here" in log, "what was read differently is in the log"
 
 
 def test_what_was_read_differently_is_in_the_status_too(shell: Shell) -> None:

@@ -16,12 +16,21 @@ import mcp_types as types
 from mcp import Client
 from mcp.client import ClientRequestContext
 
+from tests.conformance.suite import Revision, required
 from tests.conformance.targets import wicket
 from wicket.codec import decode
 from wicket.model import LEGACY_VERSIONS, as_object
 
 Conversation: TypeAlias = Callable[[Client], Awaitable[None]]
-EXAMPLES = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": [], "null": None}
+EXAMPLES: dict[str, Any] = {
+    "string": "text",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "object": {},
+    "array": [],
+    "null": None,
+}
 
 
 async def accept_defaults(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -94,6 +103,17 @@ CONVERSATIONS: dict[str, Conversation] = {
     "json-schema-ref-no-deref": list_tools,
     "json-schema-2020-12-preservation": echo_schema,
 }
+
+
+def command(*, through_wicket: bool) -> str:
+    """What the suite is to start."""
+    return f"{sys.executable} -m tests.conformance.client{' --wicket' if through_wicket else ''}"
+
+
+def scenarios(revision: Revision) -> list[str]:
+    """The client scenarios of a revision that there is a conversation for."""
+    scored, unscored = required(revision, "client")
+    return [scenario for scenario in (*scored, *unscored) if scenario in CONVERSATIONS]
 
 
 async def main(url: str, *, through_wicket: bool) -> None:

@@ -55,6 +55,7 @@ class Entry:
 class Known:
     """The whole file."""
 
+    suite: str
     scores: Scores
     difference: tuple[Entry, ...] = ()
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from tests.conformance.client import CONVERSATIONS
 from tests.conformance.differences import Entry, Known, known
-from tests.conformance.suite import HOME, REVISIONS, ROOT, Revision
-from wicket.codec import decode
+from tests.conformance.suite import REVISIONS, ROOT
 
 FILE = ROOT / "docs" / "conformance.md"
 
@@ -33,8 +31,8 @@ CLIENT = """
 ## As a client
 
 The suite's client scenarios are servers that watch their client. The SDK's client speaks to them directly, and through
-Wicket, which then is the client that they see. The {count} scenarios below `auth/` are not run: they test how a client
-signs in, and Wicket takes an upstream's credentials from its configuration.
+Wicket, which then is the client that they see. The scenarios below `auth/` are not run: they test how a client signs
+in, and Wicket takes an upstream's credentials from its configuration.
 
 | revision | direct | through Wicket |
 | --- | --- | --- |
@@ -55,12 +53,11 @@ def page(facts: Known) -> str:
     """The whole document."""
     server = (_row(revision, facts.scores["server"][revision].values()) for revision in REVISIONS)
     client = (_row(revision, facts.scores["client"][revision].values()) for revision in REVISIONS)
-    version = decode((HOME / "package.json").read_bytes())["version"]
     return "".join(
         [
-            INTRODUCTION.format(version=version),
+            INTRODUCTION.format(version=facts.suite),
             *server,
-            CLIENT.format(count=_count_of_auth()),
+            CLIENT,
             *client,
             DIFFERENCES,
             *_differences(facts.difference),

@@ -1,8 +1,9 @@
 """Runs the conformance suite by hand and prints what failed.
 
-    python -m tests.conformance.run [direct|http|stdio] [--requirements REVISION] [--scenario NAME] [-v]
+    python -m tests.conformance.run [direct|http|stdio|client] [--requirements REVISION] [--scenario NAME] [-v]
 
-`direct` measures the reference server, `http` and `stdio` Wicket in front of it over that transport.
+`direct` measures the reference server, `http` and `stdio` Wicket in front of it over that transport, `client` Wicket as
+a client of the suite's own servers.
 """
 
 import argparse
@@ -12,8 +13,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conformance.suite import REVISIONS, Report, Revision, measure_server
-from tests.conformance.targets import WAYS, Way, target
+from tests.conformance.client import command, scenarios
+from tests.conformance.suite import REVISIONS, Report, Revision, measure_client, measure_server
+from tests.conformance.targets import WAYS, target
 
 
 def told(report: Report, *, verbose: bool) -> Iterator[str]:
@@ -31,7 +33,7 @@ def told(report: Report, *, verbose: bool) -> Iterator[str]:
 
 async def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.run", description="Runs the conformance suite.")
-    parser.add_argument("way", nargs="?", choices=WAYS, default="direct")
+    parser.add_argument("way", nargs="?", choices=(*WAYS, "client"), default="direct")
     parser.add_argument("--requirements", choices=REVISIONS, help="one revision; both otherwise")
     parser.add_argument("--scenario", help="only this one")
     parser.add_argument("--url", help="measure what already runs there instead")
@@ -40,21 +42,24 @@ async def main() -> int:
     revisions: tuple[Revision, ...] = (options.requirements,) if options.requirements else REVISIONS
     complete = True
     for revision in revisions:
-        complete &= await measured(options.way, revision, options)
+        complete &= await measured(revision, options)
     return 0 if complete else 1
 
 
-async def measured(way: Way, revision: Revision, options: argparse.Namespace) -> bool:
+async def measured(revision: Revision, options: argparse.Namespace) -> bool:
     """Measure and print one revision; whether all scored scenarios passed."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         log.touch()
-        if options.url:
+        if options.way == "client":
+            chosen = [options.scenario] if options.scenario else scenarios(revision)
+            report = await measure_client(command(through_wicket=True), revision, chosen)
+        elif options.url:
             report = await measure_server(options.url, revision, options.scenario)
         else:
-            async with target(way, log) as address:
+            async with target(options.way, log) as address:
                 report = await measure_server(address, revision, options.scenario)
-        lines = [f"== {options.url or way}, {revision}", *told(report, verbose=options.verbose)]
+        lines = [f"== {options.url or options.way}, {revision}", *told(report, verbose=options.verbose)]
         if options.verbose:
             lines += ["-- what the servers said", log.read_text(errors="replace")]
     passed, run = report.score

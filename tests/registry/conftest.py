@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from dnslib import QTYPE, RR, TXT  # pyright: ignore[reportMissingTypeStubs]
-from dnslib.server import BaseResolver, DNSHandler, DNSLogger, DNSServer  # pyright: ignore[reportMissingTypeStubs]
 
+from tests.peers.dns_server import Names
 from wicket.config.model import Config, LimitsConfig
 from wicket.core.catalog import Catalogue
 from wicket.core.policy import Policy
+from wicket.model import JsonObject
 from wicket.registry.desk import Desk
 from wicket.store.registry import SqliteRegistry
 from wicket.store.sqlite import SqliteStore
@@ -34,68 +34,14 @@ def clock() -> Clock:
     return Clock()
 
 
-class Zone(BaseResolver):  # pyright: ignore[reportUntypedBaseClass]
-    """Answers TXT questions from a table, over UDP and TCP; everything else does not exist."""
-
-    def __init__(self) -> None:
-        self.records: dict[str, list[str]] = {}
-        self.aliases: dict[str, str] = {}
-        self.asked: list[str] = []
-        self.refusing = False
-
-    def resolve(self, request, handler):  # noqa: ANN001, ANN201  # pyright: ignore
-        reply = request.reply()  # pyright: ignore
-        name = str(request.q.qname).rstrip(".").lower()  # pyright: ignore
-        self.asked.append(f"{handler.protocol} {name}")  # pyright: ignore
-        if self.refusing:
-            reply.header.rcode = 5  # pyright: ignore
-            return reply  # pyright: ignore
-        while name in self.aliases:
-            reply.add_answer(*RR.fromZone(f"{name}. 60 CNAME {self.aliases[name]}."))  # pyright: ignore
-            name = self.aliases[name]
-        for text in self.records.get(name, ()):
-            parts = [text[at : at + 255].encode() for at in range(0, len(text), 255)]
-            reply.add_answer(RR(f"{name}.", QTYPE.TXT, rdata=TXT(parts), ttl=60))  # pyright: ignore
-        if name not in self.records:
-            reply.header.rcode = 3  # pyright: ignore
-        return reply  # pyright: ignore
-
-
-class Handler(DNSHandler):  # pyright: ignore[reportUntypedBaseClass]
-    """Cuts what is too long for a datagram of the old size, as servers do for those who ask for no more."""
-
-    udplen = 512
-
-
-class Names:
-    """A running DNS server."""
-
-    def __init__(self) -> None:
-        self.zone = Zone()
-        quiet = DNSLogger("-request,-reply,-truncated,-error")
-        self._udp = DNSServer(self.zone, address="127.0.0.1", port=0, logger=quiet, handler=Handler)
-        self.port: int = self._udp.server.server_address[1]
-        self._tcp = DNSServer(self.zone, address="127.0.0.1", port=self.port, tcp=True, logger=quiet, handler=Handler)
-
-    def __enter__(self) -> "Names":
-        self._udp.start_thread()
-        self._tcp.start_thread()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for server in (self._udp, self._tcp):
-            server.stop()
-            server.server.server_close()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-
 @pytest.fixture
 def names() -> Iterator[Names]:
     with Names() as running:
         yield running
+
+
+def ignore(server: str, method: str, params: JsonObject) -> None:
+    """What upstreams say unasked."""
 
 
 OpenDesk = Callable[..., Desk]
@@ -109,7 +55,7 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
     def make(**options: object) -> Desk:
         config = Config.from_dict({"servers": {}, **options})
         store = SqliteStore(tmp_path / "state" / "wicket.db")
-        pool = Pool((), on_event=lambda *_: None, max_message=2**20, max_call=30)
+        pool = Pool((), on_event=ignore, max_message=2**20, max_call=30)
         catalogue = Catalogue((), Policy(()), pool, store, LimitsConfig())
         desk = Desk(config, store, SqliteRegistry(store), pool, catalogue, clock)
         opened.append((desk, catalogue, pool, store))

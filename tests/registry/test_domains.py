@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from tests.registry.conftest import Clock, Names, OpenDesk
+from tests.peers.dns_server import Names
+from tests.registry.conftest import Clock, OpenDesk
 from wicket.errors import BadArguments, ConfigError, UnknownName
 from wicket.model import Principal
 from wicket.registry.dns import LookupFailed, Resolver, txt_records
@@ -54,13 +55,13 @@ class Liar(asyncio.DatagramProtocol):
     def __init__(self, *answers: bytes) -> None:
         self.answers = answers
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: asyncio.DatagramTransport) -> None:
         self.transport = transport
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         for answer in self.answers:
             filled = answer.replace(b"{id}", data[:2]).replace(b"{question}", data[12:])
-            self.transport.sendto(filled, addr)  # pyright: ignore
+            self.transport.sendto(filled, addr)
 
 
 HEAD = b"{id}\x81\x80" + struct.pack(">HHHH", 1, 1, 0, 0) + b"{question}"

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.registry.conftest import Clock, Names, OpenDesk
+from tests.peers.dns_server import Names
+from tests.registry.conftest import Clock, OpenDesk
 from wicket.errors import BadArguments, Denied, UnknownName
 from wicket.model import LOCAL, Principal
 from wicket.registry import server_json

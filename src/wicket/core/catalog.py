@@ -29,7 +29,7 @@ from wicket.upstream.pool import Pool
 log = logging.getLogger(__name__)
 
 RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it says that it changed
-RENEW_BURST = 2  # but the first few changes are followed at once
+RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 

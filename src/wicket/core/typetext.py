@@ -111,6 +111,10 @@ class Types:
         text: Any = self._resolved(schema, ())[0].get("description")
         return text if isinstance(text, str) else ""
 
+    def resolved(self, schema: Any) -> JsonObject:
+        """`schema` with its references followed and its `allOf` merged in; {} where it says nothing."""
+        return self._resolved(schema, ())[0]
+
     def _kinds(self, schema: Any, active: tuple[str, ...]) -> Iterable[str]:
         self._work -= 1
         resolved, active = self._resolved(schema, active)

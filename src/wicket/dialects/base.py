@@ -139,12 +139,8 @@ def own_tool(name: str, title: str, description: str, parameters: JsonObject, **
 
 def takes(*required: str, **properties: JsonObject) -> JsonObject:
     """The schema of a tool's parameters."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 
 
 def text(content: str, *, priority: float | None = None) -> JsonObject:

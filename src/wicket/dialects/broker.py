@@ -111,7 +111,9 @@ async def _invoke(verbs: Verbs, server: str, tool: str, call: ToolCall, argument
     except UnknownName as problem:
         raise ServerNotFound(server, problem.near) from None
     try:
-        return (await verbs.call(CallRequest(f"{name}.{tool}", arguments, call.caller, call.meta, resume=call.resume))).body
+        return (
+            await verbs.call(CallRequest(f"{name}.{tool}", arguments, call.caller, call.meta, resume=call.resume))
+        ).body
     except UnknownName as problem:
         raise ToolNotFound(tool, problem.near) from None
 

@@ -7,8 +7,8 @@ _GUIDES = {
     "empty query lists the servers. describe_tools gives full schemas, run_script runs many calls in one step, "
     "read_result reads what was too large to show.",
     "flat": "Every tool is listed under its own name, server__tool.",
-    "lua": "list-servers and list-server-tools show what there is, tool-details how a tool is called; execute runs a Lua "
-    "script: server.tool({…}):await() calls, result(value) answers.",
+    "lua": "list-servers and list-server-tools show what there is, tool-details how a tool is called; execute runs a "
+    "Lua script: server.tool({…}):await() calls, result(value) answers.",
     "meta": "TOOL_LIST lists them, TOOL_GET gives schemas, TOOL_CALL calls.",
     "chain": "search_tools takes a task in plain words, tool_info describes one tool, and call_tool_chain runs "
     "JavaScript: await backend.tool({…}) calls, return answers.",

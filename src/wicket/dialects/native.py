@@ -1,4 +1,4 @@
-"""The default vocabulary: find, describe, call, read on.
+"""The default vocabulary: find, describe, call, run a script, read on.
 
 A hit of `find_tools` is a typed signature, enough to call at once, so that most tasks take two steps.
 """
@@ -7,10 +7,12 @@ from typing import Any
 
 from wicket.codec import encode
 from wicket.core.instructions import capability_index
+from wicket.core.scripting import Script
 from wicket.core.search import Answer
 from wicket.core.signature import describe
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import DialectTool, Table, ToolCall, own_tool, takes, text
+from wicket.dialects.outcomes import told
 from wicket.model import CallRequest, Detail, JsonObject
 
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
@@ -49,6 +51,12 @@ async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
     return (await verbs.call(request)).body
 
 
+async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
+    script = Script(call.arguments["code"], call.arguments.get("language", "python"))
+    outcome = await verbs.run(script, call.caller)
+    return await told(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
+
+
 async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
     given: Any = call.arguments
     part = await verbs.read(
@@ -57,7 +65,7 @@ async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
         path=given.get("path", ""),
         grep=given.get("grep", ""),
         offset=given.get("offset", 0),
-        limit=given.get("limit"),
+        limit=max(0, given.get("limit") or 0) or None,
     )
     return text(f"{part.text}\n{part.note}" if part.text else part.note)
 
@@ -80,11 +88,11 @@ def _unlisted(verbs: Verbs) -> str:
 
 
 def _limit(call: ToolCall, default: int) -> int:
-    return int(call.arguments.get("limit") or default)
+    return max(1, int(call.arguments.get("limit") or default))
 
 
 _STRING: JsonObject = {"type": "string"}
-_COUNT: JsonObject = {"type": "integer", "minimum": 0}
+_COUNT: JsonObject = {"type": "integer"}
 
 NATIVE = Table(
     "native",
@@ -93,12 +101,12 @@ NATIVE = Table(
             own_tool(
                 "find_tools",
                 "Find tools",
-                "Finds tools for a task described in plain words; each line is a typed signature that call_tool "
-                "accepts. An empty query lists the servers.",
+                "Finds tools for a task in plain words; each line is a typed signature that call_tool accepts. "
+                "An empty query lists the servers.",
                 takes(
                     query=_STRING,
                     server=_STRING,
-                    limit={"type": "integer", "minimum": 1, "maximum": 50, "default": 5},
+                    limit={"type": "integer", "maximum": 50, "default": 5},
                 ),
                 readOnlyHint=True,
             ),
@@ -108,10 +116,10 @@ NATIVE = Table(
             own_tool(
                 "describe_tools",
                 "Describe tools",
-                "Gives descriptions and schemas of tools by name.",
+                "Gives descriptions and schemas of tools.",
                 takes(
                     "names",
-                    names={"type": "array", "items": _STRING, "minItems": 1, "maxItems": 50},
+                    names={"type": "array", "items": _STRING, "maxItems": 50},
                     detail={"enum": ["signature", "brief", "full"], "default": "full"},
                 ),
                 readOnlyHint=True,
@@ -122,8 +130,8 @@ NATIVE = Table(
             own_tool(
                 "call_tool",
                 "Call a tool",
-                'Calls a tool by its name (server.tool). A value {"$result": "<id>", "path": "items[0].id"} anywhere '
-                "in arguments is replaced by that part of a stored result.",
+                'Calls a tool by its name (server.tool). {"$result": "<id>", "path": "items[0].id"} in arguments '
+                "stands for part of a stored result.",
                 takes("name", name=_STRING, arguments={"type": ["object", "string", "null"]}),
                 openWorldHint=True,
             ),
@@ -131,17 +139,28 @@ NATIVE = Table(
         ),
         DialectTool(
             own_tool(
+                "run_script",
+                "Run a script",
+                "Runs a script of tool calls: await server.tool(a=1) in Python, server.tool({a=1}):await() in Lua, "
+                "await server.tool({a:1}) in JavaScript.",
+                takes("code", code=_STRING, language={"enum": ["python", "lua", "javascript"], "default": "python"}),
+                openWorldHint=True,
+            ),
+            run_script,
+        ),
+        DialectTool(
+            own_tool(
                 "read_result",
-                "Read a stored result",
-                "Reads part of a large result that was stored: path like items[0].name, grep a regular expression, "
-                "offset and limit in lines or list items.",
+                "Read result",
+                "Reads part of a stored large result: path like items[0].name, grep a pattern, offset and limit "
+                "in lines or items.",
                 takes(
                     "id",
                     id=_STRING,
                     path=_STRING,
                     grep=_STRING,
                     offset=_COUNT,
-                    limit={"type": "integer", "minimum": 1},
+                    limit=_COUNT,
                 ),
                 readOnlyHint=True,
             ),

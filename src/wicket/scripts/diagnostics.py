@@ -4,7 +4,7 @@ Pure functions. A child's report is untrusted text: every field is checked, and 
 """
 
 import re
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from wicket.model import JsonObject
@@ -39,12 +39,10 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     if language == "lua":
         message, line = _lua_place(message, line, _text(report.get("trace")))
     lines = source.split("\n")
-    if kind == "cpu" and line is None:
-        line = only_loop(lines)
     known = line is not None and 1 <= line <= len(lines)
     if kind == "runtime" and _NO_TOOL.search(message):
         kind = "unknown_name"
-    return Problem(
+    found = Problem(
         kind,
         message,
         line if known else None,
@@ -52,12 +50,16 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
         lines[line - 1].rstrip("\r")[:200] if known and line is not None else "",
         _hint(kind, message, language, api),
     )
+    return place_loop(found, source) if kind == "cpu" else found
 
 
-def only_loop(lines: Sequence[str]) -> int | None:
+def place_loop(problem: Problem, source: str) -> Problem:
     """Where time was used up, when nobody could say: with one line that loops there is no doubt."""
-    loops = [number for number, line in enumerate(lines, 1) if _LOOP.search(line)]
-    return loops[0] if len(loops) == 1 else None
+    loops = [(number, line) for number, line in enumerate(source.split("\n"), 1) if _LOOP.search(line)]
+    if problem.line is not None or len(loops) != 1:
+        return problem
+    number, line = loops[0]
+    return replace(problem, line=number, source_line=line.rstrip("\r")[:200])
 
 
 def _hint(kind: str, message: str, language: str, api: Api) -> str:

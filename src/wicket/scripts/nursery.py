@@ -52,6 +52,7 @@ class Child:
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.born: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pidfd = -1
+        self._worker: int | None = None
 
     def __repr__(self) -> str:
         return f"<Child {self.number} {self.order.kind} pid {self.pid}{' ended' if self.ended.done() else ''}>"
@@ -82,13 +83,10 @@ class Child:
             self._pidfd = -1
 
     def cpu_seconds(self) -> float:
-        """CPU time so far, from the kernel's books; 0 where there is no /proc."""
-        try:
-            stat = Path(f"/proc/{self.pid}/stat").read_bytes()
-        except OSError:
-            return 0.0
-        fields = stat.rpartition(b")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """CPU time so far, its own and its worker's, from the kernel's books; 0 where there is no /proc."""
+        if self.order.kind == "python" and self._worker is None:
+            self._worker = _only_child(self.pid)
+        return _cpu_seconds(self.pid) + (_cpu_seconds(self._worker) if self._worker else 0.0)
 
 
 class Nursery:
@@ -244,6 +242,26 @@ class Nursery:
         if self._link is not None:
             self._zygote_ended()
         await self._tasks.wait()
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0.0
+    fields = stat.rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _only_child(pid: int) -> int | None:
+    """The one process that `pid` has started, whichever of its threads did."""
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            if started := (thread / "children").read_text().split():
+                return int(started[0])
+    except OSError:
+        pass
+    return None
 
 
 def _bury(process: subprocess.Popen[bytes]) -> None:

@@ -19,11 +19,12 @@ from wicket.scripts import frames, jail
 from wicket.scripts.frames import CALLS, JOB, PRINTED, REPLIES, Channel
 from wicket.scripts.limits import MAX_FRAME, MIB
 from wicket.scripts.plain import NotPlain, plain
-from wicket.scripts.worker import NOT_JAILED, Failure, Job, Order, begin, done, finish
+from wicket.scripts.worker import NOT_JAILED, Failure, Job, Order, begin, done, fail
 
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 _GRACE = 0.5
+_WALL_PER_CPU = 10
 _RECURSION = 500
 _LONGEST_SLEEP = 10.0
 _CUT = "\n… cut: more was printed than is kept\n"
@@ -67,16 +68,12 @@ async def _drive(channel: Channel, binary: str) -> int:
         try:
             done(outbound, await script.run(pool))
         except Failure as failure:
-            problem = failure
-            finish(outbound, lambda: _fail(problem))
+            fail(outbound, failure)
         listening.cancel()
+        writer.transport.set_write_buffer_limits(0)  # drained means sent, to the last byte
         await writer.drain()
         # Out at once: an orderly end of the pool can meet a finalising interpreter, and abort.
         os._exit(0)
-
-
-def _fail(problem: Failure) -> None:
-    raise problem
 
 
 class _Outbound(Channel):
@@ -150,7 +147,8 @@ class _Script:
         job = self._job
         session = pool.checkout(
             limits={
-                "max_feed_duration_secs": job.cpu,
+                # By the clock on the wall, which a busy machine runs down: the gateway counts the CPU time.
+                "max_feed_duration_secs": job.cpu * _WALL_PER_CPU + 1,
                 "max_memory": job.memory,
                 "max_recursion_depth": _RECURSION,
                 "max_suspensions": 1000 + 4 * job.calls,

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 CallKind: TypeAlias = Literal["call", "search", "describe", "result"]
 
 _WATCH_EVERY = 0.1
-_CPU_GRACE = 0.5
+_CPU_GRACE = {"vm": 0.5, "python": 0.1}  # the virtual machines stop by themselves, and know the line
 _CPU_PER_BYTE = 0.5 / MIB  # conversion of what we sent is not the script's fault
 _STALL = 5.0
 _HELPER_KINDS: dict[tuple[str, str], CallKind] = {
@@ -253,7 +253,7 @@ class Session:
 
     def _watch(self) -> None:
         limits = self._limits
-        allowed = limits.cpu + _CPU_GRACE + self._moved * _CPU_PER_BYTE
+        allowed = limits.cpu + _CPU_GRACE[self._child.order.kind] + self._moved * _CPU_PER_BYTE
         if self._child.cpu_seconds() > allowed:
             self._kill(_Ended("limit", "cpu", f"The script used more than {limits.cpu:g} s of processor time."))
         waiting = self._writer.transport.get_write_buffer_size() if self._writer else 0
@@ -292,7 +292,10 @@ class Session:
     # The end
 
     def _failed(self, ended: _Ended) -> Outcome:
-        return self._outcome(ended.state, problem=ended.problem)
+        problem = ended.problem
+        if problem.kind == "cpu":
+            problem = diagnostics.place_loop(problem, self._job.source)
+        return self._outcome(ended.state, problem=problem)
 
     def _outcome(self, state: State, **known: Any) -> Outcome:
         return Outcome(state, self._job.language, **known)

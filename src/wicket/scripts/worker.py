@@ -97,16 +97,16 @@ def main(sock: socket.socket, order: Order) -> int:
     begin()
     job = msgspec.json.decode(payload, type=Job)
     engine: Engine = importlib.import_module(_ENGINES[job.language]).run
-    finish(channel, lambda: engine(job, channel))
+    try:
+        engine(job, channel)
+    except Failure as failure:
+        fail(channel, failure)
     return 0
 
 
-def finish(channel: Channel, work: Callable[[], None]) -> None:
-    """Run an engine to its end; a failure becomes the last frame."""
-    try:
-        work()
-    except Failure as failure:
-        channel.send(FAILED, msgspec.json.encode({**failure.report, **usage()}))
+def fail(channel: Channel, failure: Failure) -> None:
+    """Answer with what went wrong."""
+    channel.send(FAILED, msgspec.json.encode({**failure.report, **usage()}))
 
 
 def done(channel: Channel, value: bytes) -> None:

@@ -47,22 +47,14 @@ class Matrix:
         self._owners = owners
         self._values = values / np.maximum(lengths, 1e-9)[owners]
 
-    def letters(self, query: Features, parts: Sequence[Features]) -> "NDArray[np.float32]":
-        """Cosines of a query, and of each of its parts, with every tool: a row each, the whole first.
-
-        The whole is taken as the sum of its parts, so that each posting is added once.
-        """
-        rows = np.zeros((1 + len(parts), self.size), np.float32)
-        if not parts:
-            self._add(rows[0], *self._look_up(query))
-            return rows / self._length(query)
-        for row, part in zip(rows[1:], parts, strict=True):
-            self._add(row, *self._look_up(part))
-        rows[0] = rows[1:].sum(0)
-        return rows / np.array([[self._length(features)] for features in (query, *parts)], np.float32)
-
-    def _length(self, query: Features) -> float:
-        return float(np.linalg.norm(self._look_up(query)[1])) or 1.0
+    def letters(self, queries: Sequence[Features]) -> "NDArray[np.float32]":
+        """Cosine of each query's features with each tool's: one row a query."""
+        rows = np.zeros((len(queries), self.size), np.float32)
+        for row, query in zip(rows, queries, strict=True):
+            at, weights = self._look_up(query)
+            if len(at):
+                self._add(row, at, weights / np.linalg.norm(weights))
+        return rows
 
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
         """Where the query's known features are, and what each weighs."""

@@ -43,8 +43,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     pieces = parts(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
-    whole_query, *each = [Features().add(text) for text in split]
-    letters = matrix.letters(whole_query, each)
+    letters = matrix.letters([Features().add(text) for text in split])
     table, encoder = SEMANTIC if model else (MEANING, 0.0)
     meaning = table * (packaged_table().vectors(split) @ matrix.meanings.T)
     if model:

@@ -1,0 +1,63 @@
+"""A DNS server on loopback, over UDP and TCP, that answers TXT questions from a table."""
+
+from importlib import import_module
+from typing import Any
+
+_dnslib: Any = import_module("dnslib")  # has no types
+_server: Any = import_module("dnslib.server")
+
+
+class Zone:
+    """What the server knows; everything else does not exist."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[str]] = {}
+        self.aliases: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.refusing = False
+
+    def resolve(self, request: Any, handler: Any) -> Any:
+        reply = request.reply()
+        name = str(request.q.qname).rstrip(".").lower()
+        self.asked.append(f"{handler.protocol} {name}")
+        if self.refusing:
+            reply.header.rcode = 5
+            return reply
+        while name in self.aliases:
+            reply.add_answer(*_dnslib.RR.fromZone(f"{name}. 60 CNAME {self.aliases[name]}."))
+            name = self.aliases[name]
+        for text in self.records.get(name, ()):
+            data = text.encode()
+            parts = [data[at : at + 255] for at in range(0, len(data), 255)]
+            reply.add_answer(_dnslib.RR(f"{name}.", _dnslib.QTYPE.TXT, rdata=_dnslib.TXT(parts), ttl=60))
+        if name not in self.records:
+            reply.header.rcode = 3
+        return reply
+
+
+class Names:
+    """A running DNS server."""
+
+    def __init__(self) -> None:
+        self.zone = Zone()
+        quiet = _server.DNSLogger("-request,-reply,-truncated,-error")
+        # Cuts what is too long for a datagram of the old size, as servers do for those who ask for no more.
+        handler = type("Handler", (_server.DNSHandler,), {"udplen": 512})
+        options: dict[str, Any] = {"address": "127.0.0.1", "logger": quiet, "handler": handler}
+        self._udp: Any = _server.DNSServer(self.zone, port=0, **options)
+        self.port: int = self._udp.server.server_address[1]
+        self._tcp: Any = _server.DNSServer(self.zone, port=self.port, tcp=True, **options)
+
+    def __enter__(self) -> "Names":
+        self._udp.start_thread()
+        self._tcp.start_thread()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in (self._udp, self._tcp):
+            server.stop()
+            server.server.server_close()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
