@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from wicket.codec import encode
 from wicket.config.favourites import favourites
 from wicket.config.formats import load
@@ -47,6 +49,7 @@ from wicket.model import (
     Silent,
     Tool,
 )
+from wicket.reload import watch
 from wicket.store.sqlite import SqliteStore
 from wicket.surface.feed import Feed
 from wicket.surface.held import HeldCalls
@@ -157,6 +160,28 @@ class Gateway:
 
     # Serving
 
+    def apply(self, config: Config) -> None:
+        """Use another configuration from now on: swap what the servers are, let calls in flight end on the old ones.
+
+        Servers that were added while Wicket runs stay, unless the configuration has one of that name.
+        """
+        configured = {server.name for server in self.config.servers} | {server.name for server in config.servers}
+        added = [server for name, server in self.catalogue.servers.items() if name not in configured]
+        known = set(self.catalogue.servers)
+        for upstream in self.pool.swap((*config.servers, *added)):
+            self._tasks.start(upstream.retire(), f"retire {upstream.config.name}")
+        self.catalogue.aliases = config.aliases
+        self.catalogue.swap((*config.servers, *added))
+        self.config = msgspec.structs.replace(self.config, servers=config.servers, aliases=config.aliases)
+        log.info("the configuration was reloaded: %r", self)
+        for server in self.catalogue.servers.values():
+            if server.start == "eager" and server.name not in known:
+                self._tasks.start(self._start_eagerly(server.name), f"start {server.name}")
+
+    def _watch_config(self) -> None:
+        if self.config.path is not None:
+            self._tasks.start(watch(self.config.path, self.apply), "watch configuration")
+
     def protocol(self, *names: str) -> Protocol:
         """The MCP methods over the dialects of these names."""
         unknown = [name for name in names if name not in DIALECTS]
@@ -193,6 +218,7 @@ class Gateway:
 
         protocol = self.protocol(*(dialects or self.config.dialects))
         self._watch_health()
+        self._watch_config()
         await serve_stdio(protocol, stop, await self._principal(os.environ))
 
     async def serve_http(
@@ -216,6 +242,7 @@ class Gateway:
         guard = Guard(http, token, self.registry.keys, public=self.config.registry.public)
         app = App(protocols, guard, sessions, http.max_body, Rest(self.registry))
         self._watch_health()
+        self._watch_config()
         with closing(listen(http.host, http.port)) as sock:
             server = make_server(app)
             serving = self._tasks.start(server.serve([sock]), "http")
@@ -259,7 +286,10 @@ class Gateway:
         if [tool.definition for tool in old.tools] != [tool.definition for tool in new.tools]:
             kinds.append("tools")
         for kind in ("resources", "prompts"):
-            before, after = ([getattr(one, kind) for one in each.listings.values()] for each in (old, new))
+            before, after = (
+                [(name, item) for name, one in each.listings.items() for item in getattr(one, kind)]
+                for each in (old, new)
+            )
             if before != after:
                 kinds.append(kind)
         self.feed.publish(kinds)

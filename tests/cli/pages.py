@@ -22,11 +22,10 @@ class Step:
 
     def missing_from(self, output: str) -> str | None:
         """The first promised line that does not follow the one before it in `output`, spaces aside."""
-        shown = [" ".join(line.split()) for line in output.splitlines()]
-        whole = " ".join(shown)
+        whole = "".join(output.split())
         at = 0
         for line in self.lines:
-            pattern = ".*".join(re.escape(" ".join(part.split())) for part in line.split("…"))
+            pattern = ".*?".join(re.escape("".join(part.split())) for part in line.split("…"))
             found = re.search(pattern, whole[at:])
             if found is None:
                 return line

@@ -1,5 +1,6 @@
 """The documentation is kept to its word: what it shows is run, what it names exists, what exists is named."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, get_args
@@ -8,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from tests.cli.pages import DOCS, README, blocks, headings, shell_commands, transcript
-from tests.cli.shell import Shell
+from tests.cli.shell import PATIENCE, Shell
 from wicket import errors
 from wicket.cli import app
 from wicket.config.formats import parse
@@ -21,9 +22,8 @@ MINE = [DOCS / name for name in ("index.md", "clients.md", "command-line.md", "d
 @pytest.fixture
 def with_uvx(shell: Shell) -> Shell:
     """A shell whose `uvx` runs the servers that are installed beside Python, instead of fetching them."""
-    script = shell.write(
-        "bin/uvx", f'#!/bin/sh\nprogram="$1"; shift\nexec "{Path(sys.executable).parent}/$program" "$@"\n'
-    )
+    beside = Path(sys.executable).parent
+    script = shell.write("bin/uvx", f'#!/bin/sh\nprogram="$1"; shift\nexec "{beside}/$program" "$@"\n')
     script.chmod(0o755)
     path = f"{script.parent}:{shell.environ['PATH']}"
     return Shell(shell.home, shell.cwd, {"PATH": path})
@@ -87,17 +87,12 @@ def test_the_library_example_of_the_quick_start_runs(with_uvx: Shell) -> None:
     with_uvx.run("add", "time", "--config", "wicket.toml", "--", "uvx", "mcp-server-time")
     (example,) = blocks(DOCS / "index.md", "python")
     imports, body = example.split("\n\n", 1)
-    indented = "\n    ".join(body.rstrip().splitlines())
-    code = f"import asyncio\n{imports}\nasync def main():\n    {indented}\n    print(hits[0].tool.key, result['content'])\nasyncio.run(main())\n"
-    import subprocess
-
+    lines = [*body.rstrip().splitlines(), "    print(hits[0].tool.key, result['content'])"]
+    main = "".join(f"    {line}\n" for line in lines)
+    code = f"import asyncio\n{imports}\nasync def main():\n{main}asyncio.run(main())\n"
+    command = [sys.executable, "-c", code]
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=with_uvx.cwd,
-        env=with_uvx.environ,
-        capture_output=True,
-        timeout=60,
-        check=False,
+        command, cwd=with_uvx.cwd, env=with_uvx.environ, capture_output=True, timeout=PATIENCE, check=False
     )
     assert b"time." in done.stdout, done.stderr
     assert b"Asia/Tokyo" in done.stdout

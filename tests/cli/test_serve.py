@@ -38,8 +38,8 @@ def test_what_it_prints_connects_a_client(shell: Shell) -> None:
     config = shell.cwd / ".mcp.json"
     config.write_bytes(encode({"mcpServers": {"echo": peer("Echo"), "Odd Name": peer("Echo")}}))
     command = [sys.executable, "-m", "wicket", "serve", "--http", "127.0.0.1:0", "--print-clients"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=shell.cwd, env=shell.environ, text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=shell.cwd, env=shell.environ, text=True, stdout=pipe, stderr=pipe) as process:
         try:
             assert process.stdout
             page = ""

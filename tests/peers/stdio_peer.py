@@ -150,8 +150,8 @@ class Echo:
 
     def write(self, data: bytes) -> None:
         with self.lock:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            while data:  # unbuffered: a signal handler may write in the middle of it
+                data = data[os.write(1, data) :]
 
 
 RICH: Message = {

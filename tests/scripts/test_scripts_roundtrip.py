@@ -1,6 +1,7 @@
 """JSON goes into a script and comes out again, through a tool's answer, a tool's arguments and the result."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -47,7 +48,16 @@ def as_seen_by(language: str, value: Json) -> Json:
             return value
 
 
-async def through(language: str, items: list[Json]) -> tuple[Outcome, Json]:
+@pytest.fixture(scope="module")
+def engine() -> Iterator[tuple[asyncio.Runner, Scripts]]:
+    """One engine for all examples, on a loop that outlives each of them."""
+    with asyncio.Runner() as runner:
+        scripts = Scripts()
+        yield runner, scripts
+        runner.run(scripts.close())
+
+
+async def through(scripts: Scripts, language: str, items: list[Json]) -> tuple[Outcome, Json]:
     taken: list[Json] = []
 
     async def call(kind: CallKind, name: str, arguments: JsonObject) -> Json:
@@ -56,19 +66,16 @@ async def through(language: str, items: list[Json]) -> tuple[Outcome, Json]:
         taken.append(arguments["v"])
         return structured({})
 
-    scripts = Scripts()
-    try:
-        outcome = await scripts.run(SOURCES[language], language, API, call)
-    finally:
-        await scripts.close()
+    outcome = await scripts.run(SOURCES[language], language, API, call)
     return outcome, taken[0] if taken else None
 
 
 @pytest.mark.parametrize("language", SOURCES)
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(items=st.lists(documents, min_size=1, max_size=40))
-def test_json_survives_a_script(language: str, items: list[Json]) -> None:
-    outcome, taken = asyncio.run(through(language, items))
+def test_json_survives_a_script(engine: tuple[asyncio.Runner, Scripts], language: str, items: list[Json]) -> None:
+    runner, scripts = engine
+    outcome, taken = runner.run(through(scripts, language, items))
     expected = as_seen_by(language, items)
     assert outcome.problem is None
     assert outcome.value == expected

@@ -88,8 +88,8 @@ class Catalogue:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._scheduled: dict[str, asyncio.TimerHandle] = {}
         self._renewed: dict[str, deque[float]] = {}
-        self._tries: dict[str, int] = {}
-        """How often in a row a server could not be listed."""
+        self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        """Servers that could not be listed: how many more times they were tried, and when they are next."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
 
@@ -165,9 +165,26 @@ class Catalogue:
         """Forget a server: its tools are gone from every list at once."""
         self.servers.pop(server, None)
         self.failures.pop(server, None)
+        self._forget_retries(server)
         if timer := self._scheduled.pop(server, None):
             timer.cancel()
         self._publish(self._snapshot.listings, Policy(self.servers.values()))
+
+    def swap(self, servers: Iterable[ServerConfig]) -> None:
+        """Take another configuration: what is known of servers that are reached as before stays known."""
+        old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
+        same = {
+            name
+            for name, server in self.servers.items()
+            if name in old and fingerprint(server) == fingerprint(old[name])
+        }
+        for name in old.keys() - same:
+            self.failures.pop(name, None)
+            self._forget_retries(name)
+            if timer := self._scheduled.pop(name, None):
+                timer.cancel()
+        kept = {name: listing for name, listing in self._snapshot.listings.items() if name in same}
+        self._publish(kept, Policy(self.servers.values()))
 
     def heard(self, server: str, method: str, params: JsonObject) -> None:
         """An upstream said something unasked, or has just connected."""
@@ -175,7 +192,7 @@ class Catalogue:
             self._schedule(server)
 
     async def close(self) -> None:
-        for timer in self._scheduled.values():
+        for timer in (*self._scheduled.values(), *(timer for _, timer in self._retries.values())):
             timer.cancel()
         await self._tasks.close()
 
@@ -223,7 +240,7 @@ class Catalogue:
         if server not in self.servers:
             return
         self.failures.pop(server, None)
-        self._tries.pop(server, None)
+        self._forget_retries(server)
         for entry in listing.rejected:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
         self._publish({**self._snapshot.listings, server: listing})
@@ -231,10 +248,17 @@ class Catalogue:
 
     def _try_again(self, server: str) -> None:
         """List a server once more later, in the background; a few times, and more slowly each time."""
-        tries = self._tries[server] = self._tries.get(server, 0) + 1
-        if tries <= self.servers[server].listing_retries and server not in self._scheduled:
+        tries, timer = self._retries.get(server, (0, None))
+        if timer is not None:
+            timer.cancel()
+        if tries < self.servers[server].listing_retries:
             loop = asyncio.get_running_loop()
-            self._scheduled[server] = loop.call_later(RETRY_AFTER * 4 ** (tries - 1), self._start_renewal, server)
+            self._retries[server] = tries + 1, loop.call_later(RETRY_AFTER * 4**tries, self._schedule, server)
+
+    def _forget_retries(self, server: str) -> None:
+        _, timer = self._retries.pop(server, (0, None))
+        if timer is not None:
+            timer.cancel()
 
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self._snapshot

@@ -78,7 +78,11 @@ class Broker:
 
     async def find(self, verbs: Verbs, name: str) -> Tool | None:
         favourite = self._favourites.get(_safe(name))
-        return await verbs.catalogue.resolve(f"{favourite.server}.{favourite.tool}") if favourite else None
+        if favourite is None:
+            return None
+        snapshot = await verbs.catalogue.complete([favourite.server])
+        offered = snapshot.by_server.get(favourite.server, ())
+        return next((tool for tool in offered if tool.name == favourite.tool), None)
 
     async def search(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         query = call.arguments.get("q", "").strip()
@@ -110,10 +114,9 @@ async def _invoke(verbs: Verbs, server: str, tool: str, call: ToolCall, argument
         name = verbs.catalogue.server(server).name
     except UnknownName as problem:
         raise ServerNotFound(server, problem.near) from None
+    key = f"{name}.{tool.removeprefix(f'{name}.')}"
     try:
-        return (
-            await verbs.call(CallRequest(f"{name}.{tool}", arguments, call.caller, call.meta, resume=call.resume))
-        ).body
+        return (await verbs.call(CallRequest(key, arguments, call.caller, call.meta, resume=call.resume))).body
     except UnknownName as problem:
         raise ToolNotFound(tool, problem.near) from None
 

@@ -37,7 +37,7 @@ class Meta(Table):
             try:
                 found = await self._described(verbs, asked)
             except UnknownName as problem:
-                return failure(problem, await self._not_found(verbs, asked))
+                return failure(problem, self._not_found(verbs, asked))
             return answer(found, {"tools": [found]})
         tools: list[JsonObject] = []
         errors: list[str] = []
@@ -55,7 +55,7 @@ class Meta(Table):
         try:
             tool = await self._find(verbs, name)
         except UnknownName as problem:
-            return failure(problem, await self._not_found(verbs, name))
+            return failure(problem, self._not_found(verbs, name))
         request = CallRequest(tool.key, call.arguments.get("arguments"), call.caller, call.meta, resume=call.resume)
         body = (await verbs.call(request)).body
         if body.get("isError"):
@@ -65,7 +65,8 @@ class Meta(Table):
 
     async def _described(self, verbs: Verbs, name: str) -> JsonObject:
         tool = await self._find(verbs, name)
-        shown = {one.key: plain for plain, one in plain_names(await verbs.tools(), upper=self._upper).items()}
+        every = plain_names(verbs.catalogue.now.tools, upper=self._upper)
+        shown = {one.key: plain for plain, one in every.items()}
         parameters: JsonObject = {"type": "object", "properties": {}, **tool.input_schema}
         return {"name": shown.get(tool.key, name), "description": tool.description, "parameters": parameters}
 
@@ -76,8 +77,8 @@ class Meta(Table):
                 return tools[name.upper()]
         return await verbs.catalogue.resolve(name)
 
-    async def _not_found(self, verbs: Verbs, name: str) -> str:
-        names = list(plain_names(await verbs.tools(), upper=self._upper))
+    def _not_found(self, verbs: Verbs, name: str) -> str:
+        names = list(plain_names(verbs.catalogue.now.tools, upper=self._upper))
         more = "..." if len(names) > _NAMES_IN_ERROR else ""
         return f"Tool '{name}' not found. Available tools include: {names[:_NAMES_IN_ERROR]}{more}"
 

@@ -9,6 +9,8 @@ import os
 from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from wicket.config.model import ResolvedServer, ServerConfig
 from wicket.config.secrets import resolve
 from wicket.errors import Overloaded, Unavailable, UnknownName
@@ -106,6 +108,21 @@ class Pool:
         for key in [key for key in self._upstreams if key[0] == server]:
             await self._upstreams.pop(key).close()
 
+    def swap(self, servers: Iterable[ServerConfig]) -> list[Upstream]:
+        """Take another configuration at once. Upstreams that are reached as before go on; the others are returned,
+        to be retired: no new call finds them.
+        """
+        new = {server.name: server for server in servers if server.enabled}
+        old, self._configs = self._configs, new
+        leaving: list[Upstream] = []
+        for key in list(self._upstreams):
+            server = new.get(key[0])
+            if server is not None and _connection_of(server) == _connection_of(old[key[0]]):
+                self._upstreams[key].config = server
+            else:
+                leaving.append(self._upstreams.pop(key))
+        return leaving
+
     async def watch(self, server: str, uri: str, *, session: str = "") -> None:
         """Have `server` tell of changes to a resource, now and after every reconnect."""
         await self._find(server, session).watch(uri)
@@ -164,6 +181,23 @@ class Pool:
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
             return await _or_first(_met(sse(), name), problem)
+
+
+def _connection_of(server: ServerConfig) -> ServerConfig:
+    """A configuration without what does not touch the connection."""
+    return msgspec.structs.replace(
+        server,
+        title="",
+        description="",
+        tags=(),
+        allowed_tools=(),
+        denied_tools=(),
+        calls_per_minute=0,
+        cache={},
+        fallback=(),
+        listing_retries=0,
+        start="lazy",
+    )
 
 
 async def _met(connection: Connection, server: str) -> Session:

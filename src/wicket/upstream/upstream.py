@@ -120,6 +120,17 @@ class Upstream:
         if self._session:
             await self._restore(self._session)
 
+    async def retire(self) -> None:
+        """Close once the calls in flight have ended, or had the time that any call has."""
+        try:
+            async with asyncio.timeout(self._max_call):
+                for _ in range(self.config.max_concurrent):
+                    await self._slots.acquire()
+        except TimeoutError:
+            log.warning("%r: a call outlived its server's configuration and is ended", self)
+        finally:
+            await self.close()
+
     async def close(self) -> None:
         self._life.on(Event.CLOSE)
         if self._idle_check:

@@ -53,7 +53,7 @@ class Matrix:
         for row, query in zip(rows, queries, strict=True):
             at, weights = self._look_up(query)
             if len(at):
-                self._add(row, at, weights / np.linalg.norm(weights))
+                self._add(row, at, weights / np.float32(np.linalg.norm(weights)))
         return rows
 
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
