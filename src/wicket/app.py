@@ -31,6 +31,7 @@ from wicket.core.scripting import Scripting
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import Dialect, Menu
 from wicket.dialects.broker import Broker
+from wicket.dialects.chain import Chain
 from wicket.dialects.flat import Flat
 from wicket.dialects.guides import guide
 from wicket.dialects.lua import LUA
@@ -67,6 +68,7 @@ DIALECTS: Mapping[str, Callable[["Gateway"], Dialect]] = {
     "flat": lambda gateway: Flat(unprefixed=gateway.config.unprefixed),
     "lua": lambda gateway: LUA,
     "meta": lambda gateway: Meta(upper=gateway.config.meta.upper),
+    "chain": lambda gateway: Chain(lambda: gateway.registry),
     "broker": lambda gateway: Broker(favourites(gateway.config.base_dir), dotted=gateway.config.dotted_names),
     "bridge": lambda gateway: gateway.bridge(),
 }

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from tests.conftest import ROOT
-from tests.gateway.serving import toml_of
+from tests.conformance.suite import ROOT
+from wicket.codec import encode
 from wicket.tasks import Tasks
 
 Way: TypeAlias = Literal["direct", "http", "stdio"]
@@ -22,7 +22,7 @@ WAYS: tuple[Way, ...] = ("direct", "http", "stdio")
 
 REFERENCE = ("-m", "tests.conformance.reference_server")
 ADDRESS = re.compile(r"https?://[\w.:\[\]-]+/mcp")
-TOP = "unprefixed = true\n"
+TOP = "unprefixed = true"
 """One upstream, whose names and addresses the suite knows: they must pass as they are."""
 
 
@@ -47,7 +47,8 @@ async def wicket(upstream: Mapping[str, Any], log: Path | None = None) -> AsyncG
     """Wicket over HTTP in the flat dialect, in front of one upstream."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "wicket.toml"
-        config.write_text(TOP + toml_of({"reference": dict(upstream)}))
+        options = [f"{name} = {encode(value).decode()}" for name, value in upstream.items()]
+        config.write_text("\n".join([TOP, "[servers.reference]", *options]))
         state = {"XDG_STATE_HOME": folder, "WICKET_LOG": os.environ.get("WICKET_LOG", "info")}
         command = ["-m", "wicket", "serve", "--http", "127.0.0.1:0", "--no-auth", "--dialect", "flat"]
         async with _serving([*command, "--config", str(config)], state, log) as address:

@@ -217,7 +217,7 @@ async def test_headers_are_really_sent_and_nothing_of_the_clients_own(open_gatew
 async def test_results_pass_whole_and_errors_of_a_tool_stay_errors(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
         async with raw_client(f"{address}/bridge") as client:
-            invocation = {"endpoint": "echo", "tool_name": "rich", "arguments": {}}
+            invocation: dict[str, Any] = {"endpoint": "echo", "tool_name": "rich", "arguments": {}}
             _, body = await client.modern("tools/call", {"name": "invoke_tool", "arguments": invocation})
             for key in ("content", "structuredContent", "vendorTop"):
                 assert body["result"][key] == RICH[key]

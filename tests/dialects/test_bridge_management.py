@@ -1,7 +1,6 @@
 """Installing, controlling and removing servers, here and in Claude Desktop; and who may."""
 
 import json
-import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,7 +82,8 @@ async def test_a_limit_answers_in_the_published_words(open_gateway: OpenGateway)
             await talker.value("discover_mcp_servers", query="files")
             await talker.value("discover_smart", query="files")
             problem = await talker.problem("discover_mcp_servers", query="files")
-            assert problem == ("❌ Rate limit exceeded: 2 discovery requests an hour. Wait 1800 seconds and try again.")
+            words = "❌ Rate limit exceeded: 2 discovery requests an hour. Wait {} seconds and try again."
+            assert problem in {words.format(wait) for wait in range(1700, 1801)}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class Results:
     async def shape(self, result: CallResult, principal: Principal, most: int | None = None) -> JsonObject:
         """The result itself, or, when it has over `most` tokens, its beginning with a handle to the whole."""
         tokens = size_of(result.body) // CHARS_PER_TOKEN
-        if tokens <= (self._config.large if most is None else most):
+        if tokens <= (self._config.large if most is None else min(most, self._config.large)):
             return result.body
         handle = secrets.token_urlsafe(16)
         stored = StoredResult(

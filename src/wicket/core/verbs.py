@@ -18,11 +18,12 @@ from wicket.config.secrets import missing_secrets
 from wicket.core.calls import Calls
 from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.finder import Finder
+from wicket.core.names import nearest
 from wicket.core.results import Results, Slice
 from wicket.core.scripting import Script, Scripting
 from wicket.core.search import Answer
 from wicket.core.signature import first_sentence
-from wicket.errors import WicketError
+from wicket.errors import UnknownName, WicketError
 from wicket.model import LOCAL, Caller, CallRequest, CallResult, JsonObject, Principal, ServerStatus, Tool
 from wicket.store.base import CallRecord, Store
 from wicket.upstream.lifecycle import State
@@ -86,6 +87,15 @@ class Verbs:
     ) -> Answer:
         wanted = None if servers is None else [self.catalogue.server(name).name for name in servers]
         return await self._finder.search(query, principal, limit=limit, servers=wanted)
+
+    def tagged(self, tag: str) -> list[str]:
+        """The servers of a tag. Raises UnknownName with near tags."""
+        servers = self.catalogue.servers.values()
+        found = [server.name for server in servers if tag.lower() in map(str.lower, server.tags)]
+        if not found:
+            known = sorted({one for server in servers for one in server.tags})
+            raise UnknownName("tag", tag, nearest(tag, known) or known[:3])
+        return found
 
     async def describe(self, names: Sequence[str]) -> Described:
         """The tools that `names` mean, in that order, and what is wrong with the names that mean none."""

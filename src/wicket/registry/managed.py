@@ -26,6 +26,9 @@ from wicket.upstream.pool import Pool
 
 log = logging.getLogger(__name__)
 
+MANUAL = "manual"
+MOST_MANUALS = 10
+
 Action: TypeAlias = Literal["start", "stop", "restart", "remove"]
 
 
@@ -107,6 +110,41 @@ class Managed:
             await self._await_tools(kept.name)
         await self._store.save_managed(kept)
         return self._tools(kept.name)
+
+    async def register(self, config: ServerConfig, principal: Principal) -> tuple[str, ...]:
+        """Keep a server that a client described itself, and have its tools at once; their names.
+
+        Raises WicketError; then nothing is kept.
+        """
+        self.permit()
+        kept = await self._store.managed()
+        if config.name.lower() in {one.name.lower() for one in kept} | self._configured:
+            raise BadArguments(f"Backend '{config.name}' already exists.", hint="Deregister it first, or rename it.")
+        if sum(one.kind == MANUAL for one in kept) >= MOST_MANUALS:
+            raise BadArguments(
+                f"dynamic backend limit reached ({MOST_MANUALS}).", hint="Deregister one that is not needed."
+            )
+        if config.url is not None:
+            self._rules.check_url(config.url)
+        made = StoredManaged(config.name, MANUAL, _options(config), True, principal.name, self._clock())
+        self._add(made)
+        await self._await_tools(made.name)
+        await self._store.save_managed(made)
+        return self._tools(made.name)
+
+    async def deregister(self, name: str) -> str:
+        """Remove a server that was registered by a client; its name. Raises BadArguments or UnknownName."""
+        self.permit()
+        if name.lower() in self._configured:
+            raise BadArguments(
+                f"backend '{name}' is a static (config-file) backend and cannot be deregistered.",
+                hint="Remove it from the configuration.",
+            )
+        manuals = {one.name.lower(): one.name for one in await self._store.managed() if one.kind == MANUAL}
+        if name.lower() not in manuals:
+            raise UnknownName("backend", name, nearest(name, manuals.values()), hint="It may have been removed.")
+        await self.control(manuals[name.lower()], "remove")
+        return manuals[name.lower()]
 
     async def control(self, name: str, action: Action) -> None:
         """Start, stop, restart or remove. Raises UnknownName, BadArguments, or Unavailable."""

@@ -1,0 +1,75 @@
+"""Splitting a need, and ranking what serves it."""
+
+import pytest
+
+from tests.registry.conftest import OpenDesk
+from wicket.model import LOCAL
+from wicket.registry.discovery import needs_of
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("I need to manage my files and emails efficiently", [("fil",), ("email",)]),
+        ("search the web, then summarise PDF documents", [("search", "web"), ("summaris", "pdf", "document")]),
+        ("database", [("databas",)]),
+        ("files & folders; calendars", [("fil",), ("fold",), ("calendar",)]),
+    ],
+)
+def test_a_need_is_split_at_its_borders(query: str, terms: list[tuple[str, ...]]) -> None:
+    assert [need.terms for need in needs_of(query)] == terms
+
+
+def test_a_need_of_filler_alone_is_still_a_need() -> None:
+    assert [need.text for need in needs_of("help me with my workflow")] == ["help me with my workflow"]
+    assert needs_of("  ") == ()
+
+
+def test_a_flood_of_needs_is_bounded() -> None:
+    assert len(needs_of(" and ".join(f"thing{number}" for number in range(1000)))) <= 6
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("read and write files on my disk", "filesystem"),
+        ("what time is it in Tokyo", "time"),
+        ("commit changes to a git repository", "git"),
+        ("create a Jira ticket", "mcp-atlassian"),
+        ("send an email with Gmail", "workspace-mcp"),
+        ("run SQL on DuckDB", "mcp-server-motherduck"),
+        ("take a screenshot of a web page in the browser", "playwright-mcp"),
+        ("post a message to a Slack channel", "slack"),
+    ],
+)
+async def test_a_plain_need_finds_its_server(open_desk: OpenDesk, query: str, expected: str) -> None:
+    found, _ = await open_desk().discover(query, LOCAL, limit=3)
+    assert expected in [known.id for known in found]
+
+
+@pytest.mark.parametrize("query", ["'; DROP TABLE registry_server; --", "\x00", "((((", "%_", "🙂" * 500, "a" * 2000])
+async def test_any_text_is_a_query(open_desk: OpenDesk, query: str) -> None:
+    desk = open_desk()
+    await desk.discover(query, LOCAL, limit=5)
+    await desk.advise(query, query, 5, LOCAL)
+
+
+async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_desk: OpenDesk) -> None:
+    desk = open_desk()
+    stuffing = "email gmail calendar files git github slack database sql browser maps search weather " * 20
+    await desk.registry.publish(
+        {
+            "name": "io.github.mallory/best",
+            "description": "The best server for everything",
+            "version": "1.0.0",
+            "_meta": {"io.modelcontextprotocol.registry/publisher-provided": {"description": stuffing}},
+        },
+        LOCAL,
+    )
+    for query in (
+        "send an email with Gmail",
+        "commit changes to a git repository",
+        "post a message to a Slack channel",
+    ):
+        found, _ = await desk.discover(query, LOCAL, limit=1)
+        assert found[0].id != "best"

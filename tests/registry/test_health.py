@@ -1,0 +1,125 @@
+"""Health is measured: from calls and probes, by a formula that is written down."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.conftest import OpenGateway, peer
+from tests.peers.http_faults import HttpPeer, Says
+from tests.registry.conftest import Clock, OpenDesk
+from wicket.errors import WicketError
+from wicket.model import LOCAL
+from wicket.registry.health import UNKNOWN, measured
+from wicket.store.registry_base import Observation
+
+
+def seen(*outcomes: str, every: float = 60.0, duration: float = 100.0) -> Sequence[Observation]:
+    """Observations from a word for each: `ok`, `down`, or `error` for a JSON-RPC error."""
+    return [
+        Observation(1000 + number * every, outcome != "down", outcome != "ok", duration)
+        for number, outcome in enumerate(outcomes)
+    ]
+
+
+def test_nothing_seen_is_unknown_and_has_no_numbers() -> None:
+    assert measured([]) == UNKNOWN
+
+
+def test_a_server_that_always_answers_quickly_has_the_full_score() -> None:
+    found = measured(seen(*["ok"] * 10))
+    assert (found.status, found.score, found.uptime, found.error_rate, found.response_time) == (
+        *("healthy", 100, 100, 0, 100),
+    )
+
+
+def test_the_score_is_the_formula() -> None:
+    found = measured(seen("ok", "ok", "ok", "down", "error"))
+    assert (found.uptime, found.error_rate) == (80, 40)
+    assert found.score == round(100 * (0.5 * 0.8 + 0.3 * 0.6 + 0.2 * 1))
+    assert found.status == "degraded"
+
+
+@pytest.mark.parametrize(("milliseconds", "score"), [(1, 100), (500, 100), (2236, 90), (10_000, 80), (60_000, 80)])
+def test_slowness_costs_up_to_a_fifth(milliseconds: float, score: int) -> None:
+    assert measured(seen("ok", duration=milliseconds)).score == score
+
+
+def test_three_failures_in_a_row_are_unhealthy_whatever_was_before() -> None:
+    assert measured(seen(*["ok"] * 100, "down", "down")).status == "degraded"
+    assert measured(seen(*["ok"] * 100, "down", "down", "down")).status == "unhealthy"
+    assert measured(seen(*["ok"] * 100, "down", "down", "down", "ok")).status == "healthy"
+
+
+def test_a_minute_with_one_success_is_a_minute_up() -> None:
+    found = measured(seen("down", "down", "ok", every=1))
+    assert found.uptime == 100
+    assert found.error_rate == pytest.approx(66.7)
+
+
+def test_the_response_time_is_the_median_of_what_succeeded() -> None:
+    observations = [Observation(60.0 * n, True, False, d) for n, d in enumerate((10, 20, 900))]
+    slow_failure = Observation(500.0, False, True, 99_999)
+    assert measured([*observations, slow_failure]).response_time == 20
+
+
+async def test_calls_count_but_not_those_that_say_nothing_of_the_server(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo"), "dead": peer("ExitsAtOnce")}) as gateway:
+        await gateway.call("echo.echo", {"message": "hi"})
+        await gateway.call("echo.fails")
+        with pytest.raises(WicketError):
+            await gateway.call("echo.refuses")
+        with pytest.raises(WicketError):
+            await gateway.call("echo.echo", {"wrong": 1})
+        (echo,) = await gateway.registry.measure("echo", 1, LOCAL)
+        assert echo.main.observations == 3, "arguments that never reached it are no observation"
+        assert echo.main.uptime == 100
+        assert echo.main.error_rate == pytest.approx(33.3)
+
+
+async def test_only_servers_in_use_or_watched_are_probed_and_none_is_started_for_it(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"used": peer("Echo"), "watched": peer("Echo"), "idle": peer("Echo")}) as gateway:
+        desk = gateway.registry
+        assert await desk.probes.round() == set()
+        await gateway.call("used.echo", {"message": "hi"})
+        await desk.measure("watched", 1, LOCAL)
+        assert await desk.probes.round() == {"used"}
+        assert str(gateway.pool.state("watched")[0]) == "idle"
+        (used,) = await desk.measure("used", 1, LOCAL)
+        assert used.main.observations == 2
+
+
+async def test_probes_see_a_modern_server_and_a_dead_one(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"modern": peer("Modern"), "dying": peer("DiesMidCall")}) as gateway:
+        desk = gateway.registry
+        await gateway.call("modern.echo", {"message": "hi"})
+        assert await desk.probes.round() == {"modern"}
+        assert (await desk.measure("modern", 1, LOCAL))[0].main.status == "healthy"
+
+
+async def test_a_registered_address_that_is_watched_is_asked_there(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+    async with HttpPeer() as well, Says(500, "text/plain", b"no") as ill:
+        for name, server in (("well", well), ("ill", ill)):
+            body = {"name": f"io.github.ann/{name}", "description": "A server", "version": "1.0.0"}
+            remotes = [{"type": "streamable-http", "url": server.url}]
+            await desk.registry.publish({**body, "remotes": remotes}, LOCAL)
+            (before,) = await desk.measure(name, 1, LOCAL)
+            assert before.main.status == "unknown"
+        assert await desk.probes.round() == {"io.github.ann/well", "io.github.ann/ill"}
+        assert well.received
+    (ill_now,) = await desk.measure("ill", 1, LOCAL)
+    assert (ill_now.main.status, ill_now.main.score) == ("unhealthy", 0)
+
+
+async def test_a_watch_ends_after_a_day_and_old_probes_are_dropped(open_desk: OpenDesk, clock: Clock) -> None:
+    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+    async with Says(500, "text/plain", b"no") as ill:
+        remotes = [{"type": "streamable-http", "url": ill.url}]
+        body = {"name": "io.github.ann/ill", "description": "A server", "version": "1.0.0", "remotes": remotes}
+        await desk.registry.publish(body, LOCAL)
+        await desk.measure("ill", 1, LOCAL)
+        assert await desk.probes.round() == {"io.github.ann/ill"}
+        clock.pass_hours(25)
+        assert await desk.probes.round() == set()
+    clock.pass_hours(24 * 8)
+    assert (await desk.health.measure("io.github.ann/ill"))["7d"] == UNKNOWN
