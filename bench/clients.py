@@ -65,6 +65,15 @@ class Program:
             )
         self.pid = self._process.pid
 
+    def check(self) -> None:
+        """Raises BenchError when it has ended by itself."""
+        if self._process is not None and self._process.returncode is not None:
+            raise BenchError(f"it ended with {self._process.returncode}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        lines = self.log.read_text("utf-8", "replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
+
     async def stop(self) -> None:
         if self._process is not None:
             await _end(self._process.pid, self._process.wait())
@@ -74,6 +83,8 @@ class HttpClient:
     """Streamable HTTP. Several clients may speak to one program."""
 
     def __init__(self, port: int, path: str = "/mcp", *, modern: bool = False, token_file: Path | None = None) -> None:
+        self.program: Program | None = None
+        """Whom we speak to, to see when it is not there any more."""
         self._hop = Hop("127.0.0.1", port)
         self._path = path
         self._modern = modern
@@ -87,6 +98,8 @@ class HttpClient:
             try:
                 await self._greet()
             except (OSError, HopLost):  # not listening yet
+                if self.program is not None:
+                    self.program.check()
                 if time.monotonic() > end:
                     raise BenchError(f"nobody listens after {START_LIMIT:.0f} s") from None
                 await asyncio.sleep(0.1)

@@ -91,16 +91,17 @@ class _Behind:
 
 
 def _http_front(everybody: Field, route: str, behind: _Behind) -> None:
-    def add(name: str, command: Sequence[str], port: int, **ways: HttpClient) -> None:
+    def add(name: str, command: Sequence[str], **ways: HttpClient) -> None:
         program = Program(command, behind.log(name))
         everybody.programs.append(program)
         for way, client in ways.items():
+            client.program = program
             native = way.startswith("native")
             everybody.contenders.append(Contender(route, f"{name} {way.replace('_', ' ')}", client, program, native))
 
     port = free_port()
     floor = (sys.executable, str(PEERS / "floor.py"), "http", str(port), "--", *behind.target)
-    add("floor", floor, port, legacy=HttpClient(port))
+    add("floor", floor, legacy=HttpClient(port))
 
     port, config = free_port(), behind.wicket_config()
     token = config.parent / "state" / "token"
@@ -109,17 +110,17 @@ def _http_front(everybody: Field, route: str, behind: _Behind) -> None:
         for dialect in ("flat", "native")
         for era, modern in ERAS.items()
     }
-    add("wicket", (*wicket_serve(config), "--http", f"127.0.0.1:{port}"), port, **ways)
+    add("wicket", (*wicket_serve(config), "--http", f"127.0.0.1:{port}"), **ways)
 
     for python in _program(everybody, "fastmcp", "python"):
         port = free_port()
         command = (python, str(PEERS / "fastmcp_proxy.py"), "http", str(port), behind.fastmcp_target())
-        add("fastmcp", command, port, **{era: HttpClient(port, modern=modern) for era, modern in ERAS.items()})
+        add("fastmcp", command, **{era: HttpClient(port, modern=modern) for era, modern in ERAS.items()})
 
     for program in () if behind.is_url else _program(everybody, "mcp-proxy", "mcp-proxy"):
         port = free_port()
         command = (program, "--port", str(port), "--log-level", "ERROR", "--", *behind.target)
-        add("mcp-proxy", command, port, legacy=HttpClient(port))
+        add("mcp-proxy", command, legacy=HttpClient(port))
 
 
 def _stdio_front(everybody: Field, behind: _Behind) -> None:

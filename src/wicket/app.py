@@ -298,6 +298,7 @@ class Gateway:
 
     async def _close(self) -> None:
         await self._tasks.close()
+        await self.held.close()
         await self.scripting.close()
         if "registry" in self.__dict__:
             await self.registry.close()

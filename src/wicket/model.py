@@ -25,6 +25,8 @@ META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
 
 def as_object(value: Any) -> JsonObject:
     """`value` where it is a JSON object, else an empty one: how fields of foreign messages are read."""

@@ -12,6 +12,7 @@ from tests.cli.pages import DOCS, README, blocks, headings, shell_commands, tran
 from tests.cli.shell import PATIENCE, Shell
 from wicket import errors
 from wicket.cli import app
+from wicket.config.client_files import CLIENTS, folders, user_files
 from wicket.config.formats import parse
 from wicket.config.model import Dialect
 
@@ -41,6 +42,16 @@ def test_every_error_code_has_a_heading_and_every_heading_an_error() -> None:
 
 def test_every_dialect_has_a_heading() -> None:
     assert set(headings(DOCS / "dialects.md", 2)) == set(get_args(Dialect))
+
+
+def test_every_client_is_in_the_table_with_the_file_that_is_looked_at() -> None:
+    page = (DOCS / "clients.md").read_text("utf-8")
+    places = folders({"HOME": "/h"}, "linux", Path("/w"))
+    for client in CLIENTS.values():
+        (row,) = [line for line in page.splitlines() if f"| `{client.id}` |" in line]
+        first = str(user_files(client, places)[0].path).replace("/h/", "~/")
+        assert row.startswith(f"| {client.title} |")
+        assert first in row or client.id == "cline"
 
 
 def test_every_verb_has_a_heading() -> None:

@@ -202,6 +202,10 @@ def test_claude_codes_servers_for_one_folder_are_found_under_that_folder(shell: 
     folder = decode(file.read_bytes())["projects"][str(shell.cwd)]
     assert list(folder["mcpServers"]) == ["wicket"]
     assert folder["history"] == ["kept"]
+    taken = file.read_bytes()
+    elsewhere = Shell(shell.home, shell.home, {}).run("import", "claude-code", "--undo")
+    assert (elsewhere.code, "in the folder where it was done" in elsewhere.err) == (2, True)
+    assert file.read_bytes() == taken
     shell.run("import", "claude-code", "--undo")
     assert file.read_bytes() == before
 

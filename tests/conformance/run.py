@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.client import command, scenarios
-from tests.conformance.suite import REVISIONS, Report, Revision, measure_client, measure_server
+from tests.conformance.report import Report
+from tests.conformance.suite import REVISIONS, Revision, measure_client, measure_server
 from tests.conformance.targets import WAYS, target
 
 
@@ -29,6 +30,8 @@ def told(report: Report, *, verbose: bool) -> Iterator[str]:
         for check in checks:
             if verbose or check.status in ("FAILURE", "WARNING"):
                 yield f"       {check.status:8} {check.id}/{check.name}  {check.message}".rstrip()
+        if report.said.get(scenario) and (verbose or not report.passes(scenario)):
+            yield report.said[scenario]
 
 
 async def main() -> int:
@@ -51,14 +54,15 @@ async def measured(revision: Revision, options: argparse.Namespace) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         log.touch()
+        chosen = [options.scenario] if options.scenario else None
         if options.way == "client":
-            chosen = [options.scenario] if options.scenario else scenarios(revision)
-            report = await measure_client(command(through_wicket=True), revision, chosen)
+            started = command(through_wicket=True)
+            report = await measure_client(started, revision, chosen or scenarios(revision))
         elif options.url:
-            report = await measure_server(options.url, revision, options.scenario)
+            report = await measure_server(options.url, revision, chosen)
         else:
             async with target(options.way, log) as address:
-                report = await measure_server(address, revision, options.scenario)
+                report = await measure_server(address, revision, chosen)
         lines = [f"== {options.url or options.way}, {revision}", *told(report, verbose=options.verbose)]
         if options.verbose:
             lines += ["-- what the servers said", log.read_text(errors="replace")]

@@ -1,6 +1,6 @@
-"""The official conformance suite: where it is, how it is run, and what it said.
+"""The official conformance suite: where it is, how it is run, and how its files become a `Report`.
 
-Turns the suite's files into `Report`s. Knows neither the reference server nor Wicket; a target is an address.
+Knows neither the reference server nor Wicket: a server is an address, a client is a command.
 """
 
 import asyncio
@@ -8,14 +8,13 @@ import importlib.util
 import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import yaml
 
+from tests.conformance.report import Check, Report
 from wicket.codec import decode
 from wicket.model import JsonObject, as_list, as_object, as_text
 
@@ -25,73 +24,9 @@ Role: TypeAlias = Literal["server", "client"]
 REVISIONS: tuple[Revision, ...] = ("2025-11-25", "2026-07-28")
 ROOT = Path(__file__).parents[2]
 HOME = ROOT / ".node" / "node_modules" / "@modelcontextprotocol" / "conformance"
-SCENARIO_TIMEOUT_MS = 30_000
+TIMEOUT = ("--timeout", "30000")
 CLIENTS_AT_ONCE = 3
 STAMP = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
-SEVERITY = ("INFO", "SKIPPED", "SUCCESS", "WARNING", "FAILURE")
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing the suite looked at. A scenario may look at it several times: the worst verdict stands."""
-
-    scenario: str
-    id: str
-    name: str
-    status: str
-    message: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.scenario}: {self.id}/{self.name}"
-
-    @property
-    def passed(self) -> bool:
-        return self.status == "SUCCESS"
-
-
-class Report:
-    """What the suite said of one target, by scenario."""
-
-    def __init__(self, scored: Iterable[str], checks: Mapping[str, Iterable[Check]]) -> None:
-        self.scored = tuple(scored)
-        self.checks = {scenario: tuple(worst(found)) for scenario, found in checks.items()}
-
-    def passes(self, scenario: str) -> bool:
-        """As the suite itself decides: some check, and none of them a failure."""
-        found = self.checks.get(scenario, ())
-        return bool(found) and all(check.status != "FAILURE" for check in found)
-
-    @property
-    def score(self) -> tuple[int, int]:
-        run = [scenario for scenario in self.scored if scenario in self.checks]
-        return sum(map(self.passes, run)), len(run)
-
-    @property
-    def passing(self) -> frozenset[str]:
-        return frozenset(check.key for found in self.checks.values() for check in found if check.passed)
-
-    def renewed(self, later: "Report") -> "Report":
-        """This report with the scenarios of a later one in place of its own."""
-        return Report(self.scored, {**self.checks, **later.checks})
-
-    def find(self, key: str) -> Check | None:
-        return next((check for found in self.checks.values() for check in found if check.key == key), None)
-
-    def __repr__(self) -> str:
-        counts = Counter(check.status for found in self.checks.values() for check in found)
-        told = ", ".join(f"{number} {status.lower()}" for status, number in sorted(counts.items()))
-        return f"<Report {self.score[0]} of {self.score[1]} | {told}>"
-
-
-def worst(checks: Iterable[Check]) -> list[Check]:
-    """One check for each key: the one with the gravest status."""
-    kept: dict[str, Check] = {}
-    for check in checks:
-        known = kept.get(check.key)
-        if known is None or SEVERITY.index(check.status) > SEVERITY.index(known.status):
-            kept[check.key] = check
-    return list(kept.values())
 
 
 def installed() -> bool:
@@ -115,48 +50,40 @@ def required(revision: Revision, role: Role) -> tuple[tuple[str, ...], tuple[str
     return tuple(as_list(read.get(role))), tuple(unscored)
 
 
-async def measure_server(url: str, revision: Revision, scenario: str | None = None) -> Report:
-    """Run the server scenarios of `revision`, or one of them, against `url`."""
-    chosen = (
-        ["--scenario", scenario, "--spec-version", revision, "--force"] if scenario else ["--requirements", revision]
-    )
-    arguments = ["server", "--url", url, "--timeout", str(SCENARIO_TIMEOUT_MS), *chosen]
-    checks, said = await _run(arguments, "server-")
+async def measure_server(url: str, revision: Revision, scenarios: Iterable[str] | None = None) -> Report:
+    """Run the server scenarios of `revision`, or some of them, against `url`."""
     scored, _ = required(revision, "server")
-    for missing in [scenario] if scenario else scored:
-        if missing not in checks:
-            checks[missing] = [_without_result(missing, said)]
-    return Report(scored, checks)
+    arguments = ["server", "--url", url, *TIMEOUT]
+    if scenarios is None:
+        return Report(scored, {}).renewed(await _run([*arguments, "--requirements", revision], scored))
+    report = Report(scored, {})
+    for scenario in scenarios:  # one after the other: some watch the whole server
+        report = report.renewed(await _run([*arguments, *_one(scenario, revision)], [scenario]))
+    return report
 
 
 async def measure_client(command: str, revision: Revision, scenarios: Iterable[str]) -> Report:
     """Run these client scenarios, for each of which the suite starts `command` with its own server's address."""
-    arguments = ["client", "--command", command, "--timeout", str(SCENARIO_TIMEOUT_MS)]
     room = asyncio.Semaphore(CLIENTS_AT_ONCE)
 
-    async def measure(scenario: str) -> dict[str, list[Check]]:
+    async def measure(scenario: str) -> Report:
         async with room:
-            checks, said = await _run([*arguments, *_one(scenario, revision)], "")
-        return checks or {scenario: [_without_result(scenario, said)]}
+            return await _run(["client", "--command", command, *TIMEOUT, *_one(scenario, revision)], [scenario])
 
-    checks: dict[str, list[Check]] = {}
+    report = Report(required(revision, "client")[0], {})
     for found in await asyncio.gather(*map(measure, scenarios)):
-        checks |= found
-    return Report(required(revision, "client")[0], checks)
-
-
-def _without_result(scenario: str, said: str) -> Check:
-    return Check(scenario, scenario, scenario, "FAILURE", f"The suite gave no result.\n{said}")
+        report = report.renewed(found)
+    return report
 
 
 def _one(scenario: str, revision: Revision) -> list[str]:
     return ["--scenario", scenario, "--spec-version", revision, "--force"]
 
 
-async def _run(arguments: list[str], prefix: str) -> tuple[dict[str, list[Check]], str]:
-    """Run the suite; the checks by scenario, and the end of what it printed."""
+async def _run(arguments: list[str], expected: Iterable[str]) -> Report:
+    """Run the suite and read what it wrote; an expected scenario without a result has failed."""
     program = node()
-    assert program is not None, "no Node: run scripts/test, which installs one"
+    assert program is not None, "no Node: install the requirements for development, which have one"
     with tempfile.TemporaryDirectory() as folder:
         process = await asyncio.create_subprocess_exec(
             program,
@@ -174,11 +101,24 @@ async def _run(arguments: list[str], prefix: str) -> tuple[dict[str, list[Check]
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        found: dict[str, list[Check]] = {}
-        for file in sorted(Path(folder).rglob("checks.json")):
-            scenario = STAMP.sub("", str(file.parent.relative_to(folder)).removeprefix(prefix))
-            found[scenario] = [_check(scenario, as_object(item)) for item in as_list(decode(file.read_bytes()))]
-    return found, printed.decode(errors="replace")[-2000:]
+        report = _read(Path(folder))
+    end = printed.decode(errors="replace")[-2000:]
+    missing = [scenario for scenario in expected if scenario not in report.checks]
+    failed = {name: [Check(name, name, name, "FAILURE", f"The suite gave no result.\n{end}")] for name in missing}
+    return report.renewed(Report((), failed))
+
+
+def _read(folder: Path) -> Report:
+    """The results in the suite's output folder: one folder for each scenario, its name followed by the time."""
+    checks: dict[str, list[Check]] = {}
+    said: dict[str, str] = {}
+    for file in sorted(folder.rglob("checks.json")):
+        name = STAMP.sub("", str(file.parent.relative_to(folder)))
+        words = file.with_name("stderr.txt")  # only a client has it
+        scenario = name if words.exists() else name.removeprefix("server-")
+        checks[scenario] = [_check(scenario, as_object(item)) for item in as_list(decode(file.read_bytes()))]
+        said[scenario] = words.read_text(errors="replace")[-3000:] if words.exists() else ""
+    return Report((), checks, said)
 
 
 def _check(scenario: str, item: JsonObject) -> Check:

@@ -10,10 +10,10 @@ from tests.conformance.client import command, scenarios
 from tests.conformance.differences import Difference, compare, known, told
 from tests.conformance.document import FILE as DOCUMENT
 from tests.conformance.document import page
+from tests.conformance.report import Report
 from tests.conformance.suite import (
     HOME,
     REVISIONS,
-    Report,
     Revision,
     Role,
     installed,
@@ -31,12 +31,7 @@ def measure_way(way: Way, revision: Revision) -> Measure:
 
     async def measure(chosen: frozenset[str] | None) -> Report:
         async with target(way) as address:
-            if chosen is None:
-                return await measure_server(address, revision)
-            report = Report((), {})
-            for scenario in sorted(chosen):
-                report = report.renewed(await measure_server(address, revision, scenario))
-            return report
+            return await measure_server(address, revision, None if chosen is None else sorted(chosen))
 
     return measure
 
@@ -79,8 +74,9 @@ def _score(report: Report) -> str:
 
 
 def _unlike(found: set[Difference], expected: set[Difference], through: Report) -> list[str]:
-    why = [f"{one.check}: {check.message}" for one in found - expected if (check := through.find(one.check))]
-    parts = (told("To be added:", found - expected), "\n".join(why), told("No longer true:", expected - found))
+    why = {f"{one.check}: {check.message}" for one in found - expected if (check := through.find(one.check))}
+    why |= {through.said.get(one.check.partition(":")[0], "") for one in found - expected}
+    parts = (told("To be added:", found - expected), *sorted(why), told("No longer true:", expected - found))
     return [part for part in parts if part]
 
 

@@ -21,20 +21,20 @@ class Talker:
     async def names(self) -> set[str]:
         return {tool.name for tool in (await self.client.list_tools()).tools}
 
-    async def call(self, tool: str, **arguments: Any) -> Any:
+    async def call(self, tool: str, /, **arguments: Any) -> Any:
         return await self.client.call_tool(tool, arguments)
 
-    async def text(self, tool: str, **arguments: Any) -> str:
+    async def text(self, tool: str, /, **arguments: Any) -> str:
         """The text of a call that succeeds."""
         result = await self.call(tool, **arguments)
         assert not result.is_error, result.content[0].text
         return result.content[0].text
 
-    async def value(self, tool: str, **arguments: Any) -> Any:
+    async def value(self, tool: str, /, **arguments: Any) -> Any:
         """The JSON in the text of a call that succeeds."""
         return decode(await self.text(tool, **arguments))
 
-    async def problem(self, tool: str, **arguments: Any) -> str:
+    async def problem(self, tool: str, /, **arguments: Any) -> str:
         """The text of a call that fails."""
         result = await self.call(tool, **arguments)
         assert result.is_error, result.content[0].text

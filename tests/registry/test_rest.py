@@ -1,7 +1,7 @@
 """The registry's REST API: the official read API, publishing with a key, limits; and another Wicket that mirrors it."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -213,12 +213,17 @@ async def test_one_version_shows_what_was_measured_of_it(open_gateway: OpenGatew
 
 async def test_a_mirror_takes_over_what_is_new_changed_and_deleted(open_gateway: OpenGateway, tmp_path: Path) -> None:
     mine = {"state_dir": str(tmp_path / "other"), "servers": {}}
-    async with open_gateway({}) as source, api(source) as client, Gateway.open(mine) as gateway:
+    async with (
+        AsyncExitStack() as stack,
+        open_gateway({}) as source,
+        api(source) as client,
+        Gateway.open(mine) as gateway,
+    ):
         key, _ = await source.registry.keys.create("mirror", ["discover"], rates={"discovery": 0})
         await source.registry.registry.publish(weather("1.0.0"), LOCAL)
         await gateway.registry.registry.publish(weather(name="io.github.me/own"), LOCAL)
         await source.registry.registry.publish({**weather(name="io.github.me/own"), "description": "Not mine"}, LOCAL)
-        http = HttpClient()
+        stack.push_async_callback((http := HttpClient()).close)
         mirror = Mirror(client.origin, gateway.registry.records, gateway.registry.notes, http, key=key)
 
         first = await mirror.sync()
@@ -230,22 +235,25 @@ async def test_a_mirror_takes_over_what_is_new_changed_and_deleted(open_gateway:
         assert (await mirror.sync()).taken == 0
         await source.registry.registry.publish(weather("2.0.0"), LOCAL)
         second = await mirror.sync()
-        assert (second.taken, second.pages) == (1, 1)
+        assert (second.taken, second.pages) == (2, 1), "the new version, and the one that is the latest no more"
         assert (await gateway.registry.registry.find("weather")).version == "2.0.0"
 
         await source.registry.registry.delete("io.github.ann/weather", "2.0.0", LOCAL)
         await mirror.sync()
         assert (await gateway.registry.registry.find("weather")).version == "1.0.0"
-        await http.close()
 
 
 async def test_a_mirrored_name_cannot_be_taken_by_somebody_here(open_gateway: OpenGateway, tmp_path: Path) -> None:
     mine = {"state_dir": str(tmp_path / "other"), "servers": {}, "http": {"port": 0}}
-    async with open_gateway({}) as source, api(source) as origin, Gateway.open(mine) as gateway:
+    async with (
+        AsyncExitStack() as stack,
+        open_gateway({}) as source,
+        api(source) as origin,
+        Gateway.open(mine) as gateway,
+    ):
         await source.registry.registry.publish(weather(), LOCAL)
-        http = HttpClient()
+        stack.push_async_callback((http := HttpClient()).close)
         await Mirror(origin.origin, gateway.registry.records, gateway.registry.notes, http, key=TOKEN).sync()
-        await http.close()
         async with api(gateway) as client:
             key, _ = await gateway.registry.keys.create("mallory", ["register"])
             assert (await client.ask("POST", "/v0.1/publish", weather("9.9.9"), key))[0] == 403

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from wicket import __version__
-from wicket.cli import catalog, doctor, importing, invoke, keys, manage, registry, serve, status, tokens
+from wicket.cli import catalog, doctor, importing, invoke, keys, manage, registry, run, serve, status, tokens
 from wicket.cli.root import Root
 
 app = typer.Typer(
@@ -53,6 +53,7 @@ app.command("search", rich_help_panel=LOOK)(catalog.search)
 app.command("describe", rich_help_panel=LOOK)(catalog.describe)
 app.command("tokens", rich_help_panel=LOOK)(tokens.tokens)
 app.command("call", rich_help_panel=USE)(invoke.call)
+app.command("run", rich_help_panel=USE)(run.run)
 app.command("serve", rich_help_panel=USE)(serve.serve)
 app.add_typer(registry.app, name="registry", rich_help_panel=LOOK)
 app.command("status", rich_help_panel=KEEP)(status.status)

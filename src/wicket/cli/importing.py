@@ -157,7 +157,7 @@ def _tell_taken(
         say(f"{path} now starts Wicket alone; what it was is in {backup.name}.")
         say(f"Back again: wicket import {source} --undo")
     if taken:
-        note("Restart the client to see the change.")
+        note("Restart the client to see the change (one that was running may have to be closed first).")
     elif asked and not dry_run:
         note("Nothing to take over: the client already has no server but Wicket.")
     elif not asked and any(intake.offers for intake in intakes):

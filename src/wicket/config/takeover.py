@@ -8,7 +8,7 @@ that what its owner changed elsewhere in the meantime stays.
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from wicket.config import jsonc, syntax, tomltext
 from wicket.config.client_files import Section
@@ -41,18 +41,27 @@ def take_over(intakes: Sequence[Intake], new: Mapping[str, Any]) -> Path:
 
 
 def undo(path: Path, sections: Iterable[Section]) -> Path | None:
-    """Put the entries of the last copy back; that copy, which is removed. None when there is no copy."""
+    """Put the entries of the last copy back; that copy, which is removed. None when there is no copy.
+
+    Raises ConfigError when the file has none of the sections any more, and then nothing changed.
+    """
     kept = backups(path)
     if not kept:
         return None
     old = read_text(kept[-1])
     text = old
     if path.exists():
-        now = text = read_text(path)
-        for section in sections:
+        text = read_text(path)
+        present = [section for section in sections if _listed(old, section) and _listed(text, section)]
+        if not present:
+            raise ConfigError(
+                "has changed too much for its old servers to be put back.",
+                file=str(path),
+                hint=f"Undo it in the folder where it was done, or take them from {kept[-1]}.",
+            )
+        for section in present:
             is_toml = syntax.read(old).syntax == "toml"
             text = _restored_toml(text, old, section) if is_toml else _restored_json(text, old, section)
-        text = old if text == now else text
     replace_file(path, text)
     kept[-1].unlink()
     return kept[-1]
@@ -137,5 +146,5 @@ def _check(
 def _listed(text: str, section: Section) -> list[str]:
     table: Any = syntax.read(text).tree
     for key in section:
-        table = table.get(key, {})
-    return list(table)
+        table = cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
+    return list(cast("dict[str, Any]", table)) if isinstance(table, dict) else []

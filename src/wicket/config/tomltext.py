@@ -7,7 +7,7 @@ Knows nothing of servers.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from wicket import codec
@@ -38,7 +38,7 @@ def with_table(text: str, table: Table, values: Mapping[str, Any]) -> str:
 def without_table(text: str, table: Table) -> str:
     """`text` without `table` and what is below it. A comment right above a table belongs to that table."""
     wanted = _put(tomllib.loads(text), table, None)
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     for start, end in reversed(_extents(text, lines, table)):
         del lines[start:end]
     return _checked("".join(lines), wanted, text, table)
@@ -48,7 +48,7 @@ def with_key(text: str, table: Table, key: str, value: Any) -> str:
     """`text` with `key` of `table` set; where it stands already, its value alone is changed."""
     tree = tomllib.loads(text)
     wanted = _put(tree, (*table, key), value)
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     places = toml_lines(text)
     if (line := places.get((*table, key))) is not None:
         new = re.sub(r"(=\s*)[^#\n]*?(\s*(?:#.*)?\n?)$", rf"\g<1>{spelled(value)}\g<2>", lines[line - 1], count=1)
@@ -65,7 +65,7 @@ def with_key(text: str, table: Table, key: str, value: Any) -> str:
 
 def table_text(text: str, table: Table) -> str:
     """The lines of `table` and what is below it, as they stand."""
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     return "".join("".join(lines[start:end]) for start, end in _extents(text, lines, table))
 
 
@@ -89,6 +89,11 @@ def spelled(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(spelled, cast('list[Any]', value)))}]"
     return codec.encode(value).decode().replace("\x7f", "\\u007f")
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends, as TOML counts them: other separators are characters of a string."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _key(key: str) -> str:
@@ -137,24 +142,25 @@ def _put(tree: dict[str, Any], path: Table, value: Any) -> dict[str, Any]:
 
 def _checked(new: str, wanted: dict[str, Any], text: str, table: Table) -> str:
     try:
-        same = _plain(tomllib.loads(new)) == _plain(wanted)
+        same = _comparable(tomllib.loads(new), table) == _comparable(wanted, table)
     except tomllib.TOMLDecodeError:
         same = False
     if not same:
         places = toml_lines(text)
-        raise Uneditable(
-            table, next((places[table[:size]] for size in _lengths(table) if table[:size] in places), None)
-        )
+        above = (table[:size] for size in range(len(table), 0, -1))
+        raise Uneditable(table, next((places[one] for one in above if one in places), None))
     return new
 
 
-def _lengths(table: Table) -> Iterator[int]:
-    return iter(range(len(table), 0, -1))
+def _comparable(tree: dict[str, Any], table: Table) -> Any:
+    """Plain data, less the tables above `table` that hold nothing: a text may leave those unsaid."""
+    if len(table) > 1 and isinstance(below := tree.get(table[0]), dict):
+        inner = _comparable(cast("dict[str, Any]", below), table[1:])
+        tree = {**tree, table[0]: inner} if inner else {key: one for key, one in tree.items() if key != table[0]}
+    return _plain(tree)
 
 
 def _plain(value: Any) -> Any:
-    """Data to compare: lists for tuples, and no empty tables, which a text may leave unsaid."""
     if isinstance(value, Mapping):
-        pairs = {key: _plain(one) for key, one in cast("Mapping[str, Any]", value).items()}
-        return {key: one for key, one in pairs.items() if one != {}}
+        return {key: _plain(one) for key, one in cast("Mapping[str, Any]", value).items()}
     return [_plain(one) for one in cast("list[Any]", value)] if isinstance(value, list | tuple) else value

@@ -51,7 +51,10 @@ def filtered(value: Any, intent: str) -> Filtered | None:
 
 def _bearing(sections: list[Any], wanted: set[str]) -> list[int]:
     """Positions of the sections with enough of the wanted words; of the best ones where none has enough."""
-    shares = [len(wanted & _terms(_text(section))) / len(wanted) for section in sections]
+    found = [wanted & _terms(_text(section)) for section in sections]
+    common = {term for term in wanted if all(term in one for one in found)}
+    telling = wanted - common or wanted  # a word that is everywhere tells no section from another
+    shares = [len(one & telling) / len(telling) for one in found]
     best = max(shares, default=0.0)
     needed = min(best, _ENOUGH)
     return [at for at, share in enumerate(shares) if share >= needed and share > 0]

@@ -23,21 +23,22 @@ class Offers:
     def __init__(self, catalogue: Catalogue, pool: Pool, *, unprefixed: bool = False) -> None:
         self._catalogue = catalogue
         self._pool = pool
-        self._unprefixed = unprefixed
-        self._watchers: dict[tuple[str, str], set[Callable[[str], None]]] = {}
+        self.unprefixed = unprefixed
+        self._watchers: dict[tuple[str, str, str], set[Callable[[str], None]]] = {}
+        """By server, client session (where the server has one connection for each) and address."""
 
     # Names
 
     def address(self, server: str, uri: str) -> str:
         """A resource's address as clients see it."""
-        return uri if self._unprefixed else f"{SCHEME}{server}/{uri}"
+        return uri if self.unprefixed else f"{SCHEME}{server}/{uri}"
 
     def prompt_name(self, server: str, name: str) -> str:
-        return name if self._unprefixed else f"{server}/{name}"
+        return name if self.unprefixed else f"{server}/{name}"
 
     def locate(self, uri: str) -> tuple[str, str]:
         """Server and original address of a resource. Raises UnknownName."""
-        if self._unprefixed:
+        if self.unprefixed:
             return self._only(), uri
         server, slash, original = uri.removeprefix(SCHEME).partition("/")
         if uri.startswith(SCHEME) and slash and server in self._catalogue.servers:
@@ -101,7 +102,8 @@ class Offers:
         else:
             server, original = self.locate(as_text(reference.get("uri")))
             reference = {**reference, "uri": original}
-        if "completions" not in self._catalogue.now.listings[server].capabilities:
+        listing = (await self._catalogue.complete([server])).listings.get(server)
+        if listing is not None and "completions" not in listing.capabilities:
             return {"completion": {"values": [], "total": 0, "hasMore": False}}
         sent = {key: value for key, value in params.items() if key != "_meta"} | {"ref": reference}
         return await pass_on(self._pool, server, "completion/complete", sent, caller, meta)
@@ -111,30 +113,39 @@ class Offers:
     async def watch(self, uri: str, caller: Caller, changed: Callable[[str], None]) -> Callable[[], None]:
         """Hear when a resource changes, until the returned function is called; `changed` gets its address."""
         server, original = self.locate(uri)
-        key = (server, original)
-        first = key not in self._watchers
-        self._watchers.setdefault(key, set()).add(changed)
-        if first:
-            await self._pool.watch(server, original, session=caller.session)
+        config = self._catalogue.servers.get(server)
+        session = caller.session if config and config.isolation == "session" else ""
+        key = (server, session, original)
 
         def unwatch() -> None:
             watchers = self._watchers.get(key, set())
             watchers.discard(changed)
-            if not watchers:
-                self._watchers.pop(key, None)
+            if not watchers and self._watchers.pop(key, None) is not None:
+                self._pool.unwatch(server, original, session=session)
 
+        first = key not in self._watchers
+        self._watchers.setdefault(key, set()).add(changed)
+        if first:
+            try:
+                await self._pool.watch(server, original, session=session)
+            except BaseException:
+                unwatch()
+                raise
         return unwatch
 
     def heard(self, server: str, method: str, params: JsonObject) -> None:
         """An upstream said unasked that a resource changed."""
         if method == "notifications/resources/updated":
             uri = as_text(params.get("uri"))
-            for changed in list(self._watchers.get((server, uri), ())):
-                changed(self.address(server, uri))
+            for (name, _, watched), watchers in list(self._watchers.items()):
+                # An upstream may name a part of what is watched.
+                if name == server and (uri == watched or uri.startswith(f"{watched.rstrip('/')}/")):
+                    for changed in list(watchers):
+                        changed(self.address(server, uri))
 
     def readdressed(self, body: JsonObject, server: str) -> JsonObject:
         """`body` with the addresses of resources in it as clients see them."""
-        return body if self._unprefixed else as_object(self._rewritten(body, server))
+        return body if self.unprefixed else as_object(self._rewritten(body, server))
 
     def _rewritten(self, value: Any, server: str) -> Any:
         if isinstance(value, list):

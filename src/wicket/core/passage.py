@@ -7,17 +7,20 @@ modern client does itself and which is done here for all others.
 """
 
 import itertools
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from wicket.errors import ProtocolViolation, Unasked
+from wicket.errors import URL_ELICITATION_REQUIRED, ProtocolViolation, Refused, Unasked
 from wicket.model import (
+    LOG_LEVELS,
     META_CAPABILITIES,
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_VERSION,
     Caller,
     JsonObject,
+    as_list,
     as_object,
     as_text,
 )
@@ -31,8 +34,6 @@ _OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES)
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a client must have declared to be asked this."""
-
-_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 _tokens = itertools.count(1)
 
@@ -57,16 +58,23 @@ async def pass_on(
     ears = Ears(_Reporter(caller, meta.get("progressToken")), asked)
     given = {**dressed, **(resume or {})}
     for _ in range(ROUNDS):
-        body = await pool.request(
-            server,
-            method,
-            given,
-            session=caller.session,
-            ears=ears,
-            headers=headers,
-            capabilities=askable(caller.capabilities),
-        )
-        if body.get("resultType") != "input_required" or caller.resumes:
+        try:
+            body = await pool.request(
+                server,
+                method,
+                given,
+                session=caller.session,
+                ears=ears,
+                headers=headers,
+                capabilities=askable(caller.capabilities),
+            )
+        except Refused as refusal:
+            body = _visits(refusal, caller)
+        if body.get("resultType") != "input_required":
+            return body
+        if caller.resumes:
+            for one in as_object(body.get("inputRequests")).values():
+                _check_askable(caller, server, as_text(as_object(one).get("method")), as_object(one).get("params"))
             return body
         given = {**dressed, **await _replies(body, caller, server)}
     raise ProtocolViolation(server, f"Server '{server}' asked for more input {ROUNDS} times; the call was given up.")
@@ -74,14 +82,8 @@ async def pass_on(
 
 async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
     """Put an upstream's question to the caller's client. Raises Unasked when it cannot be asked that."""
-    needed = NEEDS.get(method)
-    if needed is None or needed not in caller.capabilities:
-        what = f"asks for {needed}" if needed else f"asks {method}"
-        raise Unasked(
-            f"Server '{server}' {what}, which this client does not support.",
-            hint="Use a client that does, or give the tool all it needs as arguments.",
-        )
-    return await caller.ask(method, params)
+    _check_askable(caller, server, method, params)
+    return await caller.ask(method, _worded(method, params, modern=caller.resumes))
 
 
 def askable(capabilities: JsonObject) -> JsonObject:
@@ -91,9 +93,48 @@ def askable(capabilities: JsonObject) -> JsonObject:
 
 def wanted(level: str, least: str) -> bool:
     """Whether a log message of this level is for a client that wants `least` and above."""
-    if least not in _LEVELS or level not in _LEVELS:
+    if least not in LOG_LEVELS or level not in LOG_LEVELS:
         return bool(least)
-    return _LEVELS.index(level) >= _LEVELS.index(least)
+    return LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
+
+
+def _check_askable(caller: Caller, server: str, method: str, params: Any) -> None:
+    """Raises Unasked when the client did not declare that it can be asked this."""
+    needed = NEEDS.get(method, "")
+    what = f"asks for {needed}" if needed else f"asks {method}"
+    can = needed in caller.capabilities
+    if can and needed == "elicitation":
+        modes, mode = as_object(caller.capabilities[needed]), as_object(params).get("mode", "form")
+        can = mode in modes or (mode == "form" and "url" not in modes)  # no mode named means forms
+        what = f"asks for {needed} by {mode}" if not can else what
+    if not can:
+        raise Unasked(
+            f"Server '{server}' {what}, which this client does not support.",
+            hint="Use a client that does, or give the tool all it needs as arguments.",
+        )
+
+
+def _worded(method: str, params: JsonObject, *, modern: bool) -> JsonObject:
+    """A question as the client's era words it: only the legacy one names the visit to a page, and must."""
+    if method != "elicitation/create" or params.get("mode") != "url":
+        return params
+    if modern:
+        return {key: value for key, value in params.items() if key != "elicitationId"}
+    return {"elicitationId": secrets.token_urlsafe(16), **params}
+
+
+def _visits(refusal: Refused, caller: Caller) -> JsonObject:
+    """What a modern client gets for a legacy refusal that demands visits to pages: questions, and then it tries again.
+
+    Raises the refusal where it is something else, or the client cannot be asked so.
+    """
+    pages = [as_object(one) for one in as_list(as_object(refusal.error.get("data")).get("elicitations"))]
+    able = caller.resumes and "url" in as_object(caller.capabilities.get("elicitation"))
+    if refusal.rpc_code != URL_ELICITATION_REQUIRED or not pages or not able:
+        raise refusal
+    ask = "elicitation/create"
+    asked = {f"page{n}": {"method": ask, "params": _worded(ask, page, modern=True)} for n, page in enumerate(pages, 1)}
+    return {"resultType": "input_required", "inputRequests": asked}
 
 
 def _dressed(params: JsonObject, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:

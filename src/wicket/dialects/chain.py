@@ -70,8 +70,8 @@ async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     api = await _api(verbs, call)
     brief = given.get("brief", True)
     found = [words.brief(hit.tool, api) if brief else words.full(hit.tool, api) for hit in answer.hits]
-    if found and brief and not answer.confident and answer.nearest:
-        found[0]["try_also"] = list(answer.nearest)
+    if found and brief and not answer.confident:
+        found[0]["try_also"] = words.siblings(answer.hits[0].tool, api, {hit.tool.key for hit in answer.hits})
     return _json(found, {"tools": found})
 
 

@@ -1,5 +1,6 @@
 """How the chain vocabulary puts tools: in under 100 tokens, in under 300, or whole; and what it registers."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -62,6 +63,12 @@ def identifiers(tool: Tool, api: Api) -> tuple[str, str]:
         if offered.name == tool.server:
             return next((ident for ident, one in offered.tools.items() if one.name == tool.name), tool.name), server
     return tool.name, tool.server
+
+
+def siblings(tool: Tool, api: Api, shown: Collection[str]) -> list[str]:
+    """A few other tools of the same server, for a search that found nothing that clearly fits."""
+    offered = next((server.tools.values() for server in api.servers.values() if server.name == tool.server), ())
+    return [shortened(one.name, 40) for one in offered if one.key not in shown][:3]
 
 
 def template(given: Any) -> ServerConfig:

@@ -116,10 +116,11 @@ class Mirror:
         known = await self._records.versions(body["name"])
         same = next((record for record in known if record.version == body["version"]), None)
         status = _STATUSES.get(as_text(about.get("status")), "active")
-        if any(record.owner for record in known) or (same is not None and same.body == body and same.status == status):
+        latest = about.get("isLatest") is not False and status != "deleted"
+        unchanged = same is not None and (same.body, same.status, same.latest) == (body, status, latest)
+        if unchanged or any(record.owner for record in known):
             done.unchanged += 1
             return updated
-        latest = about.get("isLatest") is not False and status != "deleted"
         published = _seconds(about.get("publishedAt")) or self._clock()
         await self._records.save_records(
             [

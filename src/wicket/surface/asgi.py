@@ -270,7 +270,8 @@ def _mismatch(number: Any, name: str, place: str) -> HttpProblem:
 
 def _hear(session: HttpSession, body: JsonObject) -> None:
     if body["method"] == "notifications/cancelled":
-        exchange = session.running.get(body.get("params", {}).get("requestId"))
+        number: Any = body.get("params", {}).get("requestId")
+        exchange = session.running.get(number) if isinstance(number, str | int) else None
         if exchange is not None:
             exchange.cancel()
 

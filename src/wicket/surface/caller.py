@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wicket.errors import Refused
+from wicket.errors import Refused, Unasked
 from wicket.model import META_CAPABILITIES, META_LOG_LEVEL, JsonObject, ListKind, Principal, as_object, as_text
 
 Send = Callable[[JsonObject], None]
@@ -63,7 +63,8 @@ class RequestCaller:
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         if self.questions is None:
-            raise NotImplementedError("a modern client is asked by input_required (held.py)")
+            # A modern client is asked by `input_required` (held.py), which only calls, prompts and reads can give.
+            raise Unasked(f"{method} cannot be asked during this request.", hint="Ask during a call.")
         return await self.questions.ask(self.send, method, params)
 
 

@@ -112,8 +112,6 @@ class HeldCalls:
 
     async def begin(self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]]) -> JsonObject:
         """Start the work; its result, or `input_required` when it asks something first."""
-        if len(self._held) >= MAX_HELD:
-            raise Overloaded(f"{MAX_HELD} calls are waiting for their clients' input.", hint="Try again later.")
         held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller)
 
         async def run() -> JsonObject:
@@ -135,7 +133,14 @@ class HeldCalls:
                 held.questions.pop(key)
         return await self._next(held, asked)
 
+    def sealed(self, body: JsonObject, principal: Principal, asked: str) -> JsonObject:
+        """An upstream's own `input_required`, whose state the client carries under our seal."""
+        return {**body, "requestState": self.seal.close("upstream", body.get("requestState"), principal, asked)}
+
     async def close(self) -> None:
+        """End every call that waits for its client."""
+        for held in list(self._held.values()):
+            self._forget(held)
         await self._tasks.close()
 
     async def _next(self, held: HeldCall, asked: str) -> JsonObject:
@@ -155,10 +160,10 @@ class HeldCalls:
         if work.done():
             self._held.pop(held.id, None)
             body = work.result()
-            if body.get("resultType") != "input_required":
-                return body
-            state = self.seal.close("upstream", body.get("requestState"), held.principal, asked)
-            return {**body, "requestState": state}
+            return self.sealed(body, held.principal, asked) if body.get("resultType") == "input_required" else body
+        if held.id not in self._held and len(self._held) >= MAX_HELD:
+            self._forget(held)
+            raise Overloaded(f"{MAX_HELD} calls are waiting for their clients' input.", hint="Try again later.")
         self._held[held.id] = held
         held.expiry = asyncio.get_running_loop().call_later(HOLD, self._forget, held)
         return {
@@ -169,6 +174,8 @@ class HeldCalls:
 
     def _forget(self, held: HeldCall) -> None:
         self._held.pop(held.id, None)
+        if held.expiry is not None:
+            held.expiry.cancel()
         if held.work is not None:
             held.work.cancel()
 
@@ -177,4 +184,3 @@ def digest_of(method: str, params: JsonObject) -> str:
     """What a request asks for, whatever replies it brings: a repeated request must ask for the same."""
     asked = {key: value for key, value in params.items() if key not in ("_meta", *ANSWERS)}
     return hashlib.blake2b(encode([method, asked]), digest_size=16).hexdigest()
-

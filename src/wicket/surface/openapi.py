@@ -4,7 +4,7 @@ from typing import Any
 
 from wicket import __version__
 from wicket.model import JsonObject
-from wicket.registry.server_json import NAME_PATTERN, OFFICIAL, SCHEMAS
+from wicket.registry.server_json import OFFICIAL, SCHEMAS
 
 _ERROR: JsonObject = {
     "type": "object",
@@ -17,7 +17,8 @@ _NAME: JsonObject = {
     "in": "path",
     "required": True,
     "description": "The server's name, URL-encoded: com.example%2Fmy-server.",
-    "schema": {"type": "string", "pattern": NAME_PATTERN, "minLength": 3, "maxLength": 200},
+    "schema": {"type": "string", "minLength": 3, "maxLength": 200},
+    "example": "io.github.modelcontextprotocol%2Ffilesystem",
 }
 _VERSION: JsonObject = {
     "name": "version",

@@ -12,11 +12,13 @@ from typing import Any
 from wicket import __version__
 from wicket.core.offers import Offers
 from wicket.core.verbs import Verbs
+from wicket.dialects import own_completion, own_prompts, own_resources
 from wicket.dialects.base import Menu, ToolCall
-from wicket.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, UnknownName
+from wicket.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
 from wicket.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
+    LOG_LEVELS,
     META_SERVER_INFO,
     META_SUBSCRIPTION,
     MODERN_VERSION,
@@ -85,9 +87,16 @@ class Protocol:
             raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         if not request.modern:
             return _undress(await method(self, request, request.caller, {}))
-        if request.method in _RESUMABLE and (request.caller.capabilities or "requestState" in request.params):
+        if request.caller.log_level in LOG_LEVELS:
+            await self.verbs.set_log_level(request.caller.log_level)
+        if request.method not in _RESUMABLE:
+            return self._dress(request, await method(self, request, request.caller, {}))
+        if request.caller.capabilities or "requestState" in request.params:
             return self._dress(request, await self._resumable(method, request))
-        return self._dress(request, await method(self, request, request.caller, {}))
+        result = await method(self, request, request.caller, {})
+        if result.get("resultType") == "input_required":  # with nothing to answer, but the upstream's state to carry
+            result = self.held.sealed(result, request.caller.principal, digest_of(request.method, request.params))
+        return self._dress(request, result)
 
     async def _resumable(self, method: "Method", request: Request) -> JsonObject:
         """A modern request whose upstream may ask something: begun, or taken up again where it stopped to ask."""
@@ -125,6 +134,8 @@ class Protocol:
 
     async def set_level(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         level = request.text("level")
+        if level not in LOG_LEVELS:
+            raise RpcProblem(INVALID_PARAMS, f"'{level[:40]}' is no log level; they are {', '.join(LOG_LEVELS)}.")
         if request.client is not None:
             request.client.log_level = level
         await self.verbs.set_log_level(level)
@@ -142,19 +153,22 @@ class Protocol:
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         _one_page(request)
-        return {"resources": await self.offers.resources()}
+        return {"resources": [*self._own(own_resources.list_resources), *await self.offers.resources()]}
 
     async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         _one_page(request)
-        return {"resourceTemplates": await self.offers.templates()}
+        return {"resourceTemplates": [*self._own(own_resources.list_templates), *await self.offers.templates()]}
 
     async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri = request.text("uri")
         try:
-            return await self.offers.read(uri, caller, request.meta, resume)
+            own = None if self.offers.unprefixed else await own_resources.read(self.verbs, caller, uri)
+            return own or await self.offers.read(uri, caller, request.meta, resume)
         except UnknownName as problem:
             code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
             raise RpcProblem(code, str(problem), {"uri": uri}) from None
+        except Refused as refusal:
+            raise _not_found(refusal, uri, modern=request.modern) from None
 
     async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri, client = request.text("uri"), request.client
@@ -170,22 +184,28 @@ class Protocol:
 
     async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         _one_page(request)
-        return {"prompts": await self.offers.prompts()}
+        return {"prompts": [*self._own(own_prompts.list_prompts), *await self.offers.prompts()]}
 
     async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         arguments = request.params.get("arguments")
-        given = None if arguments is None else as_object(arguments)
-        return await self.offers.prompt(request.text("name"), given, caller, request.meta, resume)
+        given, name = None if arguments is None else as_object(arguments), request.text("name")
+        own = None if self.offers.unprefixed else await own_prompts.get_prompt(self.verbs, caller, name, given or {})
+        return own or await self.offers.prompt(name, given, caller, request.meta, resume)
 
     async def complete(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        return await self.offers.complete(request.params, caller, request.meta)
+        own = None if self.offers.unprefixed else await own_completion.complete(self.verbs, caller, request.params)
+        return own or await self.offers.complete(request.params, caller, request.meta)
 
     async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         """A modern client's stream of changes: acknowledged first, then open until it leaves or we close."""
         wanted = as_object(request.params.get("notifications"))
         if not isinstance(request.params.get("notifications"), dict):
             raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
-        honoured: JsonObject = {flag: True for flag in _FLAGS.values() if wanted.get(flag) is True}
+        honoured: JsonObject = {
+            flag: True
+            for kind, flag in _FLAGS.items()
+            if wanted.get(flag) is True and not (kind == "tools" and self.menu.fixed)
+        }
         uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
         if uris:
             honoured["resourceSubscriptions"] = uris
@@ -212,6 +232,10 @@ class Protocol:
     async def nothing(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {}
 
+    def _own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
+        """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
+        return [] if self.offers.unprefixed else listed()
+
     def _capabilities(self) -> JsonObject:
         return {
             "tools": {} if self.menu.fixed else {"listChanged": True},
@@ -235,6 +259,16 @@ def _undress(result: JsonObject) -> JsonObject:
     if "resultType" in result:
         return {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
     return result
+
+
+def _not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refused:
+    """An upstream's word that it has no such resource, under the code that the client's era has for it."""
+    data = as_object(refusal.error.get("data"))
+    theirs = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (refusal.rpc_code == INVALID_PARAMS and "uri" in data)
+    if not theirs:
+        return refusal
+    code = INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_LEGACY
+    return RpcProblem(code, refusal.message, {**data, "uri": uri})
 
 
 def _one_page(request: Request) -> None:

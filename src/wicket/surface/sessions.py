@@ -66,16 +66,19 @@ class Sessions:
         session.used_at = time.monotonic()
         return session
 
-    def end(self, session: HttpSession) -> None:
+    def end(self, session: HttpSession, *, cancel: bool = True) -> None:
+        """The session is over; its calls in flight are cancelled, or finished for whoever still waits for them."""
         if self._sessions.pop(session.id, None) is not None:
             session.closed = True
+            for exchange in list(session.running.values()) if cancel else ():
+                exchange.cancel()
             session.client.leave()
             session.wake.set()
             self._on_end(session.id)
 
     def end_all(self) -> None:
         for session in list(self._sessions.values()):
-            self.end(session)
+            self.end(session, cancel=False)
 
     def changed(self, kinds: frozenset[ListKind]) -> None:
         for session in self._sessions.values():

@@ -2,7 +2,8 @@
 
 stdout carries the protocol and nothing else: the wire is moved to private descriptors first, and whatever prints by
 accident lands on stderr. Requests run concurrently; when the client reads slowly we stop reading too. After the
-client closes its end, calls in flight are finished and answered before we leave.
+client closes its end, calls in flight are finished and answered before we leave; if it then also tells us to stop,
+they are cancelled.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ async def serve_stdio(protocol: Protocol, stop: asyncio.Event, principal: Princi
     try:
         await _either(client.finished, stop)
         protocol.closing.set()
-        await client.drain(DRAIN)
+        await client.drain(DRAIN, stop)
     finally:
         await client.close()
 
@@ -102,8 +103,13 @@ class StdioClient(asyncio.Protocol):
         for task in self._running.values():
             task.cancel()
 
-    async def drain(self, timeout: float) -> None:
-        await self._tasks.wait(timeout)
+    async def drain(self, timeout: float, stop: asyncio.Event) -> None:
+        """Wait for the calls in flight; not when the client has closed its end and we are told to stop as well."""
+        tasks = Tasks()
+        idle = tasks.start(self._tasks.wait(timeout), "drain")
+        ended = tasks.start(_both(self.finished, stop), "both ends closed")
+        await asyncio.wait({idle, ended}, return_when=asyncio.FIRST_COMPLETED)
+        await tasks.close()
 
     async def close(self) -> None:
         self._unsubscribe()
@@ -154,7 +160,8 @@ class StdioClient(asyncio.Protocol):
 
     def _hear(self, body: JsonObject) -> None:
         if body["method"] == "notifications/cancelled":
-            task = self._running.get(body.get("params", {}).get("requestId"))
+            number: Any = body.get("params", {}).get("requestId")
+            task = self._running.get(number) if isinstance(number, str | int) else None
             if task is not None:
                 task.cancel()
 
@@ -214,6 +221,11 @@ def _claim_wire() -> tuple[int, int]:
     os.close(nowhere)
     os.dup2(2, 1)
     return source, sink
+
+
+async def _both(first: asyncio.Event, second: asyncio.Event) -> None:
+    await first.wait()
+    await second.wait()
 
 
 async def _either(first: asyncio.Event, second: asyncio.Event) -> None:

@@ -77,6 +77,8 @@ class Session:
         """Send one request; `capabilities` are those of the client on whose behalf it is made."""
         if self.greeting.modern:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
+        elif "inputResponses" in params:  # the answers were for us: the legacy era has no such thing
+            params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
         return await self.connection.request(
             method, params, on_notification=ears.notification, on_request=ears.request, headers=headers
         )

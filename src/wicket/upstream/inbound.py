@@ -4,6 +4,7 @@ Requests are put to the host in the background and answered through `reply`, a f
 answer belongs to is the connection's business.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -34,7 +35,7 @@ class Inbound:
         self._host = host
         self._reply = reply
         self._tasks = tasks
-        self._asked = 0
+        self._asked: dict[object, asyncio.Task[None]] = {}
 
     def hear(self, message: JsonObject, ears: Ears = DEAF) -> None:
         """Take in a message that has a method. What rides on a request's answer goes to its `ears`."""
@@ -44,21 +45,25 @@ class Inbound:
             log.debug("server '%s' sent a message without a proper method", self._server)
         elif "id" in message:
             self._consider(message["id"], method, given, ears.request or self._host.request)
+        elif method == "notifications/cancelled":
+            self._withdraw(given.get("requestId"))
         elif ears.notification is None or method in _FOR_THE_HOST:
             self._host.notification(method, given)
         else:
             ears.notification(method, given)
 
     def _consider(self, number: Any, method: str, params: JsonObject, ask: OnRequest) -> None:
-        if self._asked >= ASKED_AT_ONCE:
-            log.debug("server '%s' asks too much at once; %s stays unanswered", self._server, method)
+        if len(self._asked) >= ASKED_AT_ONCE or not isinstance(number, str | int):
+            log.debug("server '%s' asks too much at once, or without an id; %s stays unanswered", self._server, method)
             return
-        self._asked += 1
         task = self._tasks.start(self._serve(number, method, params, ask), f"{self._server} asks {method}")
-        task.add_done_callback(self._served)
+        self._asked[number] = task
+        task.add_done_callback(lambda _: self._asked.pop(number, None))
 
-    def _served(self, _: Any) -> None:
-        self._asked -= 1
+    def _withdraw(self, number: Any) -> None:
+        """The upstream takes a request of its own back: whoever is asked is told, and nothing is answered."""
+        if isinstance(number, str | int) and (task := self._asked.get(number)):
+            task.cancel()
 
     async def _serve(self, number: Any, method: str, params: JsonObject, ask: OnRequest) -> None:
         try:

@@ -14,7 +14,7 @@ import msgspec
 from wicket.config.model import ResolvedServer, ServerConfig
 from wicket.config.secrets import resolve
 from wicket.errors import Overloaded, Unavailable, UnknownName
-from wicket.model import JsonObject
+from wicket.model import LOG_LEVELS, JsonObject
 from wicket.upstream.connection import DEAF, Connection, Ears, Host
 from wicket.upstream.era import Greeting, Session, envelope, negotiate
 from wicket.upstream.http import HttpClient, HttpConnection
@@ -127,8 +127,20 @@ class Pool:
         """Have `server` tell of changes to a resource, now and after every reconnect."""
         await self._find(server, session).watch(uri)
 
+    def unwatch(self, server: str, uri: str, *, session: str = "") -> None:
+        """The last one who watched a resource for this client session has gone."""
+        config = self._configs.get(server)
+        shared = config is None or config.isolation != "session"
+        if upstream := self._upstreams.get((server, "" if shared else session)):
+            upstream.unwatch(uri)
+
     async def set_log_level(self, level: str) -> None:
-        """Have every legacy upstream send log messages from this level on, those that connect later too."""
+        """Have every legacy upstream send log messages from this level on, those that connect later too.
+
+        It only ever gets lower: upstreams are shared, and each client is given no more than it wants.
+        """
+        if self._log_level and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self._log_level):
+            return
         self._log_level = level
         await asyncio.gather(*(upstream.set_log_level(level) for upstream in self._upstreams.values()))
 

@@ -31,6 +31,8 @@ class Rpc:
         self._next_id = 0
         self._pending: dict[int, asyncio.Future[JsonObject]] = {}
         self._listeners: dict[str | int, OnNotification] = {}
+        self._asked: dict[str | int, asyncio.Task[None]] = {}
+        """The upstream's own requests that are not answered yet."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -104,13 +106,25 @@ class Rpc:
         if not isinstance(method, str):
             self.strays += 1
         elif "id" in message:
-            self._tasks.start(self._answer(message["id"], method, given), f"{self.server} asks {method}")
+            self._consider(message["id"], method, given)
+        elif method == "notifications/cancelled":
+            number: Any = given.get("requestId")
+            if isinstance(number, str | int) and (task := self._asked.get(number)):
+                task.cancel()
         elif method == "notifications/progress" and (listener := self._listeners.get(given.get("progressToken", ""))):
             listener(method, given)
         else:
             self._host.notification(method, given)
 
-    async def _answer(self, number: Any, method: str, params: JsonObject) -> None:
+    def _consider(self, number: Any, method: str, params: JsonObject) -> None:
+        if not isinstance(number, str | int):
+            self.strays += 1
+            return
+        task = self._tasks.start(self._answer(number, method, params), f"{self.server} asks {method}")
+        self._asked[number] = task
+        task.add_done_callback(lambda _: self._asked.pop(number, None))
+
+    async def _answer(self, number: str | int, method: str, params: JsonObject) -> None:
         try:
             outcome: JsonObject = {"result": await self._host.request(method, params)}
         except WicketError as problem:

@@ -21,6 +21,10 @@ from wicket.upstream.lifecycle import Event, Life, State
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 1000  # calls that may queue for a slot before more are turned away
+TOLD = 2.0  # seconds that an upstream may take to note a log level
+
+_OF_THE_CALL = ("notifications/message", "notifications/elicitation/complete")
+"""What belongs to a call, whether the transport says to which or not."""
 
 Connect = Callable[[ServerConfig, Host], Awaitable[Session]]
 OnEvent = Callable[[str, str, JsonObject], None]
@@ -88,15 +92,17 @@ class Upstream:
         await self._enter()
         self.calls += 1
         asking: Ears | None = None
+        started = asyncio.get_running_loop().time()
         try:
             session = self._session or await self._ready()
+            started = asyncio.get_running_loop().time()
             async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
                 if ears is not DEAF:
                     ears = asking = _attentive(ears, deadline, allowance, self._max_call)
                     self._asking.append(asking)
                 answer = await session.request(method, params, ears=ears, headers=headers, capabilities=capabilities)
         except TimeoutError:
-            raise self._timed_out(method, allowance) from None
+            raise self._timed_out(method, allowance, asyncio.get_running_loop().time() - started) from None
         finally:
             if asking is not None:
                 self._asking.remove(asking)
@@ -112,13 +118,26 @@ class Upstream:
         session = self._session or await self._ready()
         if session.greeting.modern:
             await session.connection.listen(sorted(self._watched))
-        elif as_object(session.greeting.capabilities.get("resources")).get("subscribe"):
+        elif _takes_subscriptions(session):
             await self.request("resources/subscribe", {"uri": uri})
+
+    def unwatch(self, uri: str) -> None:
+        """Be told no more of a resource."""
+        self._watched.discard(uri)
+        if self._session:
+            self._tasks.start(self._unwatch(self._session, uri), f"stop watching at {self.config.name}")
+
+    async def _unwatch(self, session: Session, uri: str) -> None:
+        with suppress(WicketError):  # then it tells us what nobody hears
+            if session.greeting.modern:
+                await session.connection.listen(sorted(self._watched))
+            elif _takes_subscriptions(session):
+                await self.request("resources/unsubscribe", {"uri": uri})
 
     async def set_log_level(self, level: str) -> None:
         self.log_level = level
         if self._session:
-            await self._restore(self._session)
+            await self._restore_level(self._session)
 
     async def retire(self) -> None:
         """Close once the calls in flight have ended, or had the time that any call has."""
@@ -141,7 +160,7 @@ class Upstream:
     # Host: what the connection tells us
 
     def notification(self, method: str, params: JsonObject) -> None:
-        if method == "notifications/message" and (ears := self._only_asking()) and ears.notification:
+        if method in _OF_THE_CALL and (ears := self._only_asking()) and ears.notification:
             ears.notification(method, params)
         else:
             self._on_event(self.config.name, method, params)
@@ -223,11 +242,12 @@ class Upstream:
             ) from None
         except WicketError as problem:
             raise self._failed(problem) from None
+        await self._restore_level(session)
         self._session = session
         self._life.on(Event.CONNECTED)
         self._used_at = asyncio.get_running_loop().time()
         self._watch_idleness(self.config.idle_stop)
-        if self._watched or self.log_level:
+        if self._watched:
             self._tasks.start(self._restore(session), f"restore {self.config.name}")
         log.info("%r", self)
         self._on_event(self.config.name, "connected", {})
@@ -241,10 +261,18 @@ class Upstream:
             if not session.greeting.modern:
                 for uri in sorted(self._watched):
                     await session.request("resources/subscribe", {"uri": uri})
-                if self.log_level and "logging" in session.greeting.capabilities:
-                    await session.request("logging/setLevel", {"level": self.log_level})
         except WicketError as problem:
             log.info("server '%s' did not take up where it was: %s", self.config.name, problem)
+
+    async def _restore_level(self, session: Session) -> None:
+        """Tell a legacy upstream what is to be logged, before the calls whose log it is; but wait no longer than this."""
+        if not self.log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:
+            return
+        try:
+            async with asyncio.timeout(TOLD):
+                await session.request("logging/setLevel", {"level": self.log_level})
+        except (WicketError, TimeoutError) as problem:
+            log.info("server '%s' did not take the log level: %r", self.config.name, problem)
 
     def _failed(self, problem: WicketError) -> WicketError:
         if isinstance(problem, Crashed):  # it never got as far as a call: trying again is safe
@@ -259,11 +287,14 @@ class Upstream:
         if not task.cancelled():
             task.exception()  # everybody who waited has it; nobody waiting is no defect
 
-    def _timed_out(self, method: str, allowance: float) -> TimedOut:
+    def _timed_out(self, method: str, allowance: float, taken: float) -> TimedOut:
+        setting = f"the server's 'timeout' ({allowance:g} s)"
+        if taken >= self._max_call:
+            allowance, setting = self._max_call, f"'limits.max_call' ({self._max_call:g} s)"
         return TimedOut(
             self.config.name,
             f"Server '{self.config.name}' did not answer {method} within {allowance:g} s; it was told to cancel.",
-            hint="It may have had effects. Raise the server's 'timeout' if its tools take longer.",
+            hint=f"It may have had effects. Raise {setting} if its tools take longer.",
         )
 
     # Idleness
@@ -286,6 +317,10 @@ class Upstream:
         session, self._session = self._session, None
         if session:
             await session.connection.close()
+
+
+def _takes_subscriptions(session: Session) -> bool:
+    return bool(as_object(session.greeting.capabilities.get("resources")).get("subscribe"))
 
 
 def _attentive(ears: Ears, deadline: asyncio.Timeout, allowance: float, longest: float) -> Ears:

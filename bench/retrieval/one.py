@@ -1,0 +1,63 @@
+"""One ranker on one set, in a process of its own so that its memory is its own. Prints a line of JSON.
+
+python -m retrieval.one RANKER SET FOLDER
+"""
+
+import sys
+import time
+from pathlib import Path
+from statistics import fmean, median, quantiles
+from typing import Any
+
+from retrieval.metric import KEYS, measure
+from retrieval.rankers import Wicket, make
+from retrieval.sets import Labelled, read
+from wicket.codec import encode
+
+_TIMED = 120
+
+
+def resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * 4096 / 1e6
+
+
+def run(name: str, data: Labelled, folder: Path) -> dict[str, Any]:
+    ranker = make(name, folder)
+    before, start = resident(), time.perf_counter()
+    ranker.build(data)
+    build, grown = time.perf_counter() - start, resident() - before
+    timed: list[float] = []
+    found: list[dict[str, float]] = []
+    kinds: dict[str, list[float]] = {}
+    for i, query in enumerate(data.queries):
+        start = time.perf_counter()
+        ranked = ranker.rank(query.text)
+        if 5 <= i < 5 + _TIMED:
+            timed.append((time.perf_counter() - start) * 1e3)
+        if query.groups:
+            found.append(measure(ranked, query))
+            kinds.setdefault(query.kind, []).append(found[-1]["nDCG@10"])
+    means = {key: 100 * fmean(row[key] for row in found) for key in KEYS}
+    cost = {"ms_p50": median(timed), "ms_p95": quantiles(timed, n=20)[-1], "build_s": build, "mb": grown}
+    by_kind = {kind: 100 * fmean(values) for kind, values in kinds.items()} if len(kinds) < 12 else {}
+    judged = _abstention(ranker, data) if isinstance(ranker, Wicket) else {}
+    size = {"tools": len(data.tools), "queries": len(data.queries)}
+    return {"ranker": name, "set": data.name, "split": data.split, **size, **means, **cost, "kinds": by_kind, **judged}
+
+
+def _abstention(ranker: Wicket, data: Labelled) -> dict[str, float]:
+    """Share of answered queries that Wicket is confident about, and of unanswerable ones that it declines."""
+    sure = [(bool(query.groups), ranker.index.search(query.text).confident) for query in data.queries]
+    answered = [confident for wanted, confident in sure if wanted]
+    declined = [not confident for wanted, confident in sure if not wanted]
+    return {"confident": 100 * fmean(answered)} | ({"declined": 100 * fmean(declined)} if declined else {})
+
+
+if __name__ == "__main__":
+    _, _ranker, _set, _folder = sys.argv
+    try:
+        _facts = run(_ranker, read(Path(_folder), _set), Path(_folder))
+    except ImportError as problem:
+        _facts = {"missing": f"{problem}"}
+    sys.stdout.write(encode(_facts).decode() + "\n")

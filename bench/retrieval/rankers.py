@@ -1,0 +1,163 @@
+"""The rankers that are compared. Each indexes one set's tools and names the best of them for a query.
+
+The baselines' own code lives beside the data sets (rankers.py there) and is loaded from that folder; the hybrids
+fuse its scores as it does: a weighted sum after scaling each list to 0..1.
+"""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from retrieval.sets import Labelled
+from wicket.core.search import SearchIndex
+from wicket.core.search.numeric import np
+from wicket.model import Listing
+
+DEPTH = 50
+
+
+class Ranker(Protocol):
+    def build(self, data: Labelled) -> None: ...
+    def rank(self, query: str) -> list[tuple[str, str]]: ...
+
+
+class Wicket:
+    """Wicket as it is served: `SearchIndex.search`."""
+
+    def __init__(self, *, semantic: bool = False) -> None:
+        self._model = None
+        if semantic:
+            from wicket.core.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
+
+            self._model = SentenceEncoder(threads=2)
+            self._model.encode(["warm"])
+
+    def build(self, data: Labelled) -> None:
+        self.listings: list[Listing] = data.listings()
+        self.index = SearchIndex.build(self.listings, model=self._model)
+        self.index.warm()
+
+    def rank(self, query: str) -> list[tuple[str, str]]:
+        return [(hit.tool.server, hit.tool.name) for hit in self.index.search(query, limit=DEPTH).hits]
+
+
+class Baseline:
+    """A ranker of the data folder's rankers.py, or a sum of several."""
+
+    def __init__(self, *parts: tuple[float, Any]) -> None:
+        self._parts = parts
+
+    def build(self, data: Labelled) -> None:
+        self._names = [(tool["server"], tool["name"]) for tool in data.tools]
+        for _, ranker in self._parts:
+            ranker.build(data.tools)
+
+    def rank(self, query: str) -> list[tuple[str, str]]:
+        if len(self._parts) == 1:
+            return [self._names[i] for i in self._parts[0][1].topk(query, DEPTH)]
+        total = sum(weight * _scaled(ranker.scores([query])[0]) for weight, ranker in self._parts)
+        return [self._names[i] for i in np.argsort(-np.asarray(total), kind="stable")[:DEPTH]]
+
+
+def _scaled(scores: Any) -> Any:
+    return (scores - scores.min()) / (scores.max() - scores.min() + 1e-9)
+
+
+class FastMCP:
+    """The ranker of FastMCP's search transform, on the text that it extracts from a tool."""
+
+    def __init__(self) -> None:
+        from fastmcp.server.transforms.search import base, bm25  # noqa: PLC0415  (may be missing)
+
+        self._index: Any = bm25._BM25Index()  # pyright: ignore[reportPrivateUsage]
+        self._text: Any = base._extract_searchable_text  # pyright: ignore[reportPrivateUsage]
+
+    def build(self, data: Labelled) -> None:
+        class Shape:
+            def __init__(self, tool: dict[str, Any]) -> None:
+                self.name, self.description = tool["name"], tool["description"]
+                self.parameters = tool["input_schema"]
+
+        self._names = [(tool["server"], tool["name"]) for tool in data.tools]
+        self._index.build([self._text(Shape(tool)) for tool in data.tools])
+
+    def rank(self, query: str) -> list[tuple[str, str]]:
+        return [self._names[i] for i in self._index.query(query, DEPTH)]
+
+
+class WordLlama:
+    """The static table of PyPI's wordllama, read without its loader (which looks for the files elsewhere)."""
+
+    def __init__(self) -> None:
+        from safetensors.numpy import load_file  # noqa: PLC0415  (may be missing)
+        from tokenizers import Tokenizer  # noqa: PLC0415
+
+        spec = importlib.util.find_spec("wordllama")
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError("wordllama")
+        home = Path(spec.submodule_search_locations[0])
+        tensors: dict[str, Any] = load_file(home / "weights" / "l2_supercat_256.safetensors")
+        self._table: Any = next(iter(tensors.values())).astype(np.float32)
+        tokenizer: Any = Tokenizer
+        self._tokens = tokenizer.from_file(str(next((home / "tokenizers").glob("*.json"))))
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        rows = [self._tokens.encode(text, add_special_tokens=False).ids for text in texts]
+        return np.stack([self._table[row].mean(0) if row else np.zeros(self._table.shape[1]) for row in rows])
+
+
+def _minilm() -> Any:
+    from wicket.core.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
+
+    encoder = SentenceEncoder(threads=2)
+    encoder.encode(["warm"])
+    return encoder
+
+
+def make(name: str, data: Path) -> Ranker:
+    """Raises ImportError when a package of the ranker's is missing."""
+    given: dict[str, Callable[[], Ranker]] = {
+        "wicket": Wicket,
+        "wicket[semantic]": lambda: Wicket(semantic=True),
+        "fastmcp": FastMCP,
+    }
+    return given[name]() if name in given else _baseline(name, _load(data / "rankers.py"))
+
+
+def _load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("toolret_rankers", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ImportError(str(path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _baseline(name: str, code: Any) -> Ranker:
+    def dense(encoder: Any) -> Any:
+        made = code.Dense()
+        made.encode = encoder.encode
+        return made
+
+    lexical = {"bm25s": lambda: code.BM25S("full"), "fts5": code.FTS5, "bm25f": code.BM25F}
+    if name in lexical:
+        return Baseline((1.0, lexical[name]()))
+    if name == "bm25f+wordllama":
+        return Baseline((0.3, code.BM25F()), (0.7, dense(WordLlama())))
+    encoder = WordLlama() if name == "bm25f+char+wordllama" else _minilm()
+    return Baseline((0.25, code.BM25F()), (0.25, code.TfidfChar("full")), (0.5, dense(encoder)))
+
+
+ALL = (
+    "wicket",
+    "wicket[semantic]",
+    "bm25s",
+    "fts5",
+    "fastmcp",
+    "bm25f",
+    "bm25f+wordllama",
+    "bm25f+char+wordllama",
+    "bm25f+char+minilm",
+)
+LEXICAL = ("bm25s", "fts5", "bm25f")

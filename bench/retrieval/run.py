@@ -1,0 +1,102 @@
+"""All pairs of rankers and sets, the tables, and the verdicts on the targets."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from report import Verdict, number, save, table
+from retrieval.metric import KEYS
+from retrieval.rankers import ALL, LEXICAL
+from retrieval.sets import ROOT, names
+from wicket.codec import decode, encode
+
+DEFAULT, SEMANTIC = 75.2, 76.5
+SLACK = 1.0
+_NOT_IN_MEAN = ("scale_7625", "catalog_dev", "catalog_report")
+
+
+def main(usage: str) -> int:
+    parser = argparse.ArgumentParser(description=usage, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "toolret")
+    parser.add_argument("--sets", default="")
+    parser.add_argument("--rankers", default=",".join(ALL))
+    parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of tables")
+    options = parser.parse_args()
+    sets = [name for name in options.sets.split(",") if name] or list(names(options.data))
+    facts: list[dict[str, Any]] = []
+    for ranker in options.rankers.split(","):
+        for name in sets:
+            found = one(ranker, name, options.data)
+            if "missing" in found:
+                sys.stderr.write(f"left out: {ranker} ({found['missing']})\n")
+                break
+            sys.stderr.write(f"{ranker} on {name}: nDCG@10 {found['nDCG@10']:.1f}, {found['ms_p50']:.2f} ms\n")
+            facts.append(found)
+    verdicts = judge(facts)
+    if options.json:
+        print(encode(facts).decode())
+    else:
+        show(facts)
+        print("\n".join(map(str, verdicts)))
+    save("search", {"facts": facts}, verdicts)
+    return int(any(not verdict.met for verdict in verdicts))
+
+
+def one(ranker: str, name: str, data: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "retrieval.one", ranker, name, str(data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT / "bench")
+    if done.returncode:
+        return {"missing": (done.stderr.strip().splitlines() or ["no output"])[-1]}
+    return decode(done.stdout.splitlines()[-1])
+
+
+def means(facts: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean nDCG@10 of every ranker over the sets that count."""
+    counted: dict[str, list[float]] = {}
+    for row in facts:
+        if row["set"] not in _NOT_IN_MEAN:
+            counted.setdefault(row["ranker"], []).append(row["nDCG@10"])
+    return {ranker: fmean(values) for ranker, values in counted.items()}
+
+
+def show(facts: list[dict[str, Any]]) -> None:
+    rankers = list(dict.fromkeys(row["ranker"] for row in facts))
+    sets = list(dict.fromkeys(row["set"] for row in facts))
+    cells = {(row["set"], row["ranker"]): row for row in facts}
+    for key in (*KEYS, "ms_p50", "build_s", "mb"):
+        rows = [[s, *(_cell(cells.get((s, r)), key) for r in rankers)] for s in sets]
+        if key == "nDCG@10":
+            rows.append(["mean", *(number(means(facts).get(r, float("nan")), 1) for r in rankers)])
+        print(f"\n{key}\n{table(['set', *rankers], rows)}")
+    for row in facts:
+        if "declined" in row:
+            kinds = ", ".join(f"{kind} {value:.1f}" for kind, value in row["kinds"].items())
+            print(f"\n{row['ranker']} on {row['set']}: confident about {row['confident']:.0f} % of requests that a")
+            print(f"tool serves, declines {row['declined']:.0f} % of those that none does; nDCG@10 by kind: {kinds}")
+
+
+def _cell(row: dict[str, Any] | None, key: str) -> str:
+    return "-" if row is None else number(row[key], 2 if key in ("ms_p50", "build_s") else 1)
+
+
+def judge(facts: list[dict[str, Any]]) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    averages = means(facts)
+    for ranker, wanted in (("wicket", DEFAULT), ("wicket[semantic]", SEMANTIC)):
+        if ranker in averages:
+            got = averages[ranker]
+            verdicts.append(Verdict(f"{ranker}: mean nDCG@10 at least {wanted}", f"{got:.2f}", got >= wanted))
+    lexical: dict[str, float] = {}
+    for row in facts:
+        if row["ranker"] in LEXICAL:
+            lexical[row["set"]] = max(lexical.get(row["set"], 0.0), row["nDCG@10"])
+    for row in facts:
+        if row["ranker"].startswith("wicket") and row["set"] in lexical:
+            below = lexical[row["set"]] - row["nDCG@10"]
+            if below > SLACK:
+                what = f"{row['ranker']} on {row['set']}: at most {SLACK} below the best lexical baseline"
+                verdicts.append(Verdict(what, f"{below:.2f} below", met=False))
+    return verdicts

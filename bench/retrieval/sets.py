@@ -1,0 +1,91 @@
+"""Labelled queries over tools, in one shape wherever they come from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wicket.codec import decode
+from wicket.model import Listing, Tool
+
+ROOT = Path(__file__).parents[2]
+OWN = ROOT / "bench" / "queries" / "catalog.jsonl"
+CATALOG = ROOT / "tests" / "data" / "catalog"
+
+
+@dataclass(frozen=True)
+class Query:
+    """What was asked, and the groups of tools that are needed: one of each group, named (server, tool)."""
+
+    text: str
+    groups: tuple[frozenset[tuple[str, str]], ...]
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    name: str
+    split: str
+    tools: list[dict[str, Any]]
+    """As in tools.jsonl: server, name, description, input_schema, server_description."""
+    queries: list[Query]
+
+    def listings(self) -> list[Listing]:
+        servers: dict[str, list[dict[str, Any]]] = {}
+        for tool in self.tools:
+            servers.setdefault(tool["server"], []).append(tool)
+        return [
+            Listing(
+                server,
+                instructions=tools[0].get("server_description") or "",
+                tools=tuple(Tool(server, tool["name"], _definition(tool)) for tool in tools),
+            )
+            for server, tools in servers.items()
+        ]
+
+
+def _definition(tool: dict[str, Any]) -> dict[str, Any]:
+    described = {"description": tool["description"] or "", "inputSchema": tool["input_schema"] or {}}
+    return {"name": tool["name"], **described}
+
+
+def names(data: Path) -> dict[str, str]:
+    """Every set that there is, and whether it may be tuned on."""
+    found = {p.name: split for split in ("dev", "report") for p in sorted((data / split).glob("*")) if p.is_dir()}
+    return found | {"catalog_dev": "dev", "catalog_report": "report"}
+
+
+def read(data: Path, name: str) -> Labelled:
+    split = names(data)[name]
+    if name.startswith("catalog_"):
+        return Labelled(name, split, list(_catalog()), list(_own(split)))
+    folder = data / split / name
+    return Labelled(name, split, list(_lines(folder / "tools.jsonl")), list(_given(folder / "queries.jsonl")))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_bytes().splitlines():
+        yield decode(line)
+
+
+def _given(path: Path) -> Iterator[Query]:
+    for row in _lines(path):
+        groups = row.get("equiv") or [[tool] for tool in row["gold"]]
+        yield Query(row["query"], tuple(frozenset((s, n) for s, n in group) for group in groups), row.get("kind", ""))
+
+
+def _own(split: str) -> Iterator[Query]:
+    for row in _lines(OWN):
+        if row["split"] == split:
+            groups = (frozenset((key.partition(".")[0], key.partition(".")[2]) for key in g) for g in row["gold"])
+            yield Query(row["query"], tuple(groups), row["kind"])
+
+
+def _catalog() -> Iterator[dict[str, Any]]:
+    for path in sorted(CATALOG.glob("*.json")):
+        listing = decode(path.read_bytes())
+        about = listing["instructions"] or ""
+        for tool in listing["tools"]:
+            schema = tool.get("inputSchema") or {}
+            given = {"description": tool.get("description") or "", "input_schema": schema}
+            yield {"server": listing["server"], "name": tool["name"], "server_description": about, **given}

@@ -1,0 +1,1 @@
+"""Every feature of the protocol, between every two eras and transports."""

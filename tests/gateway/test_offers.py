@@ -1,0 +1,37 @@
+"""Resources, prompts and completion of many upstreams and of Wicket itself, over one connection."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+
+from tests.conftest import OpenGateway, published, replay
+from tests.gateway.serving import serve_http
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_resources_and_prompts_are_named_by_their_server(
+    mode: Any, open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    servers = {"everything": published("mcp-server-everything"), "git": replay("git")}
+    async with open_gateway(servers) as gateway, serve_http(gateway, token=None) as address:
+        async with Client(address, mode=mode) as client:
+            resources = [str(one.uri) for one in (await client.list_resources()).resources]
+            assert "wicket://overview" in resources
+            document = next(uri for uri in resources if uri.startswith("mcp://everything/"))
+            read = await client.read_resource(document)
+            assert str(read.contents[0].uri) == document
+            prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
+            assert {"discover", "find_tool", "backend_status", "everything/simple-prompt"} <= prompts
+            simple = await client.get_prompt("everything/simple-prompt")
+            assert simple.messages
+            overview = await client.read_resource("wicket://overview")
+            assert overview.contents == (await client.read_resource("wicket://overview")).contents
+            for wrong in ("wicket://nothing", "mcp://nobody/x", "file:///etc/passwd"):
+                with pytest.raises(MCPError) as caught:
+                    await client.read_resource(wrong)
+                assert caught.value.error.code == (-32002 if mode == "legacy" else -32602)
+            with pytest.raises(MCPError, match=r"No prompt named 'everything/simpel-prompt'\. Did you mean"):
+                await client.get_prompt("everything/simpel-prompt")
