@@ -94,10 +94,11 @@ class Gateway:
         results = Results(self.store, config.results)
         self.calls = Calls(self.catalogue, self.pool, results, self.store)
         self.scripting = Scripting(config.scripts)
+        self.finder = Finder(self.catalogue, self.pool, self.store, config.base_dir)
         self.verbs = Verbs(
             self.catalogue,
             self.pool,
-            Finder(self.catalogue, self.store),
+            self.finder,
             self.calls,
             results,
             self.scripting,
@@ -302,6 +303,7 @@ class Gateway:
         await self.scripting.close()
         if "registry" in self.__dict__:
             await self.registry.close()
+        await self.finder.close()
         await self.catalogue.close()
         await self.pool.close()
         await self.store.close()

@@ -83,29 +83,34 @@ async def test_seed_003_patterns_discovery_first_and_direct_invoke(
         assert now.structured_content["timezone"] == "Europe/Paris"
 
 
+@pytest_asyncio.fixture(scope="class", loop_scope="class")
+async def searcher(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
+    async with broker(tmp_path_factory.mktemp("broker"), SERVERS) as gateway:
+        yield Speaker(gateway, "broker")
+
+
 @pytest.mark.asyncio(loop_scope="class")
 class TestSearch:
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    async def agent(self, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
-        async with broker(tmp_path_factory.mktemp("broker"), SERVERS) as gateway:
-            yield Speaker(gateway, "broker")
-
-    async def test_seed_003_search_by_query_on_a_fresh_process_finds_everything(self, agent: Speaker) -> None:
-        found = decode(await agent.text("broker.search", q="search"))
+    async def test_seed_003_search_by_query_on_a_fresh_process_finds_everything(self, searcher: Speaker) -> None:
+        found = decode(await searcher.text("broker.search", q="search"))
         assert [entry["name"] for entry in found] == ["search"]
 
-    async def test_seed_003_search_within_specific_servers(self, agent: Speaker) -> None:
-        found = decode(await agent.text("broker_search", servers=["github", "qdrant"]))
+    async def test_seed_003_search_within_specific_servers(self, searcher: Speaker) -> None:
+        found = decode(await searcher.text("broker_search", servers=["github", "qdrant"]))
         assert [entry["server"] for entry in found] == ["qdrant", "github", "github"]
-        assert [entry["name"] for entry in decode(await agent.text("broker_search", servers=["qdrant"]))] == ["search"]
+        assert [entry["name"] for entry in decode(await searcher.text("broker_search", servers=["qdrant"]))] == [
+            "search"
+        ]
 
-    async def test_a_substring_always_counts(self, agent: Speaker) -> None:
-        assert [entry["name"] for entry in decode(await agent.text("broker_search", q="ate_iss"))] == ["create_issue"]
+    async def test_a_substring_always_counts(self, searcher: Speaker) -> None:
+        assert [entry["name"] for entry in decode(await searcher.text("broker_search", q="ate_iss"))] == [
+            "create_issue"
+        ]
 
-    async def test_an_unknown_server_is_named_beside_the_found_ones(self, agent: Speaker) -> None:
-        result = await agent.call("broker_search", servers=["qdrant", "nowhere"])
+    async def test_an_unknown_server_is_named_beside_the_found_ones(self, searcher: Speaker) -> None:
+        result = await searcher.call("broker_search", servers=["qdrant", "nowhere"])
         assert [block["text"] for block in result["content"][1:]] == ["Server not found: nowhere"]
-        assert await agent.problem("broker_search", servers=["nowhere"]) == "Server not found: nowhere"
+        assert await searcher.problem("broker_search", servers=["nowhere"]) == "Server not found: nowhere"
 
 
 async def test_seed_003_performance_a_server_that_is_not_used_is_not_started(tmp_path: Path) -> None:
@@ -116,32 +121,33 @@ async def test_seed_003_performance_a_server_that_is_not_used_is_not_started(tmp
     assert states == {"qdrant": "ready", "github": "unseen"}
 
 
+@pytest_asyncio.fixture(scope="class", loop_scope="class")
+async def unlucky(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
+    servers = {"bad": peer("ExitsAtOnce"), "qdrant": seed_server("qdrant")}
+    async with gateway_over(servers, tmp_path_factory.mktemp("state")) as gateway:
+        yield Speaker(gateway, "broker")
+
+
 @pytest.mark.asyncio(loop_scope="class")
 class TestErrors:
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    async def agent(self, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
-        servers = {"bad": peer("ExitsAtOnce"), "qdrant": seed_server("qdrant")}
-        async with gateway_over(servers, tmp_path_factory.mktemp("state")) as gateway:
-            yield Speaker(gateway, "broker")
-
-    async def test_seed_003_server_not_found(self, agent: Speaker) -> None:
-        problem = await agent.problem("broker.invoke", server="nonexistent", tool="foo", args={})
+    async def test_seed_003_server_not_found(self, unlucky: Speaker) -> None:
+        problem = await unlucky.problem("broker.invoke", server="nonexistent", tool="foo", args={})
         assert problem == "Server not found: nonexistent"
 
-    async def test_seed_003_tool_not_found_static_tools(self, agent: Speaker) -> None:
+    async def test_seed_003_tool_not_found_static_tools(self, unlucky: Speaker) -> None:
         with pytest.raises(UnknownName) as caught:
-            await agent.call("some_unknown_tool")
+            await unlucky.call("some_unknown_tool")
         assert str(caught.value) == (
             "Tool not found: some_unknown_tool. Use broker.search to discover tools or broker.invoke to call by name."
         )
 
-    async def test_seed_003_tool_not_found_on_invoke(self, agent: Speaker) -> None:
-        problem = await agent.problem("broker_invoke", server="qdrant", tool="xyz")
+    async def test_seed_003_tool_not_found_on_invoke(self, unlucky: Speaker) -> None:
+        problem = await unlucky.problem("broker_invoke", server="qdrant", tool="xyz")
         assert problem == ("Tool not found: xyz. Use broker.search to discover tools or broker.invoke to call by name.")
 
-    async def test_seed_003_upstream_server_failure(self, agent: Speaker, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_seed_003_upstream_server_failure(self, unlucky: Speaker, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.WARNING):
-            result = await agent.call("broker_search")
+            result = await unlucky.call("broker_search")
         assert [entry["name"] for entry in decode(result["content"][0]["text"])] == ["search"]
         assert any(line.startswith("[broker.search] Failed to list tools from bad: ") for line in caplog.messages)
         assert result["content"][1]["text"].startswith("Failed to list tools from bad: ")

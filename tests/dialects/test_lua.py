@@ -98,15 +98,16 @@ async def test_published_servers_speak_lua(transport: str, tmp_path: Path, open_
     assert answer.structured_content == {"zone": "Asia/Tokyo", "note": "from a file"}
 
 
+@pytest_asyncio.fixture(scope="class", loop_scope="class")
+async def agent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
+    async with gateway_over(
+        {**SERVERS, "bad": peer("ExitsAtOnce", listing_retries=0)}, tmp_path_factory.mktemp("state")
+    ) as gateway:
+        yield Speaker(gateway, "lua")
+
+
 @pytest.mark.asyncio(loop_scope="class")
 class TestInProcess:
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    async def agent(self, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
-        async with gateway_over(
-            {**SERVERS, "bad": peer("ExitsAtOnce", listing_retries=0)}, tmp_path_factory.mktemp("state")
-        ) as gateway:
-            yield Speaker(gateway, "lua")
-
     async def test_seed_000_execute_example(self, agent: Speaker) -> None:
         result = await agent.call("execute", script=COMBINED)
         assert result["structuredContent"] == {"sum": {"result": 30}, "product": {"result": 60}}

@@ -47,14 +47,15 @@ async def test_a_published_server_speaks_meta(transport: str, tmp_path: Path, op
         assert now.structured_content["result"]["timezone"] == "Asia/Tokyo"
 
 
+@pytest_asyncio.fixture(scope="class", loop_scope="class")
+async def agent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
+    servers = {"quotes": seed_server("quotes"), "one": peer("Echo"), "two": peer("Echo")}
+    async with gateway_over(servers, tmp_path_factory.mktemp("state")) as gateway:
+        yield Speaker(gateway, "meta")
+
+
 @pytest.mark.asyncio(loop_scope="class")
 class TestInProcess:
-    @pytest_asyncio.fixture(scope="class", loop_scope="class")
-    async def agent(self, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
-        servers = {"quotes": seed_server("quotes"), "one": peer("Echo"), "two": peer("Echo")}
-        async with gateway_over(servers, tmp_path_factory.mktemp("state")) as gateway:
-            yield Speaker(gateway, "meta")
-
     async def test_seed_001_tool_get_takes_a_list_and_answers_in_its_order(self, agent: Speaker) -> None:
         await agent.call("TOOL_LIST")
         names = ["time_series_daily", "global_quote"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wicket.app import Gateway
-    from wicket.core.search import Answer
+    from wicket.core.search import Answer, Explanation
     from wicket.model import Detail, ServerStatus, Tool
 
 
@@ -125,32 +125,53 @@ def search(
         list[str] | None,
         typer.Option("--server", "-s", help="Only these servers.", autocompletion=complete_server),
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Find the tools that fit a task.
 
-    Example: wicket search "show what changed in the repository"
+    Example: wicket search "show what changed in the repository" --explain
     """
+    from dataclasses import asdict
+
     from wicket.core.signature import describe as rendered
 
-    async def work(gateway: "Gateway") -> "tuple[Answer, dict[str, str]]":
+    async def work(gateway: "Gateway") -> "tuple[Answer, list[Explanation], dict[str, str]]":
         answer = await gateway.verbs.search(query, limit=limit, servers=server or None)
-        return answer, gateway.catalogue.failures
+        reasons = [await gateway.verbs.explain(query, hit.tool) for hit in answer.hits] if explain else []
+        return answer, reasons, gateway.catalogue.failures
 
-    answer, failures = with_gateway(config, work, verbose=verbose)
+    answer, reasons, failures = with_gateway(config, work, verbose=verbose)
     if json:
         hits = [{"score": hit.score, **tool_as_json(hit.tool)} for hit in answer.hits]
-        say_json({"confident": answer.confident, "hits": hits})
+        for hit, reason in zip(hits, reasons, strict=False):
+            hit["explanation"] = asdict(reason)
+        say_json({"confident": answer.confident, "confidence": answer.confidence, "hits": hits})
     else:
         if not answer.confident:
             note("No tool clearly fits." + (" The closest:" if answer.hits else ""))
-        for hit in answer.hits:
+        for number, hit in enumerate(answer.hits):
             line = rendered(hit.tool, "signature")
             name = line.partition("(")[0]
             write(styled(name, "cyan"), clean(line[len(name) :]))
+            if reasons:
+                say(f"    {_reason(reasons[number])}")
+        for withheld in answer.withheld:
+            note(f"{withheld.hit.tool.key} would fit, but {withheld.reason}")
+        if explain:
+            say(f"confidence {answer.confidence:.2f}: {'a tool fits' if answer.confident else 'probably none fits'}")
     name_failures(failures, verbose=verbose)
+
+
+def _reason(reason: "Explanation") -> str:
+    """A score in one line: its parts, the fields that brought the letters, the words that were found."""
+    parts = {"letters": reason.letters, "meaning": reason.meaning, "part": reason.part, "usage": reason.usage}
+    sums = " + ".join(f"{name} {value:.2f}" for name, value in parts.items() if abs(value) >= 0.005)
+    fields = ", ".join(f"{name} {share:.0%}" for name, share in list(reason.fields.items())[:3])
+    words = f"; words: {', '.join(reason.words)}" if reason.words else ""
+    return f"score {reason.score:.2f} = {sums or '0'}{f' ({fields})' if fields else ''}{words}"
 
 
 def describe(

@@ -84,6 +84,7 @@ class Catalogue:
         self._store = store
         self._limits = limits
         self._snapshot = Snapshot(0, {}, policy)
+        self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._scheduled: dict[str, asyncio.TimerHandle] = {}
@@ -273,6 +274,14 @@ class Catalogue:
         except WicketError as problem:
             log.warning("the listing of '%s' could not be kept: %s", listing.server, problem)
 
+    def segment(self, listing: Listing) -> bytes:
+        """The search segment that is stored with this very listing; empty when there is none."""
+        made_of, segment = self._segments.get(listing.server, (None, b""))
+        return segment if made_of is listing else b""
+
+    def note_segment(self, listing: Listing, segment: bytes) -> None:
+        self._segments[listing.server] = (listing, segment)
+
     async def _load(self) -> None:
         stored = {one.listing.server: one for one in await self._store.load_listings()}
         known = {
@@ -280,6 +289,7 @@ class Catalogue:
             for name, config in self.servers.items()
             if name in stored and stored[name].fingerprint == fingerprint(config)
         }
+        self._segments |= {name: (listing, stored[name].segment) for name, listing in known.items()}
         if known:
             self._publish({**known, **self._snapshot.listings})
 

@@ -1,49 +1,101 @@
-"""The search index over the current catalogue, built off the event loop and brought up to date when asked."""
+"""The search index over the current catalogue: read from what is stored, brought up to date when asked.
+
+Reading, joining and building happen off the event loop; a server is indexed anew only when its listing changed, and
+what was built is stored beside the listing, so that the next process reads instead of building.
+"""
 
 import asyncio
+import os
 from collections.abc import Collection
+from pathlib import Path
 
+from wicket.config.secrets import missing_secrets
 from wicket.core.catalog import Catalogue, Snapshot
-from wicket.core.search import Answer, SearchIndex
-from wicket.model import Listing, Principal
+from wicket.core.search import Answer, Explanation, SearchIndex
+from wicket.model import Listing, Principal, Tool
 from wicket.store.base import Store
+from wicket.tasks import Tasks
+from wicket.upstream.lifecycle import State
+from wicket.upstream.pool import Pool
 
 
 class Finder:
-    """Answers searches; indexes only the servers whose listing changed since the last one."""
+    """See the module's docstring."""
 
-    def __init__(self, catalogue: Catalogue, store: Store) -> None:
+    def __init__(self, catalogue: Catalogue, pool: Pool, store: Store, base_dir: Path) -> None:
         self._catalogue = catalogue
+        self._pool = pool
         self._store = store
+        self._base_dir = base_dir
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
         self._lock = asyncio.Lock()
+        self._tasks = Tasks()
 
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
     ) -> Answer:
-        snapshot = await self._catalogue.complete(servers)
-        async with self._lock:
-            if self._indexed != snapshot.listings:
-                self._index = await asyncio.to_thread(self._updated, snapshot)
-                self._indexed = dict(snapshot.listings)
-        usage = await self._store.usage(principal)
+        snapshot = await self._current(servers)
         policy = snapshot.policy
         return self._index.search(
             query,
             limit=limit,
             servers=servers,
             visible=lambda tool: policy.visible(principal, tool),
-            usage=usage,
+            usage=await self._store.usage(principal),
+            trouble=self._trouble,
         )
+
+    async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
+        """Why a tool stands where it stands in the answer to `query`."""
+        await self._current(None)
+        return self._index.explain(query, tool, usage=await self._store.usage(principal))
+
+    async def close(self) -> None:
+        await self._tasks.wait()
+        await self._tasks.close()
+
+    async def _current(self, servers: Collection[str] | None) -> Snapshot:
+        """The snapshot, with the index brought up to it."""
+        snapshot = await self._catalogue.complete(servers)
+        async with self._lock:
+            if self._indexed != snapshot.listings:
+                self._index = await asyncio.to_thread(self._updated, snapshot)
+                self._indexed = dict(snapshot.listings)
+                self._keep()
+        return snapshot
 
     def _updated(self, snapshot: Snapshot) -> SearchIndex:
         if not self._indexed:
-            return SearchIndex.build(snapshot.listings.values())
-        index = self._index
-        for server in self._indexed.keys() - snapshot.listings.keys():
-            index = index.without(server)
-        for server, listing in snapshot.listings.items():
-            if self._indexed.get(server) is not listing:
-                index = index.with_listing(listing)
+            stored = self._catalogue.segment
+            index = SearchIndex.load({name: (one, stored(one)) for name, one in snapshot.listings.items()})
+        else:
+            index = self._index
+            for server in self._indexed.keys() - snapshot.listings.keys():
+                index = index.without(server)
+            for server, listing in snapshot.listings.items():
+                if self._indexed.get(server) is not listing:
+                    index = index.with_listing(listing)
+        index.warm()
         return index
+
+    def _keep(self) -> None:
+        """Have the segments stored that were built just now; nobody waits for that."""
+        built = {
+            server: segment
+            for server, listing in self._indexed.items()
+            if (segment := self._index.segment(server)) != self._catalogue.segment(listing)
+        }
+        if built:
+            for server, segment in built.items():
+                self._catalogue.note_segment(self._indexed[server], segment)
+            self._tasks.start(self._store.save_segments(built), "keep search segments")
+
+    def _trouble(self, tool: Tool) -> str:
+        """Why a tool that fits cannot be used now; empty when it can."""
+        state, problem = self._pool.state(tool.server)
+        if state is State.BROKEN:
+            return f"its server is failing: {problem}"
+        config = self._catalogue.servers.get(tool.server)
+        missing = missing_secrets(config, os.environ, self._base_dir) if config else ()
+        return f"its server needs {', '.join(missing)} to be set" if missing else ""

@@ -52,6 +52,10 @@ class Store(Protocol):
 
     async def save_listing(self, stored: StoredListing) -> None: ...
 
+    async def save_segments(self, segments: Mapping[str, bytes]) -> None:
+        """Keep search segments beside the listings of these servers, where those are kept."""
+        ...
+
     async def drop_listing(self, server: str) -> None: ...
 
     async def save_result(self, result: StoredResult, max_total_bytes: int) -> None:

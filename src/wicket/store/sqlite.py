@@ -50,6 +50,10 @@ class SqliteStore:
         row = (stored.listing.server, body, stored.fingerprint, stored.segment)
         await self._run(lambda db: db.execute("INSERT OR REPLACE INTO listing VALUES (?, ?, ?, ?)", row))
 
+    async def save_segments(self, segments: Mapping[str, bytes]) -> None:
+        rows = [(segment, server) for server, segment in segments.items()]
+        await self._run(lambda db: db.executemany("UPDATE listing SET segment = ? WHERE server = ?", rows))
+
     async def drop_listing(self, server: str) -> None:
         await self._run(lambda db: db.execute("DELETE FROM listing WHERE server = ?", (server,)))
 
