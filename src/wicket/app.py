@@ -139,7 +139,14 @@ class Gateway:
         from wicket.registry.desk import Desk
         from wicket.store.registry import SqliteRegistry
 
-        return Desk(self.config, self.store, SqliteRegistry(self.store), self.pool, self.catalogue)
+        return Desk(
+            self.config,
+            self.store,
+            SqliteRegistry(self.store),
+            self.pool,
+            self.catalogue,
+            pinned=lambda: bool(favourites(self.config.base_dir)),
+        )
 
     def bridge(self) -> Dialect:
         from wicket.dialects.bridge import Bridge

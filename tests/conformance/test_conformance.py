@@ -92,7 +92,7 @@ def suite(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.node
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.usefixtures("suite")
 async def test_a_server_behind_wicket_passes_what_it_passes_alone(revision: Revision) -> None:
@@ -101,7 +101,7 @@ async def test_a_server_behind_wicket_passes_what_it_passes_alone(revision: Revi
 
 
 @pytest.mark.node
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.usefixtures("suite")
 async def test_a_client_behind_wicket_passes_what_it_passes_alone(revision: Revision) -> None:

@@ -417,3 +417,18 @@ def test_any_schema_lets_arguments_pass_or_says_what_is_wrong(schema: Any, argum
         return
     assert message.startswith("git.git_log: ")
     assert message.isprintable()
+
+
+def test_null_for_a_parameter_that_may_be_left_out_is_left_to_the_upstream() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}},
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+    tool = Tool("s", "t", {"name": "t", "inputSchema": schema})
+    check_arguments(tool, {"path": "x", "depth": None})
+    with pytest.raises(BadArguments, match="'path'"):
+        check_arguments(tool, {"path": None})
+    with pytest.raises(BadArguments, match="'other'"):
+        check_arguments(tool, {"path": "x", "other": None})

@@ -96,7 +96,7 @@ class TestInProcess:
     async def test_every_kind_of_content_passes(self, agent: Speaker) -> None:
         result = await agent.call("TOOL_CALL", tool_name="one.rich", arguments={})
         kinds = [block["type"] for block in result["content"]]
-        assert kinds == ["text", "image", "audio", "resource_link", "resource"]
+        assert kinds == ["text", "image", "audio", "resource_link", "resource", "hologram"]
 
 
 async def test_upper_snake_case_where_the_configuration_says_so(open_gateway: OpenGateway) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from tests.eras.chair import Chair, Elicited
+from tests.eras.chair import Chair
 from tests.eras.house import TIMEOUT, Line
 from tests.eras.table import Dialect
 from tests.eras.upstream import TEXTS
@@ -216,7 +216,7 @@ async def _told(chair: Chair, via: Dialect, name: str, arguments: dict[str, Any]
 @cell("logging")
 async def logging(line: Line, via: Dialect) -> None:
     if line.link.client == "legacy":
-        await line.chair.client.set_logging_level("info")  # pyright: ignore[reportDeprecated]
+        await line.chair.set_level("info")
     assert text(await line.chair.call(via, "log")) == "logged"
     assert [(log.level, log.data) for log in line.chair.logs] == [("info", "at info"), ("error", "at error")]
 
@@ -228,8 +228,11 @@ async def _changes(line: Line, kind: str, notification: type[Any], event: type[A
         added = text(await line.chair.call("flat", "change", {"kind": kind}))
         await line.chair.hears(notification)
         return added
-    flags = {f"{one}_list_changed": one == kind for one in ("tools", "resources", "prompts")}
-    async with client.listen(**flags) as changes:
+    async with client.listen(
+        tools_list_changed=kind == "tools",
+        resources_list_changed=kind == "resources",
+        prompts_list_changed=kind == "prompts",
+    ) as changes:
         added = text(await line.chair.call("flat", "change", {"kind": kind}))
         async for change in changes:
             assert isinstance(change, event)
@@ -289,10 +292,10 @@ async def subscription(line: Line, via: Dialect) -> None:
             async for change in changes:
                 assert change == ResourceUpdated(uri)
                 return
-    await chair.client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated]
+    await chair.subscribe(uri)
     await chair.call(via, "touch", {"uri": uri})
     assert str((await chair.hears(types.ResourceUpdatedNotification)).params.uri) == uri
-    await chair.client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated]
+    await chair.unsubscribe(uri)
     await chair.call(via, "touch", {"uri": uri})
     assert chair.heard.empty()
 
@@ -356,7 +359,3 @@ async def tasks(line: Line, via: Dialect) -> None:
     else:
         assert error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
         assert error.data == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
-
-
-def declined(_: Elicited) -> types.ElicitResult:
-    return types.ElicitResult(action="decline")

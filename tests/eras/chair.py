@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client._transport import Transport
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.eras.table import Dialect, Era
 
@@ -64,6 +67,19 @@ class Chair:
             return await self.client.call_tool("call_tool", given, **options)
         return await self.client.call_tool(name, arguments or {}, **options)
 
+    async def set_level(self, level: types.LoggingLevel) -> None:
+        """What a legacy client says once; the SDK's own method only warns that the era is over."""
+        request = types.SetLevelRequest(params=types.SetLevelRequestParams(level=level))
+        await self.client.session.send_request(request, types.EmptyResult)
+
+    async def subscribe(self, uri: str) -> None:
+        request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+        await self.client.session.send_request(request, types.EmptyResult)
+
+    async def unsubscribe(self, uri: str) -> None:
+        request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+        await self.client.session.send_request(request, types.EmptyResult)
+
     async def hears(self, kind: type[Any]) -> Any:
         """The next notification of this kind; others before it are passed over."""
         while not isinstance(message := await self.heard.get(), kind):
@@ -95,7 +111,7 @@ class Chair:
     async def _hear(self, message: Any) -> None:
         self.heard.put_nowait(message)
 
-    def open(self, door: Door, era: Era, *, capable: bool = True) -> AbstractAsyncContextManager[Client]:
+    def open(self, door: Door | Transport, era: Era, *, capable: bool = True) -> AbstractAsyncContextManager[Client]:
         asked: dict[str, Any] = {
             "elicitation_callback": self._elicit,
             "sampling_callback": self._sample,
@@ -113,9 +129,14 @@ class Chair:
 
 
 @asynccontextmanager
-async def seated(door: Door, era: Era, *, capable: bool = True) -> AsyncGenerator[Chair]:
-    """A client of `era` at `door`; one that is not `capable` can be asked nothing."""
+async def seated(door: Door, era: Era, *, capable: bool = True, token: str = "") -> AsyncGenerator[Chair]:
+    """A client of `era` at `door`; one that is not `capable` can be asked nothing. `token` says who it is."""
     chair = Chair()
-    async with chair.open(door, era, capable=capable) as client:
-        chair.client = client
+    async with AsyncExitStack() as stack:
+        way: Door | Transport = door
+        if token:
+            assert isinstance(door, str)
+            headed = create_mcp_http_client(headers={"Authorization": f"Bearer {token}"})
+            way = streamable_http_client(door, http_client=await stack.enter_async_context(headed))
+        chair.client = await stack.enter_async_context(chair.open(way, era, capable=capable))
         yield chair

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 
 from mcp import StdioServerParameters
 
-from tests.eras.child import free_port, serving
 from tests.conftest import NODE_SERVERS, ROOT, Server
 from tests.eras.chair import SERVER, Chair, Door, seated
+from tests.eras.child import free_port, serving
 from tests.eras.table import Era, Link
 from tests.gateway.serving import toml_of
 from wicket.tasks import Tasks

@@ -106,15 +106,15 @@ class Named:
 NAMED = (
     Named(
         "disconnect",
-        "To a legacy HTTP server a dropped connection means nothing, by the protocol: the call goes on. It is cancelled "
-        "when the client ends its session, as clients do that leave in good order.",
+        "To a legacy HTTP server a dropped connection means nothing, by the protocol: the call goes on. It is "
+        "cancelled when the client ends its session, as a client does that leaves in good order.",
         client="legacy",
         near="http",
     ),
     Named(
         "disconnect",
-        "A client that closes Wicket's input has its calls finished, for 30 seconds at most; when it then asks Wicket to "
-        "terminate, as the protocol's shutdown says, they are cancelled.",
+        "A client that closes Wicket's input has its calls finished, for 30 seconds at most; when it then tells Wicket "
+        "to terminate, as the protocol's shutdown says, they are cancelled.",
         near="stdio",
     ),
     Named(
@@ -124,15 +124,15 @@ NAMED = (
     ),
     Named(
         "elicitation-withdrawn",
-        "A modern client that holds the question cannot be told; its answer comes too late and the call, which went on, "
-        "gives its result.",
+        "A modern client that holds the question cannot be told; its answer comes too late, and the call, which went "
+        "on, gives its result.",
         client="modern",
         upstream="legacy",
     ),
     Named(
         "logging",
-        "A legacy server does not say over stdio which call a message belongs to: it goes to the one call under way, and "
-        'to nobody when there are several (unless the server has `isolation = "session"`).',
+        "A legacy server does not say over stdio which call a message belongs to: it goes to the one call under way, "
+        'and to nobody when there are several (unless the server has `isolation = "session"`).',
         upstream="legacy",
         far="stdio",
     ),
@@ -149,25 +149,17 @@ NAMED = (
     ),
     Named(
         "tasks",
-        "Wicket offers no tasks, and says so in its capabilities. A tool that runs only as a task is refused by its server, "
-        "whose error the agent gets; every other call of a server that offers tasks is a plain call.",
-    ),
-    Named(
-        "everything-roots",
-        "The server asks once, when the first call needs it, and keeps the answer for its session.",
-    ),
-    Named(
-        "everything-tasks",
-        "As above: the server's own error, and plain calls for all else.",
+        "Wicket offers no tasks, and says so in its capabilities. A tool that runs only as a task is refused by its "
+        "server, whose error the agent gets; every other call of a server that offers tasks is a plain call.",
     ),
     Named(
         "everything-elicitation-url",
         "The error that demands a visit to a page (-32042) is gone from the modern era: the client is asked by "
-        "`input_required` instead.",
+        "`input_required` instead, and its repeated request is the second try.",
         client="modern",
     ),
+    Named("everything-tasks", "As for every server: its own error, and plain calls for all else."),
 )
-
 
 LINKS = tuple(Link(*one) for one in product(ERAS, ERAS, TRANSPORTS, TRANSPORTS))
 EVERYTHING_LINKS = tuple(link for link in LINKS if link.upstream == "legacy")

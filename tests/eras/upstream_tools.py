@@ -6,7 +6,8 @@ has for it.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -26,7 +27,7 @@ from tests.conformance.media import PIXEL, SILENCE
 from wicket.codec import encode
 
 Result = types.CallToolResult
-Handler = Callable[[Call], Awaitable[Result]]
+Handler = Callable[[Call], Awaitable[Result | types.InputRequiredResult]]
 
 TOOLS: dict[str, tuple[types.Tool, Handler]] = {}
 ADDED: dict[str, list[str]] = {"tools": [], "resources": [], "prompts": []}
@@ -103,16 +104,38 @@ async def progress(call: Call) -> Result:
 
 @tool("hang", "witness")
 async def hang(call: Call) -> Result:
-    """Never answers. Tells a witness, at the other end of a socket, when it begins and that it was cancelled."""
-    with socket.socket(socket.AF_UNIX) as witness:
-        witness.connect(call.arguments["witness"])
-        witness.sendall(b"hanging\n")
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            witness.sendall(b"cancelled\n")
-            raise
+    """Never answers, before a witness."""
+    with _before(str(call.arguments["witness"])):
+        await asyncio.Event().wait()
     return said("never said")
+
+
+@contextmanager
+def _before(witness: str) -> Generator[None]:
+    """Tells a witness, at the other end of a socket, when a call begins and that it was cancelled."""
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.connect(witness)
+        wire.sendall(b"hanging\n")
+        try:
+            yield
+        except asyncio.CancelledError:
+            wire.sendall(b"cancelled\n")
+            raise
+
+
+@tool("ask_before_hanging", "witness")
+async def ask_before_hanging(call: Call) -> Result:
+    """Asks the user, for ever, before a witness."""
+    with _before(str(call.arguments["witness"])):
+        return await _asked(call, elicitation("Name?", NAME, "name"))
+
+
+@tool("come_back")
+async def come_back(call: Call) -> Result | types.InputRequiredResult:
+    """Asks nothing, but wants to be called again."""
+    if not call.legacy and call.state != "once":
+        return types.InputRequiredResult(request_state="once")
+    return said("welcome back")
 
 
 @tool("ask_form", "message")

@@ -7,6 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from tests.conftest import OpenGateway
 from tests.gateway.serving import TOKEN, serve_http
@@ -36,7 +37,7 @@ class Api:
     ) -> tuple[int, Mapping[str, str], Any]:
         sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
         data = body if isinstance(body, bytes | None) else encode(body)
-        url = aiohttp.client.URL(f"{self.origin}{path}", encoded=True)
+        url = URL(f"{self.origin}{path}", encoded=True)
         async with self._session.request(method, url, data=data, headers=sent) as answer:
             return answer.status, answer.headers, decode(await answer.read())
 
@@ -212,7 +213,7 @@ async def test_one_version_shows_what_was_measured_of_it(open_gateway: OpenGatew
 
 
 async def test_a_mirror_takes_over_what_is_new_changed_and_deleted(open_gateway: OpenGateway, tmp_path: Path) -> None:
-    mine = {"state_dir": str(tmp_path / "other"), "servers": {}}
+    mine: dict[str, Any] = {"state_dir": str(tmp_path / "other"), "servers": {}}
     async with (
         AsyncExitStack() as stack,
         open_gateway({}) as source,
@@ -244,7 +245,7 @@ async def test_a_mirror_takes_over_what_is_new_changed_and_deleted(open_gateway:
 
 
 async def test_a_mirrored_name_cannot_be_taken_by_somebody_here(open_gateway: OpenGateway, tmp_path: Path) -> None:
-    mine = {"state_dir": str(tmp_path / "other"), "servers": {}, "http": {"port": 0}}
+    mine: dict[str, Any] = {"state_dir": str(tmp_path / "other"), "servers": {}, "http": {"port": 0}}
     async with (
         AsyncExitStack() as stack,
         open_gateway({}) as source,

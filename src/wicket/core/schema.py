@@ -14,7 +14,7 @@ from wicket.core.complaints import complaints, given
 from wicket.core.signature import shown_name, signature
 from wicket.core.typetext import Types, is_list, is_object
 from wicket.errors import BadArguments
-from wicket.model import JsonObject, Tool
+from wicket.model import JsonObject, Tool, as_list, as_object
 
 _CACHED = 512
 
@@ -56,9 +56,12 @@ def coerce(tool: Tool, arguments: JsonObject) -> JsonObject:
 
 
 def check_arguments(tool: Tool, arguments: JsonObject) -> None:
-    """Raises BadArguments unless `arguments` fit the tool's input schema, or it cannot be told."""
+    """Raises BadArguments unless `arguments` fit the tool's input schema, or it cannot be told.
+
+    Null for a parameter that may be left out is left to the upstream: models write it for "none", and most take it.
+    """
     checker = _checkers.find(tool)
-    errors = checker.errors(arguments)
+    errors = checker.errors(_given(tool, arguments) if None in arguments.values() else arguments)
     if errors == []:
         return
     said = complaints(errors, checker.schema, arguments) if errors else "the arguments do not fit the input schema"
@@ -68,6 +71,14 @@ def check_arguments(tool: Tool, arguments: JsonObject) -> None:
 def compile_problem(tool: Tool) -> str | None:
     """Why the tool's arguments are not checked, or not wholly; None where they are."""
     return _checkers.find(tool).problem
+
+
+def _given(tool: Tool, arguments: JsonObject) -> JsonObject:
+    """`arguments` without the nulls that stand for parameters left out."""
+    known, required = as_object(tool.input_schema.get("properties")), as_list(tool.input_schema.get("required"))
+    return {
+        name: value for name, value in arguments.items() if value is not None or name not in known or name in required
+    }
 
 
 def _is_bracketed(text: str) -> bool:

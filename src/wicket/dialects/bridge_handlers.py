@@ -103,7 +103,7 @@ async def health(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
 async def onboarding(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     principal = call.caller.principal
     await desk.keys.admit(principal, "discover")
-    progress = await desk.onboarding.progress(principal)
+    progress = await desk.progress(principal)
     return words.answer(
         {
             "user_id": principal.name,

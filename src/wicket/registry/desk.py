@@ -14,7 +14,7 @@ from wicket.config.model import Config
 from wicket.core.catalog import Catalogue
 from wicket.core.names import nearest
 from wicket.errors import UnknownName, UpstreamError, WicketError
-from wicket.model import Caller, JsonObject, Principal
+from wicket.model import LOCAL, Caller, JsonObject, Principal
 from wicket.registry import server_json
 from wicket.registry.discovery import Advice, advise
 from wicket.registry.dns import LookupFailed, Resolver, system_resolvers
@@ -23,7 +23,7 @@ from wicket.registry.guests import Guests, label_of
 from wicket.registry.health import MAIN_WINDOW, Health, Measured
 from wicket.registry.keys import Keys
 from wicket.registry.managed import Managed
-from wicket.registry.onboarding import Onboarding
+from wicket.registry.onboarding import Onboarding, Progress
 from wicket.registry.probes import Probes
 from wicket.registry.service import Registry
 from wicket.registry.shelf import Shelf
@@ -73,7 +73,9 @@ class Desk:
         pool: Pool,
         catalogue: Catalogue,
         clock: Callable[[], float] = time.time,
+        pinned: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`pinned` says whether the user has favourite tools."""
         settings = config.registry
         self.rules = EgressRules(settings.allowed_addresses)
         resolvers = tuple(map(Resolver.parse, settings.resolvers)) or system_resolvers()
@@ -82,6 +84,7 @@ class Desk:
         self._pool = pool
         self._catalogue = catalogue
         self._clock = clock
+        self._pinned = pinned
         self.guests = Guests(self.rules, store)
         self.keys = Keys(records, settings.rates, clock)
         self.domains = Domains(records, resolvers, self._fetch, clock)
@@ -127,6 +130,12 @@ class Desk:
         advice = await asyncio.to_thread(advise, shelf, query, context, limit, scores)
         await self.onboarding.took(principal, "first_discovery")
         return advice, await self._known(shelf, [one.record for one in advice.recommendations])
+
+    async def progress(self, principal: Principal) -> Progress:
+        """How far a principal has come."""
+        if principal == LOCAL and self._pinned():
+            await self.onboarding.took(principal, "favourite_pinned")
+        return await self.onboarding.progress(principal)
 
     async def suggestions(self, limit: int = 2) -> list[str]:
         """Servers worth having that are not here yet: the most used, then those the seed file begins with."""

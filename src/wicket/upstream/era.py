@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wicket import __version__
-from wicket.errors import Crashed, ProtocolViolation, Refused, Unavailable
+from wicket.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
 from wicket.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -117,7 +117,7 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
     """The modern greeting, or None when the upstream does not know it."""
     connection.protocol_version = MODERN_VERSION
     try:
-        answer = await connection.request("server/discover", {"_meta": envelope()})
+        answer = await _ask_again(connection)
     except Refused:
         return None
     except (Unavailable, Crashed) as problem:
@@ -130,6 +130,17 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
     return Greeting(
         MODERN_VERSION, as_object(answer.get("capabilities")), as_object(info), as_text(answer.get("instructions"))
     )
+
+
+async def _ask_again(connection: Connection) -> JsonObject:
+    """The answer to `server/discover`; asked once more where the refusal names a version that we speak."""
+    try:
+        return await connection.request("server/discover", {"_meta": envelope()})
+    except Refused as refusal:
+        supported = as_list(as_object(refusal.error.get("data")).get("supported"))
+        if refusal.rpc_code != UNSUPPORTED_VERSION or MODERN_VERSION not in supported:
+            raise
+    return await connection.request("server/discover", {"_meta": envelope()})
 
 
 async def _initialize(connection: Connection, server: str) -> Greeting:

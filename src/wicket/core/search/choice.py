@@ -24,7 +24,7 @@ FAVOURITE = 0.03
 _USED_OFTEN = 50
 FLOOR = 0.06
 """A tool that fits less is not shown at all."""
-LIKELY, STEEPNESS = 0.27, 25.0
+LIKELY, STEEPNESS = 0.2, 25.0
 """The score at which a first hit serves its query as often as not, and how fast that changes."""
 _CLOSE = 0.8
 """Share of a hit's score from which a tool of another server may take the last place."""

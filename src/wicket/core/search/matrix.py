@@ -1,7 +1,7 @@
 """All segments joined for scoring: an inverted index of features and a matrix of vectors.
 
-Joining sorts numbers and reads no text. Scores are cosines between a query and each tool, so they mean the same
-in every catalogue and need no scaling per query. Knows feature numbers and tool positions only.
+Joining sorts numbers and reads no text. Scores are near-cosines between a query and each tool, so they mean the
+same in every catalogue and need no scaling per query. Knows feature numbers and tool positions only.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,11 @@ from wicket.core.search.segment import Segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_NORMALISATION = 0.75
+"""How far a long text is held against a tool: 1 is a plain cosine, which has real tools with many parameters
+lose to bare ones; 0 would let a tool win by sheer length."""
+_USUAL_LENGTH = 45.0
 
 
 class Matrix:
@@ -44,8 +49,9 @@ class Matrix:
         owners = np.repeat(np.arange(self.size, dtype=np.int64), counts)[order]
         values = weights[order] * np.repeat(self._rarity, spread)
         lengths = np.sqrt(np.bincount(owners, values * values, self.size)).astype(np.float32)
+        divisors = np.maximum(lengths, 1.0) ** _NORMALISATION * _USUAL_LENGTH ** (1 - _NORMALISATION)
         self._owners = owners
-        self._values = values / np.maximum(lengths, 1e-9)[owners]
+        self._values = values / divisors[owners]
 
     def letters(self, queries: Sequence[Features]) -> "NDArray[np.float32]":
         """Cosine of each query's features with each tool's: one row a query."""

@@ -17,7 +17,7 @@ from wicket.core.search.text import parts, words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MEANING = 0.4
+MEANING = 0.45
 """The worth of a cosine of meanings against one of letters."""
 SEMANTIC = (0.3, 0.3)
 """With a sentence encoder: the worth of the table's cosine, and of the encoder's."""

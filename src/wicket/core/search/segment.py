@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 2
+VERSION = 3
 FIELDS: dict[str, float] = {
     "server": 1.2,
     "name": 2.0,

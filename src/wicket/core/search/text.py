@@ -16,11 +16,11 @@ _WORD = re.compile(
 
 _BORDER = re.compile(r"(?<=[.?!;])\s+|,\s+(?:and|then|also)\s+|\s+(?:and|then)\s+|,\s+", re.IGNORECASE)
 _FEWEST_WORDS = 3
-MAX_PARTS = 12
+MAX_PARTS = 6
 MAX_QUERY = 4000
 
 _STOP = """
-    a about all also an and any are as at be but by can could did do does for from get got had has have here
+    a about all also an and any are as at be but by can could did do does for from got had has have here
     how i if in into is it its just let like me my need no not of on or our please should so some than that
     the then there these this those to us use used using want was we were what when where which who will
     with would you your

@@ -1,0 +1,132 @@
+"""Calls that wait for a modern client's answer: what a client carries for us, and how such a call ends without it."""
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenGateway
+from tests.eras.chair import SERVER
+from tests.eras.house import upstream
+from tests.eras.table import Link
+from tests.eras.witness import witness
+from tests.gateway.serving import META, TOKEN, Raw, raw_client, serve_http
+from wicket.model import META_CAPABILITIES, JsonObject
+
+LINKS = [Link("modern", "legacy", "http", "stdio"), Link("modern", "modern", "http", "stdio")]
+BOTH = pytest.mark.parametrize("link", LINKS, ids=lambda link: link.upstream)
+NAME = {"action": "accept", "content": {"name": "Ada"}}
+ABLE: JsonObject = {**META, META_CAPABILITIES: {"elicitation": {"form": {}, "url": {}}}}
+
+
+@dataclass
+class Asker:
+    """A modern client that carries what it is given, or not quite."""
+
+    raw: Raw
+
+    async def call(self, name: str, arguments: JsonObject | None = None, *, token: str = TOKEN, **more: Any) -> Any:
+        """The whole response to a call; `more` is added to its parameters."""
+        params: JsonObject = {"name": name, "arguments": arguments or {}, "_meta": ABLE, **more}
+        headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        _, _, body = await self.raw.post(message, headers, token=token)
+        return body
+
+    async def asked(self, name: str, arguments: JsonObject | None = None) -> tuple[str, JsonObject]:
+        """Begin a call that asks: the state to carry, and answers to its questions."""
+        result = (await self.call(name, arguments))["result"]
+        assert result["resultType"] == "input_required"
+        return result["requestState"], dict.fromkeys(result["inputRequests"], NAME)
+
+
+@asynccontextmanager
+async def asking(open_gateway: OpenGateway, link: Link, **limits: Any) -> AsyncGenerator[tuple[Asker, Any]]:
+    """A client of a gateway before the upstream of the matrix."""
+    async with upstream(link) as server, open_gateway({SERVER: server}, unprefixed=True, limits=limits) as gateway:
+        async with serve_http(gateway, "flat") as address, raw_client(address) as raw:
+            yield Asker(raw), gateway
+
+
+def refusal(body: JsonObject) -> str:
+    assert body["error"]["code"] == -32602, body
+    return body["error"]["message"]
+
+
+@BOTH
+async def test_the_state_that_comes_back_must_be_ours_for_this_very_request(
+    open_gateway: OpenGateway, link: Link
+) -> None:
+    async with asking(open_gateway, link) as (client, gateway):
+        other, _ = await gateway.registry.keys.create("somebody", ["invoke"])
+        arguments = {"message": "Name?"}
+        state, replies = await client.asked("ask_form", arguments)
+        sealed, _, signature = state.partition(".")
+        forged = base64.urlsafe_b64encode(base64.urlsafe_b64decode(sealed).replace(b'"local"', b'"admin"')).decode()
+        assert forged != sealed
+        answered: JsonObject = {"inputResponses": replies}
+        for wrong in (f"{forged}.{signature}", state[:-1], f"{sealed}.", "", "{}", 7, None, {"a": 1}):
+            body = await client.call("ask_form", arguments, requestState=wrong, **answered)
+            assert "not one of ours" in refusal(body)
+        same: JsonObject = {"requestState": state, **answered}
+        assert "not one of ours" in refusal(await client.call("ask_form", arguments, token=other, **same))
+        assert "not one of ours" in refusal(await client.call("ask_form", {"message": "Password?"}, **same))
+        assert "not one of ours" in refusal(await client.call("ask_rudely", **same))
+        result = (await client.call("ask_form", arguments, **same))["result"]
+        assert result["content"][0]["text"] == "accept: Ada", "the true one still works"
+
+
+async def test_a_state_that_was_used_up_says_to_begin_again(open_gateway: OpenGateway) -> None:
+    async with asking(open_gateway, LINKS[0]) as (client, _):
+        state, replies = await client.asked("ask_form", {"message": "Name?"})
+        same: JsonObject = {"requestState": state, "inputResponses": replies}
+        await client.call("ask_form", {"message": "Name?"}, **same)
+        assert "begin again" in refusal(await client.call("ask_form", {"message": "Name?"}, **same))
+
+
+async def test_an_answer_without_replies_is_asked_again(open_gateway: OpenGateway) -> None:
+    async with asking(open_gateway, LINKS[0]) as (client, _):
+        state, replies = await client.asked("ask_twice")
+        again = (await client.call("ask_twice", requestState=state))["result"]
+        assert (again["resultType"], list(again["inputRequests"])) == ("input_required", list(replies))
+        second = (await client.call("ask_twice", requestState=state, inputResponses=replies))["result"]
+        [(key, question)] = second["inputRequests"].items()
+        assert question["params"]["message"] == "Colour?"
+        colour = {key: {"action": "accept", "content": {"colour": "blue"}}}
+        state = second["requestState"]
+        last = (await client.call("ask_twice", requestState=state, inputResponses=colour))["result"]
+        assert last["content"][0]["text"] == "name=Ada colour=blue"
+
+
+async def test_a_client_that_never_comes_back_has_its_call_ended(open_gateway: OpenGateway) -> None:
+    async with asking(open_gateway, LINKS[0], max_call=1) as (client, gateway):
+        async with witness() as seen:
+            state, replies = await client.asked("ask_before_hanging", {"witness": seen.path})
+            await seen.began()
+            assert await seen.ended() == "cancelled"
+        assert gateway.pool.calls == 0
+        late: JsonObject = {"requestState": state, "inputResponses": replies}
+        result = (await client.call("ask_before_hanging", {"witness": seen.path}, **late))["result"]
+        assert result["isError"]
+        assert "did not answer tools/call within 1 s" in result["content"][0]["text"]
+
+
+async def test_a_gateway_that_closes_ends_the_calls_it_holds(open_gateway: OpenGateway) -> None:
+    async with witness() as seen:
+        async with asyncio.timeout(20), asking(open_gateway, LINKS[0]) as (client, _):
+            await client.asked("ask_before_hanging", {"witness": seen.path})
+            await seen.began()
+        assert await seen.ended() == "cancelled"
+
+
+async def test_a_server_without_questions_may_still_have_a_client_carry_its_state(open_gateway: OpenGateway) -> None:
+    async with asking(open_gateway, LINKS[1]) as (client, _):
+        plain: JsonObject = {"_meta": META}
+        first = (await client.call("come_back", **plain))["result"]
+        assert (first["resultType"], first.get("inputRequests")) == ("input_required", None)
+        last = (await client.call("come_back", requestState=first["requestState"], **plain))["result"]
+        assert last["content"][0]["text"] == "welcome back"

@@ -1,0 +1,75 @@
+"""Calling servers that are not installed: hostile ones hurt nobody, and nobody speaks through another's connection."""
+
+import pytest
+
+from tests.peers.http_faults import EchoesCredentials, EndlessBody, FiveGigabytes, GzipBomb, HttpPeer
+from tests.registry.conftest import OpenDesk
+from wicket.errors import Denied, UpstreamError, WicketError
+from wicket.model import SCOPES, Principal, Silent
+from wicket.registry.guests import MAX_GUESTS
+
+ANN, BOB = Silent(Principal("ann", SCOPES)), Silent(Principal("bob", SCOPES))
+LOOPBACK = {"allowed_addresses": ["127.0.0.1"]}
+
+
+@pytest.mark.parametrize("fault", [GzipBomb, FiveGigabytes, EndlessBody])
+async def test_a_server_that_sends_too_much_is_cut_off(open_desk: OpenDesk, fault: type[HttpPeer]) -> None:
+    async with fault() as server:
+        with pytest.raises(UpstreamError):
+            await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {}, ANN)
+
+
+async def test_credentials_are_in_no_error(open_desk: OpenDesk) -> None:
+    secret = "Bearer abcdefgh-123456"
+    async with EchoesCredentials() as server:
+        with pytest.raises(WicketError) as caught:
+            await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {"Authorization": secret}, ANN)
+    assert "abcdefgh-123456" not in str(caught.value)
+
+
+async def test_the_error_names_the_host_and_no_inner_name(open_desk: OpenDesk) -> None:
+    with pytest.raises(WicketError) as caught:
+        await open_desk(registry=LOOPBACK).invoke("http://127.0.0.1:1/mcp", "x", {}, {}, ANN)
+    assert "127.0.0.1:1" in str(caught.value)
+    assert "#" not in str(caught.value)
+
+
+async def test_two_principals_never_share_a_connection(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry=LOOPBACK)
+    async with HttpPeer() as server:
+        for caller, key in ((ANN, "one"), (BOB, "one"), (ANN, "two"), (ANN, "one")):
+            await desk.invoke(server.url, "x", {}, {"X-API-Key": key}, caller)
+        greeted = [r.headers["x-api-key"] for r in server.received if r.rpc_method in ("initialize", "server/discover")]
+        first = server.received[0].rpc_method
+        assert [key for key, r in zip(greeted, server.received, strict=False)]
+        openings = [r.headers["x-api-key"] for r in server.received if r.rpc_method == first]
+        assert openings == ["one", "one", "two"]
+
+
+async def test_no_more_than_so_many_connections_are_kept(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry=LOOPBACK)
+    async with HttpPeer() as server:
+        for number in range(MAX_GUESTS + 3):
+            await desk.invoke(server.url, "x", {}, {"X-API-Key": str(number)}, ANN)
+        before = len(server.received)
+        await desk.invoke(server.url, "x", {}, {"X-API-Key": "0"}, ANN)
+        assert len(server.received) - before > 1, "the oldest was let go and is opened anew"
+
+
+async def test_calls_are_counted_for_the_record_they_reach(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry=LOOPBACK)
+    async with HttpPeer() as server:
+        remotes = [{"type": "streamable-http", "url": server.url}]
+        body = {"name": "io.github.ann/far", "description": "Far away", "version": "1.0.0", "remotes": remotes}
+        await desk.registry.publish(body, ANN.principal)
+        await desk.invoke(server.url, "x", {}, {}, ANN)
+    (known,), _ = await desk.discover("far away", ANN.principal, limit=1)
+    assert known.id == "far"
+
+
+async def test_the_scope_is_asked_before_anything_is_sent(open_desk: OpenDesk) -> None:
+    reader = Silent(Principal("reader", frozenset({"discover"})))
+    async with HttpPeer() as server:
+        with pytest.raises(Denied):
+            await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {}, reader)
+        assert not server.received

@@ -1,0 +1,153 @@
+"""What an agent gets for what it asks, over the real catalogues."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wicket.codec import decode
+from wicket.core.search import SearchIndex
+from wicket.model import Listing, Tool
+
+QUERIES = Path(__file__).parents[2] / "bench" / "queries" / "catalog.jsonl"
+
+
+def keys(index: SearchIndex, query: str, limit: int = 5) -> list[str]:
+    return [hit.tool.key for hit in index.search(query, limit=limit).hits]
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("create a github issue", "github.create_issue"),
+        ("send an email", "google-workspace.send_gmail_message"),
+        ("run a cypher query", "neo4j-cypher.read_neo4j_cypher"),
+        ("resolveLibraryId", "context7.resolve-library-id"),
+        ("linear_createProject", "linear.linear_createProject"),
+        ("turn a street address into coordinates", "google-maps.maps_geocode"),
+        ("merge pul reqest on githb", "github.merge_pull_request"),
+        ("elasticsaerch clustr helth", "elasticsearch.get_cluster_health"),
+        ("Convertir el documento de Word a PDF", "office-word.convert_to_pdf"),
+    ],
+)
+def test_the_wanted_tool_is_among_the_first_five(index: SearchIndex, query: str, wanted: str) -> None:
+    assert wanted in keys(index, query)
+
+
+def test_a_query_of_several_parts_gets_a_tool_for_each(index: SearchIndex) -> None:
+    answer = index.search("take a screenshot of the web page, then send a message to the slack channel")
+    found = {hit.tool.server for hit in answer.hits}
+    assert "slack" in found
+    assert found & {"playwright", "playwright-allcaps", "puppeteer", "chrome-devtools"}
+    assert [part.text for part in answer.parts] == [
+        "take a screenshot of the web page",
+        "send a message to the slack channel",
+    ]
+    assert all(part.tools for part in answer.parts)
+    assert {key for part in answer.parts for key in part.tools} <= {hit.tool.key for hit in answer.hits}
+
+
+def test_a_request_that_no_tool_serves_is_declined_with_the_nearest_servers(index: SearchIndex) -> None:
+    answer = index.search("order a pepperoni pizza to my door")
+    assert not answer.confident
+    assert answer.confidence < 0.5
+    assert len(answer.nearest) <= 3
+
+
+def test_most_requests_of_the_public_benchmark_are_judged_rightly(index: SearchIndex) -> None:
+    rows = [decode(line) for line in QUERIES.read_bytes().splitlines()]
+    assert len(rows) == 200
+    assert sum(row["split"] == "dev" for row in rows) == 100
+    none = [index.search(row["query"]).confident for row in rows if not row["gold"]]
+    assert sum(none) <= len(none) * 0.25
+    served = [row for row in rows if row["gold"] and row["kind"] in ("task", "typo")]
+    confident = [index.search(row["query"]).confident for row in served]
+    assert sum(confident) >= len(confident) * 0.75
+    first = [bool({*keys(index, row["query"])} & {*row["gold"][0]}) for row in served]
+    assert sum(first) >= len(first) * 0.8
+
+
+def test_nothing_is_found_in_an_empty_index() -> None:
+    answer = SearchIndex.build([]).search("anything")
+    assert answer.hits == ()
+    assert not answer.confident
+
+
+@pytest.mark.parametrize("query", ["", "   ", "?!", "the of and", "\ud800", "x" * 100_000, "，。", "🙂"])
+def test_a_query_without_meaning_is_answered_without_confidence(index: SearchIndex, query: str) -> None:
+    assert not index.search(query).confident
+
+
+def test_servers_that_were_not_asked_for_are_left_out(index: SearchIndex) -> None:
+    answer = index.search("create an issue", servers=["gitlab", "linear"])
+    assert {hit.tool.server for hit in answer.hits} <= {"gitlab", "linear"}
+    assert len(answer.hits) == 5
+
+
+def test_what_policy_hides_neither_appears_nor_changes_the_rest(index: SearchIndex) -> None:
+    everything = keys(index, "create an issue", 50)
+    hidden: Callable[[Tool], bool] = lambda tool: tool.server != "github"  # noqa: E731
+    rest = [hit.tool.key for hit in index.search("create an issue", limit=20, visible=hidden).hits]
+    assert rest[:15] == [key for key in everything if not key.startswith("github.")][:15]
+
+
+def test_a_fitting_tool_that_cannot_be_used_is_named_with_the_reason(index: SearchIndex) -> None:
+    def trouble(tool: Tool) -> str:
+        return "its server needs a key" if tool.server == "google-maps" else ""
+
+    answer = index.search("distance matrix between places with google maps", trouble=trouble)
+    assert "google-maps" not in {hit.tool.server for hit in answer.hits}
+    assert answer.withheld[0].hit.tool.key == "google-maps.maps_distance_matrix"
+    assert answer.withheld[0].reason == "its server needs a key"
+
+
+def test_an_unusable_tool_is_not_mentioned_when_a_usable_one_fits_better(index: SearchIndex) -> None:
+    answer = index.search("create a github issue", trouble=lambda tool: "broken" if tool.server == "slack" else "")
+    assert answer.withheld == ()
+
+
+def test_usage_decides_between_tools_that_fit_alike_and_no_more(index: SearchIndex) -> None:
+    query = "take a screenshot of the page"
+    before = keys(index, query, 10)
+    used = next(key for key in before[1:] if key.startswith(("playwright.", "chrome-devtools.", "puppeteer.")))
+    after = [hit.tool.key for hit in index.search(query, limit=10, usage={used: 10_000}).hits]
+    assert after.index(used) < before.index(used)
+    unrelated = index.search(query, limit=10, usage={"redis.lpush": 10_000}, favourites=["redis.lpush"])
+    assert "redis.lpush" not in [hit.tool.key for hit in unrelated.hits]
+
+
+def test_favourites_rise_like_used_tools(index: SearchIndex) -> None:
+    query = "search the web"
+    before = keys(index, query, 10)
+    liked = [hit.tool.key for hit in index.search(query, limit=10, favourites=[before[2]]).hits]
+    assert liked.index(before[2]) < 2
+
+
+def test_one_server_does_not_fill_the_whole_answer_when_another_fits_as_well() -> None:
+    def offer(server: str, count: int) -> Listing:
+        words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")[:count]
+        tools = tuple(Tool(server, f"send_{w}", {"description": f"Send a message, {w} way"}) for w in words)
+        return Listing(server, tools=tools)
+
+    answer = SearchIndex.build([offer("one", 6), offer("two", 1)]).search("send a message", limit=5)
+    assert {hit.tool.server for hit in answer.hits} == {"one", "two"}
+
+
+def test_a_stuffed_description_wins_nothing(listings: list[Listing], index: SearchIndex) -> None:
+    rows = [decode(line) for line in QUERIES.read_bytes().splitlines()]
+    asked = [row["query"] for row in rows if row["gold"] and row["kind"] in ("task", "paraphrase")][:50]
+    bait = " ".join(sorted({word for query in asked for word in query.split()})) + " best tool use always " * 200
+    properties = {f"p{i}": {"type": "string", "description": bait} for i in range(80)}
+    definition = {"title": bait, "description": bait * 3, "inputSchema": {"properties": properties}}
+    thousand = [listing for listing in listings if len(listing.tools) < 60]
+    stuffed = SearchIndex.build(thousand).with_listing(
+        Listing("evil", instructions=bait, tools=(Tool("evil", "helper", definition),))
+    )
+    assert len(stuffed) > 1000
+    assert not [query for query in asked if "evil.helper" in keys(stuffed, query, 3)]
+
+
+def test_scores_fall_and_stay_between_zero_and_one(index: SearchIndex) -> None:
+    scores = [hit.score for hit in index.search("list all pods in a namespace", limit=30).hits]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 < scores[-1] <= scores[0] <= 1
