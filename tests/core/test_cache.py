@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from wicket.config.model import ServerConfig
-from wicket.core import cache
 from wicket.core.cache import Cache, key_of, lifetime, marked
 from wicket.model import Principal, Silent, Tool
 
@@ -67,9 +66,8 @@ def test_what_is_no_final_answer_is_not_kept(answer: dict[str, Any]) -> None:
     assert kept.find("k") is None
 
 
-def test_the_oldest_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "MAX_BYTES", 3000)
-    kept = Cache(Clock())
+def test_the_oldest_make_room() -> None:
+    kept = Cache(Clock(), most=3000)
     for number in range(4):
         kept.keep(str(number), {"content": [], "pad": "x" * 900}, 10)
     assert [kept.find(str(number)) is None for number in range(4)] == [True, False, False, False]

@@ -14,8 +14,8 @@ from wicket.model import JsonObject
 SERVERS = {
     "calculator": seed_server("calculator", tags=["math"]),
     "data-server": seed_server("data", env={"LEVEL": "${env:PATH}", "ZONE": "${DATA_ZONE_OF_NOBODY:-}"}),
-    "echo": peer("Echo", env={"KEY": "${env:A_KEY_THAT_NOBODY_SETS}"}, enabled=True),
 }
+QUOTES = {"name": "quotes", **{key: seed_server("quotes")[key] for key in ("command", "args")}}
 TYPED = """
 const numbers: number[] = [1, 2, 3];
 const sums = await Promise.all(numbers.map((n: number) => calculator.add({ a: n, b: n })));
@@ -61,8 +61,7 @@ async def test_seed_002_typical_discovery_flow(transport: str, tmp_path: Path, o
 
 @pytest_asyncio.fixture(scope="class", loop_scope="class")
 async def agent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
-    servers = {name: server for name, server in SERVERS.items() if name != "echo"}
-    async with gateway_over(servers, tmp_path_factory.mktemp("state")) as gateway:
+    async with gateway_over(SERVERS, tmp_path_factory.mktemp("state")) as gateway:
         yield Speaker(gateway, "chain")
 
 
@@ -202,15 +201,13 @@ async def test_seed_002_task_4_3_tools_in_use_come_first_even_after_a_restart(op
 
 
 class TestManuals:
-    QUOTES = {"name": "quotes", **{key: seed_server("quotes")[key] for key in ("command", "args")}}
-
     async def test_a_registered_backend_is_used_kept_and_removed(self, open_gateway: OpenGateway) -> None:
         servers = {"echo": peer("Echo")}
         async with open_gateway(servers, allow_runtime_servers=True) as gateway:
             agent = Speaker(gateway, "chain")
-            done = await agent.text("register_manual", manual_call_template=self.QUOTES)
+            done = await agent.text("register_manual", manual_call_template=QUOTES)
             assert done == "Registered backend 'quotes' with 3 tools"
-            again = await agent.problem("register_manual", manual_call_template=self.QUOTES)
+            again = await agent.problem("register_manual", manual_call_template=QUOTES)
             assert again.startswith("Backend 'quotes' already exists.")
             static = await agent.problem("deregister_manual", manual_name="echo")
             assert static.startswith("backend 'echo' is a static (config-file) backend and cannot be deregistered.")
@@ -224,7 +221,7 @@ class TestManuals:
 
     async def test_it_is_off_unless_the_configuration_allows_it(self, open_gateway: OpenGateway) -> None:
         async with open_gateway({}) as gateway:
-            shown = await Speaker(gateway, "chain").problem("register_manual", manual_call_template=self.QUOTES)
+            shown = await Speaker(gateway, "chain").problem("register_manual", manual_call_template=QUOTES)
         assert "allow_runtime_servers = true" in shown
 
     @pytest.mark.parametrize(

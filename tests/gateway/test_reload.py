@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
+import os
+import signal
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Server, peer
+from tests.dialects.seeds import Speaker
 from tests.gateway.serving import serve_http, toml_of
 from wicket.app import Gateway
 from wicket.config.formats import load
 from wicket.errors import UnknownName
-from wicket.reload import needing_restart, watch
+from wicket.reload import needing_restart
 
 
 def write(path: Path, servers: dict[str, Server], head: str = "") -> None:
@@ -55,15 +59,12 @@ async def test_a_call_in_flight_ends_on_the_server_it_was_sent_to(config: Path) 
         first = await pid(gateway, "x")
         async with asyncio.TaskGroup() as group:
             slow = group.create_task(gateway.call("x.slow"))
-            while (await gateway.call("x.calls"))["structuredContent"]["calls"] < 3:
-                await asyncio.sleep(0)
+            while (await gateway.call("x.calls"))["structuredContent"]["slow"] == 0:
+                pass
             write(config, {"x": peer("Echo", env={"MODE": "new"})})
             gateway.apply(load(config))
             assert await pid(gateway, "x") != first
             assert not slow.done()
-            import os
-            import signal
-
             os.kill(int(first), signal.SIGUSR1)
         assert slow.result()["content"][0]["text"] == "released"
 
@@ -71,8 +72,6 @@ async def test_a_call_in_flight_ends_on_the_server_it_was_sent_to(config: Path) 
 async def test_servers_that_were_added_at_run_time_stay(config: Path) -> None:
     write(config, {"x": peer("Echo")}, "allow_runtime_servers = true")
     async with Gateway.open(config) as gateway:
-        from tests.dialects.seeds import Speaker
-
         manual = {"name": "added", **peer("Echo")}
         await Speaker(gateway, "chain").text("register_manual", manual_call_template=manual)
         number = await pid(gateway, "added")
@@ -82,19 +81,58 @@ async def test_servers_that_were_added_at_run_time_stay(config: Path) -> None:
         assert list(gateway.catalogue.servers) == ["y", "added"]
 
 
+class Heard(logging.Handler):
+    """Waits for a log line."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self._words = words
+        self._said = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._words in record.getMessage():
+            self._said.set()
+
+    async def wait(self) -> None:
+        async with asyncio.timeout(60):
+            await self._said.wait()
+
+
+@pytest.fixture
+def hear() -> Generator[Callable[[str], Heard]]:
+    """Listens to the log for words."""
+    log, made = logging.getLogger("wicket"), list[Heard]()
+    level = log.level
+    log.setLevel(logging.INFO)
+
+    def listen(words: str) -> Heard:
+        made.append(Heard(words))
+        log.addHandler(made[-1])
+        return made[-1]
+
+    yield listen
+    log.setLevel(level)
+    for handler in made:
+        log.removeHandler(handler)
+
+
 async def test_a_served_gateway_follows_its_file_and_a_broken_one_changes_nothing(
-    config: Path, caplog: pytest.LogCaptureFixture
+    config: Path, hear: Callable[[str], Heard]
 ) -> None:
     write(config, {"x": peer("Echo")}, "[http]\nport = 0")
-    caplog.set_level(logging.INFO)
+    broken, reloaded = hear("the old one stays in use"), hear("the configuration was reloaded")
+    waits = hear("changes of http take effect when Wicket is started again")
     async with Gateway.open(config) as gateway, serve_http(gateway):
+        first = await pid(gateway, "x")
         config.write_text("servers = [broken")
-        await _until(lambda: any("the old one stays in use" in line for line in caplog.messages))
-        assert await pid(gateway, "x")
+        await broken.wait()
+        assert await pid(gateway, "x") == first
+        config.unlink()
         write(config, {"x": peer("Echo"), "y": peer("Echo")}, "[http]\nport = 1")
-        await _until(lambda: "y" in gateway.catalogue.servers)
-        assert await pid(gateway, "y")
-        assert any("changes of http take effect when Wicket is started again" in line for line in caplog.messages)
+        await reloaded.wait()
+        assert await pid(gateway, "x") == first
+        assert await pid(gateway, "y") != first
+        await waits.wait()
 
 
 async def test_every_option_either_is_live_or_is_named(config: Path) -> None:
@@ -102,23 +140,3 @@ async def test_every_option_either_is_live_or_is_named(config: Path) -> None:
     old = load(config)
     write(config, {"z": peer("Echo")}, 'dialects = ["flat"]\naliases = { a = "z.pid" }\n[limits]\nmax_tools = 5')
     assert needing_restart(old, load(config)) == ["dialects", "limits"]
-
-
-async def test_a_file_that_was_removed_is_waited_for(config: Path) -> None:
-    write(config, {"x": peer("Echo")})
-    seen: asyncio.Queue[int] = asyncio.Queue()
-    async with asyncio.TaskGroup() as group:
-        watching = group.create_task(watch(config, lambda new: seen.put_nowait(len(new.servers))))
-        await asyncio.sleep(0)
-        config.unlink()
-        write(config, {"x": peer("Echo"), "y": peer("Echo")})
-        assert await seen.get() == 2
-        watching.cancel()
-
-
-async def _until(condition: object) -> None:
-    """Wait for something that another task brings about."""
-    assert callable(condition)
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.05)

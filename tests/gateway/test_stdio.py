@@ -18,7 +18,13 @@ async def test_a_legacy_session_from_handshake_to_goodbye(tmp_path: Path) -> Non
     assert hello["protocolVersion"] == "2025-11-25"
     assert "echo" in hello["instructions"]
     tools = (await command.ask("tools/list"))["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["find_tools", "describe_tools", "call_tool", "run_script", "read_result"]
+    assert [tool["name"] for tool in tools] == [
+        "find_tools",
+        "describe_tools",
+        "call_tool",
+        "run_script",
+        "read_result",
+    ]
     result = await command.call("call_tool", {"name": "echo.echo", "arguments": {"message": "hello"}})
     assert result == {"content": [{"type": "text", "text": "hello"}]}
     assert (await command.ask("ping"))["result"] == {}

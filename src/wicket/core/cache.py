@@ -31,10 +31,11 @@ class _Kept:
 
 
 class Cache:
-    """The kept answers of all callers. `clock` is monotonic."""
+    """The kept answers of all callers, `most` bytes of them. `clock` is monotonic."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_BYTES) -> None:
         self._clock = clock
+        self._most = most
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
 
@@ -59,7 +60,7 @@ class Cache:
         now = self._clock()
         self._kept[key] = _Kept(data, now, now + lifetime)
         self._bytes += len(data)
-        while self._bytes > MAX_BYTES:
+        while self._bytes > self._most:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: str) -> None:

@@ -14,7 +14,9 @@ from wicket.model import JsonObject, Listing, Tool
 MAX_DESCRIPTION = 1200
 MAX_MEANING = 600
 MAX_PARAMETERS = 64
+MAX_PARAMETER_NAMES = 600
 MAX_PARAMETER_TEXT = 160
+MAX_PARAMETER_TEXTS = 1500
 MAX_ABOUT = 400
 _MAX_ENUM = 12
 _MAX_DEPTH = 3
@@ -47,8 +49,8 @@ def tool_text(tool: Tool, listing: Listing) -> ToolText:
         name=tool.name[:200],
         title=tool.title[:200],
         description=tool.description[:MAX_DESCRIPTION],
-        parameters=" ".join(name for name, _ in properties),
-        parameter_text=" ".join(text for _, text in properties if text),
+        parameters=" ".join(name for name, _ in properties)[:MAX_PARAMETER_NAMES],
+        parameter_text=" ".join(text for _, text in properties if text)[:MAX_PARAMETER_TEXTS],
         about=listing.instructions[:MAX_ABOUT],
     )
 

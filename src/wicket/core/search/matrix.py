@@ -19,6 +19,8 @@ _NORMALISATION = 0.75
 """How far a long text is held against a tool: 1 is a plain cosine, which has real tools with many parameters
 lose to bare ones; 0 would let a tool win by sheer length."""
 _USUAL_LENGTH = 45.0
+_LONG = 110.0
+"""Beyond this length a text says too many different things: what it has of any of them counts less and less."""
 
 
 class Matrix:
@@ -50,6 +52,7 @@ class Matrix:
         values = weights[order] * np.repeat(self._rarity, spread)
         lengths = np.sqrt(np.bincount(owners, values * values, self.size)).astype(np.float32)
         divisors = np.maximum(lengths, 1.0) ** _NORMALISATION * _USUAL_LENGTH ** (1 - _NORMALISATION)
+        divisors *= np.maximum(lengths / _LONG, 1.0)
         self._owners = owners
         self._values = values / divisors[owners]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 3
+VERSION = 4
 FIELDS: dict[str, float] = {
     "server": 1.2,
     "name": 2.0,
@@ -116,4 +116,4 @@ class Segment:
         weights = np.frombuffer(data, "<f2", features, at := at + 4 * features)
         meanings = np.frombuffer(data, np.int8, count * table.width, at := at + 2 * features)
         learned = np.frombuffer(data, np.int8, count * width, at + count * table.width)
-        return cls(counts, numbers, weights, meanings.reshape(count, -1), learned.reshape(count, -1))
+        return cls(counts, numbers, weights, meanings.reshape(count, table.width), learned.reshape(count, width))
