@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 
 from wicket.core.fields import example, fields
 
@@ -44,12 +43,16 @@ def test_an_example_has_the_required_fields_with_fitting_values() -> None:
     assert example(NESTED) == {"where": {"city": "text"}, "day": "2026-01-31", "count": 3}
 
 
-@pytest.mark.parametrize("path", sorted(CATALOG.glob("*.json")), ids=lambda path: path.stem)
-def test_examples_of_published_tools_fit_their_schemas(path: Path) -> None:
+def test_examples_of_published_tools_fit_their_schemas() -> None:
+    """All but those with a pattern, or with choices that a single value cannot make."""
+    tools = [tool for path in CATALOG.glob("*.json") for tool in json.loads(path.read_text())["tools"]]
     wrong: list[str] = []
-    for tool in json.loads(path.read_text())["tools"]:
+    for tool in tools:
         schema = tool["inputSchema"]
         assert fields(schema) or not schema.get("properties")
-        if not jsonschema_rs.validator_for(schema).is_valid(example(schema)):
-            wrong.append(tool["name"])
-    assert len(wrong) <= 2, wrong  # patterns and exclusive choices cannot all be met by a generic value
+        kinds = {
+            type(error.kind).__name__ for error in jsonschema_rs.validator_for(schema).iter_errors(example(schema))
+        }
+        assert kinds <= {"Pattern", "AnyOf", "OneOfNotValid", "OneOfMultipleValid"}, tool["name"]
+        wrong += [tool["name"]] * bool(kinds)
+    assert len(wrong) / len(tools) < 0.03

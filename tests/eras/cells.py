@@ -4,7 +4,7 @@ Each asserts what the people at both ends care about; where an era has another w
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -21,6 +21,7 @@ from wicket.model import LATEST_LEGACY_VERSION, MODERN_VERSION
 from wicket.tasks import Tasks
 
 Run: TypeAlias = Callable[[Line, Dialect], Awaitable[None]]
+Listed: TypeAlias = Callable[[], Awaitable[Sequence[Any]]]
 CELLS: dict[str, Run] = {}
 
 
@@ -68,16 +69,31 @@ async def content(line: Line, via: Dialect) -> None:
     assert result.structured_content == {"numbers": [1, 2.5, 2**53 + 1], "nested": {"ok": True, "nothing": None}}
 
 
+class Steps:
+    """Hears of progress; the SDK may tell of the last step only after the answer."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._steps: list[tuple[float, float | None]] = []
+        self._whole = asyncio.Event()
+
+    async def __call__(self, done: float, total: float | None, message: str | None) -> None:
+        self._steps.append((done, total))
+        if len(self._steps) == self._count:
+            self._whole.set()
+
+    async def all(self) -> list[tuple[float, float | None]]:
+        await self._whole.wait()
+        return self._steps
+
+
 @cell("progress")
 async def progress(line: Line, via: Dialect) -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
-
-    async def note(done: float, total: float | None, message: str | None) -> None:
-        heard.append((done, total, message))
-
-    result = await line.chair.call(via, "progress", progress_callback=note)
-    assert text(result) == "done"
-    assert heard == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+    for name in ("progress", "ask_then_progress"):
+        steps = Steps(3)
+        result = await line.chair.call(via, name, progress_callback=steps)
+        assert text(result) == "done"
+        assert await steps.all() == [(1, 3), (2, 3), (3, 3)]
 
 
 @cell("cancellation")
@@ -221,13 +237,19 @@ async def logging(line: Line, via: Dialect) -> None:
     assert [(log.level, log.data) for log in line.chair.logs] == [("info", "at info"), ("error", "at error")]
 
 
-async def _changes(line: Line, kind: str, notification: type[Any], event: type[Any]) -> str:
-    """Has the upstream change one of its lists; what was added, once the client has heard of it."""
+async def _changes(line: Line, kind: str, notification: type[Any], event: type[Any], listed: Listed) -> None:
+    """Has the upstream add to one of its lists: the client hears of it, and then finds it there."""
     client = line.chair.client
+
+    async def there(added: str) -> bool:
+        return added in {entry.name for entry in await listed()}
+
     if line.link.client == "legacy":
         added = text(await line.chair.call("flat", "change", {"kind": kind}))
         await line.chair.hears(notification)
-        return added
+        while not await there(added):  # what was heard of may have been an earlier change
+            await line.chair.hears(notification)
+        return
     async with client.listen(
         tools_list_changed=kind == "tools",
         resources_list_changed=kind == "resources",
@@ -236,26 +258,33 @@ async def _changes(line: Line, kind: str, notification: type[Any], event: type[A
         added = text(await line.chair.call("flat", "change", {"kind": kind}))
         async for change in changes:
             assert isinstance(change, event)
-            return added
+            if await there(added):
+                return
     raise AssertionError("the stream ended")
 
 
 @cell("tools-changed")
 async def tools_changed(line: Line, via: Dialect) -> None:
-    added = await _changes(line, "tools", types.ToolListChangedNotification, ToolsListChanged)
-    assert added in {tool.name for tool in (await line.chair.client.list_tools()).tools}
+    async def listed() -> Sequence[Any]:
+        return (await line.chair.client.list_tools()).tools
+
+    await _changes(line, "tools", types.ToolListChangedNotification, ToolsListChanged, listed)
 
 
 @cell("resources-changed")
 async def resources_changed(line: Line, via: Dialect) -> None:
-    added = await _changes(line, "resources", types.ResourceListChangedNotification, ResourcesListChanged)
-    assert added in {resource.name for resource in (await line.chair.client.list_resources()).resources}
+    async def listed() -> Sequence[Any]:
+        return (await line.chair.client.list_resources()).resources
+
+    await _changes(line, "resources", types.ResourceListChangedNotification, ResourcesListChanged, listed)
 
 
 @cell("prompts-changed")
 async def prompts_changed(line: Line, via: Dialect) -> None:
-    added = await _changes(line, "prompts", types.PromptListChangedNotification, PromptsListChanged)
-    assert added in {prompt.name for prompt in (await line.chair.client.list_prompts()).prompts}
+    async def listed() -> Sequence[Any]:
+        return (await line.chair.client.list_prompts()).prompts
+
+    await _changes(line, "prompts", types.PromptListChangedNotification, PromptsListChanged, listed)
 
 
 @cell("resources")

@@ -5,7 +5,7 @@ import pytest
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from tests.eras.cells import cell
+from tests.eras.cells import Steps, cell
 from tests.eras.chair import Chair
 from tests.eras.house import Line
 from tests.eras.table import Dialect
@@ -33,15 +33,11 @@ async def plain_call(line: Line, via: Dialect) -> None:
 
 @cell("everything-progress")
 async def progress(line: Line, via: Dialect) -> None:
-    heard: list[float] = []
-
-    async def note(done: float, total: float | None, message: str | None) -> None:
-        heard.append(done)
-
+    steps = Steps(3)
     given = {"duration": 0.1, "steps": 3}
-    result = await line.chair.call(via, "trigger-long-running-operation", given, progress_callback=note)
+    result = await line.chair.call(via, "trigger-long-running-operation", given, progress_callback=steps)
     assert words(result).startswith("Long running operation completed.")
-    assert heard == [1, 2, 3]
+    assert await steps.all() == [(1, 3), (2, 3), (3, 3)]
 
 
 @cell("everything-elicitation-form")

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.conformance.call import Call, InputNeeded, elicitation
 from tests.conformance.reference_server import Context, Reference
-from tests.eras.upstream_tools import ADDED, NAME, TOOLS, bus
+from tests.eras.upstream_tools import ADDED, NAME, TOOLS, WATCHED, bus, given_back
 from wicket.errors import RESOURCE_NOT_FOUND_LEGACY
 from wicket.model import LEGACY_VERSIONS, MODERN_VERSION
 
@@ -95,9 +95,12 @@ class Handlers:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text)])
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        WATCHED.add(str(params.uri))
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        WATCHED.discard(str(params.uri))
+        given_back.set()
         return types.EmptyResult()
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:

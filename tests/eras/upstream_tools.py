@@ -97,8 +97,20 @@ async def refuse(call: Call) -> Result:
 @tool("progress")
 async def progress(call: Call) -> Result:
     """Reports progress three times."""
+    await _report(call)
+    return said("done")
+
+
+async def _report(call: Call) -> None:
     for step in (1, 2, 3):
         await call.ctx.session.report_progress(step, 3, f"step {step}")
+
+
+@tool("ask_then_progress")
+async def ask_then_progress(call: Call) -> Result:
+    """Asks the user, and reports progress only after the answer."""
+    await call.ask("name", elicitation("Name?", NAME, "name"), types.ElicitResult)
+    await _report(call)
     return said("done")
 
 
@@ -280,6 +292,24 @@ async def touch(call: Call) -> Result:
     if call.legacy:
         await call.ctx.session.send_resource_updated(uri)
     return said("touched")
+
+
+WATCHED: set[str] = set()
+given_back = anyio.Event()
+
+
+@tool("watched")
+async def watched(call: Call) -> Result:
+    """Tells which resources its client subscribed to."""
+    return said(", ".join(sorted(WATCHED)))
+
+
+@tool("unwatched", "uri")
+async def unwatched(call: Call) -> Result:
+    """Waits until a subscription is given back."""
+    while call.arguments["uri"] in WATCHED:
+        await given_back.wait()
+    return said("given back")
 
 
 @tool("research", execution=types.ToolExecution(task_support="required"))

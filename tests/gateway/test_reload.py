@@ -59,7 +59,7 @@ async def test_a_call_in_flight_ends_on_the_server_it_was_sent_to(config: Path) 
         first = await pid(gateway, "x")
         async with asyncio.TaskGroup() as group:
             slow = group.create_task(gateway.call("x.slow"))
-            while (await gateway.call("x.calls"))["structuredContent"]["slow"] == 0:
+            while (await gateway.call("x.calls"))["structuredContent"]["waiting"] == 0:
                 pass
             write(config, {"x": peer("Echo", env={"MODE": "new"})})
             gateway.apply(load(config))

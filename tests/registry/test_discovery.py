@@ -1,8 +1,12 @@
 """Splitting a need, and ranking what serves it."""
 
+import asyncio
+
 import pytest
 
+from tests.peers.http_faults import JSON, HttpPeer, Received, Says, send
 from tests.registry.conftest import OpenDesk
+from wicket.codec import encode
 from wicket.model import LOCAL
 from wicket.registry.discovery import needs_of
 
@@ -73,3 +77,40 @@ async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_desk: OpenD
     ):
         found, _ = await desk.discover(query, LOCAL, limit=1)
         assert found[0].id != "best"
+
+
+class Opinionated(HttpPeer):
+    """A chat endpoint that prefers what comes last, and makes a server up."""
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        lines = request.body["messages"][-1]["content"].splitlines()
+        ids = [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
+        said = encode({"ids": ["made-up", *reversed(ids)]}).decode()
+        send(writer, 200, JSON, encode({"choices": [{"message": {"content": said}}]}))
+
+
+async def ids(open_desk: OpenDesk) -> list[str]:
+    desk = open_desk()
+    advice, known = await desk.advise("manage files, emails and a git repository", "", 3, LOCAL)
+    assert [one.record.name for one in advice.recommendations] == [one.record.name for one in known]
+    return [one.id for one in known]
+
+
+async def test_an_advisor_may_reorder_but_not_add(open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = await ids(open_desk)
+    async with Opinionated() as model:
+        monkeypatch.setenv("WICKET_ADVISOR", f"{model.url}#small")
+        assert await ids(open_desk) == list(reversed(plain))
+        assert model.received[0].body["model"] == "small"
+
+
+@pytest.mark.parametrize("said", [b"", b"[]", b'{"choices": []}', b'{"choices": [{"message": {"content": "no"}}]}'])
+async def test_an_advisor_that_makes_no_sense_changes_nothing(
+    open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    plain = await ids(open_desk)
+    async with Says(200, JSON, said) as model:
+        monkeypatch.setenv("WICKET_ADVISOR", model.url)
+        assert await ids(open_desk) == plain
+    monkeypatch.setenv("WICKET_ADVISOR", "http://127.0.0.1:1/chat/completions")
+    assert await ids(open_desk) == plain

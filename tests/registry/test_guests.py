@@ -4,6 +4,7 @@ import pytest
 
 from tests.peers.http_faults import EchoesCredentials, EndlessBody, FiveGigabytes, GzipBomb, HttpPeer
 from tests.registry.conftest import OpenDesk
+from tests.registry.greets import Greets
 from wicket.errors import Denied, UpstreamError, WicketError
 from wicket.model import SCOPES, Principal, Silent
 from wicket.registry.guests import MAX_GUESTS
@@ -36,19 +37,16 @@ async def test_the_error_names_the_host_and_no_inner_name(open_desk: OpenDesk) -
 
 async def test_two_principals_never_share_a_connection(open_desk: OpenDesk) -> None:
     desk = open_desk(registry=LOOPBACK)
-    async with HttpPeer() as server:
+    async with Greets() as server:
         for caller, key in ((ANN, "one"), (BOB, "one"), (ANN, "two"), (ANN, "one")):
             await desk.invoke(server.url, "x", {}, {"X-API-Key": key}, caller)
-        greeted = [r.headers["x-api-key"] for r in server.received if r.rpc_method in ("initialize", "server/discover")]
-        first = server.received[0].rpc_method
-        assert [key for key, r in zip(greeted, server.received, strict=False)]
-        openings = [r.headers["x-api-key"] for r in server.received if r.rpc_method == first]
-        assert openings == ["one", "one", "two"]
+        opened = [request.headers["x-api-key"] for request in server.received if request.rpc_method == "initialize"]
+        assert opened == ["one", "one", "two"]
 
 
 async def test_no_more_than_so_many_connections_are_kept(open_desk: OpenDesk) -> None:
     desk = open_desk(registry=LOOPBACK)
-    async with HttpPeer() as server:
+    async with Greets() as server:
         for number in range(MAX_GUESTS + 3):
             await desk.invoke(server.url, "x", {}, {"X-API-Key": str(number)}, ANN)
         before = len(server.received)
@@ -58,13 +56,14 @@ async def test_no_more_than_so_many_connections_are_kept(open_desk: OpenDesk) ->
 
 async def test_calls_are_counted_for_the_record_they_reach(open_desk: OpenDesk) -> None:
     desk = open_desk(registry=LOOPBACK)
-    async with HttpPeer() as server:
+    async with Greets() as server:
         remotes = [{"type": "streamable-http", "url": server.url}]
         body = {"name": "io.github.ann/far", "description": "Far away", "version": "1.0.0", "remotes": remotes}
         await desk.registry.publish(body, ANN.principal)
         await desk.invoke(server.url, "x", {}, {}, ANN)
     (known,), _ = await desk.discover("far away", ANN.principal, limit=1)
     assert known.id == "far"
+    assert await desk.records.called(0) == {"io.github.ann/far": 1}
 
 
 async def test_the_scope_is_asked_before_anything_is_sent(open_desk: OpenDesk) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from tests.peers.http_faults import HttpPeer, Says
+from tests.peers.http_faults import Says
 from tests.registry.conftest import Clock, OpenDesk
+from tests.registry.greets import Greets
 from wicket.errors import WicketError
 from wicket.model import LOCAL
 from wicket.registry.health import UNKNOWN, measured
@@ -98,7 +99,7 @@ async def test_probes_see_a_modern_server_and_a_dead_one(open_gateway: OpenGatew
 
 async def test_a_registered_address_that_is_watched_is_asked_there(open_desk: OpenDesk) -> None:
     desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
-    async with HttpPeer() as well, Says(500, "text/plain", b"no") as ill:
+    async with Greets() as well, Says(500, "text/plain", b"no") as ill:
         for name, server in (("well", well), ("ill", ill)):
             body = {"name": f"io.github.ann/{name}", "description": "A server", "version": "1.0.0"}
             remotes = [{"type": "streamable-http", "url": server.url}]
@@ -106,7 +107,8 @@ async def test_a_registered_address_that_is_watched_is_asked_there(open_desk: Op
             (before,) = await desk.measure(name, 1, LOCAL)
             assert before.main.status == "unknown"
         assert await desk.probes.round() == {"io.github.ann/well", "io.github.ann/ill"}
-        assert well.received
+    (well_now,) = await desk.measure("well", 1, LOCAL)
+    assert well_now.main.status == "healthy"
     (ill_now,) = await desk.measure("ill", 1, LOCAL)
     assert (ill_now.main.status, ill_now.main.score) == ("unhealthy", 0)
 

@@ -1,12 +1,15 @@
 """What an agent gets for what it asks, over the real catalogues."""
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from wicket.codec import decode
 from wicket.core.search import SearchIndex
+from wicket.core.search.text import words
 from wicket.model import Listing, Tool
 
 QUERIES = Path(__file__).parents[2] / "bench" / "queries" / "catalog.jsonl"
@@ -108,19 +111,20 @@ def test_an_unusable_tool_is_not_mentioned_when_a_usable_one_fits_better(index: 
 
 def test_usage_decides_between_tools_that_fit_alike_and_no_more(index: SearchIndex) -> None:
     query = "take a screenshot of the page"
-    before = keys(index, query, 10)
-    used = next(key for key in before[1:] if key.startswith(("playwright.", "chrome-devtools.", "puppeteer.")))
-    after = [hit.tool.key for hit in index.search(query, limit=10, usage={used: 10_000}).hits]
-    assert after.index(used) < before.index(used)
+    before = index.search(query, limit=10).hits
+    upper, lower = next((a.tool.key, b.tool.key) for a, b in pairwise(before) if a.score - b.score < 0.02)
+    after = [hit.tool.key for hit in index.search(query, limit=10, usage={lower: 10_000}).hits]
+    assert after.index(lower) < after.index(upper)
     unrelated = index.search(query, limit=10, usage={"redis.lpush": 10_000}, favourites=["redis.lpush"])
     assert "redis.lpush" not in [hit.tool.key for hit in unrelated.hits]
 
 
 def test_favourites_rise_like_used_tools(index: SearchIndex) -> None:
     query = "search the web"
-    before = keys(index, query, 10)
-    liked = [hit.tool.key for hit in index.search(query, limit=10, favourites=[before[2]]).hits]
-    assert liked.index(before[2]) < 2
+    before = index.search(query, limit=10).hits
+    upper, lower = next((a.tool.key, b.tool.key) for a, b in pairwise(before) if a.score - b.score < 0.02)
+    liked = [hit.tool.key for hit in index.search(query, limit=10, favourites=[lower]).hits]
+    assert liked.index(lower) < liked.index(upper)
 
 
 def test_one_server_does_not_fill_the_whole_answer_when_another_fits_as_well() -> None:
@@ -133,16 +137,19 @@ def test_one_server_does_not_fill_the_whole_answer_when_another_fits_as_well() -
     assert {hit.tool.server for hit in answer.hits} == {"one", "two"}
 
 
-def test_a_stuffed_description_wins_nothing(listings: list[Listing], index: SearchIndex) -> None:
+def test_a_tool_stuffed_with_popular_words_wins_nothing(listings: list[Listing]) -> None:
     rows = [decode(line) for line in QUERIES.read_bytes().splitlines()]
     asked = [row["query"] for row in rows if row["gold"] and row["kind"] in ("task", "paraphrase")][:50]
-    bait = " ".join(sorted({word for query in asked for word in query.split()})) + " best tool use always " * 200
-    properties = {f"p{i}": {"type": "string", "description": bait} for i in range(80)}
-    definition = {"title": bait, "description": bait * 3, "inputSchema": {"properties": properties}}
     thousand = [listing for listing in listings if len(listing.tools) < 60]
-    stuffed = SearchIndex.build(thousand).with_listing(
-        Listing("evil", instructions=bait, tools=(Tool("evil", "helper", definition),))
+    used = Counter(
+        word for listing in thousand for tool in listing.tools for word in words(f"{tool.name} {tool.description}")
     )
+    bait = " ".join(word for word, _ in used.most_common(500) if len(word) > 2)
+    properties = {f"p{i}": {"type": "string", "description": bait} for i in range(80)}
+    definition = {"title": bait, "description": bait * 5, "inputSchema": {"properties": properties}}
+    evil = Listing("evil", instructions=bait, tools=(Tool("evil", "helper", definition),))
+    stuffed = SearchIndex.build([*thousand, evil])
+    assert len(asked) == 50
     assert len(stuffed) > 1000
     assert not [query for query in asked if "evil.helper" in keys(stuffed, query, 3)]
 

@@ -75,8 +75,9 @@ def test_the_same_listing_makes_the_same_bytes_in_another_process() -> None:
 
 def test_numpy_is_not_imported_before_the_first_search() -> None:
     code = (
-        "import sys; from wicket.core.search import SearchIndex; from wicket.model import Listing;"
-        "index = SearchIndex.load({'a': (Listing('a'), b'')}); assert 'numpy' not in sys.modules, 'too early';"
+        "import sys; from wicket.core.search import SearchIndex; from wicket.model import Listing, Tool;"
+        "index = SearchIndex.load({'a': (Listing('a', tools=(Tool('a', 'b', {}),)), b'')});"
+        "assert 'numpy' not in sys.modules, 'too early';"
         "index.search('x'); assert 'numpy' in sys.modules; import os; assert 'OPENBLAS_NUM_THREADS' not in os.environ"
     )
     environment = {"PATH": ""}

@@ -55,7 +55,7 @@ def test_requests_are_separated_and_names_are_not() -> None:
 
 
 def test_a_misspelt_word_keeps_most_of_its_pieces() -> None:
-    right, wrong = Features().add(["kubernetes"]), Features().add(["kubernets"])
+    right, wrong = Features().add(["elasticsearch"]), Features().add(["elasticsaerch"])
     assert not right.stems.keys() & wrong.stems.keys()
     assert len(right.pieces.keys() & wrong.pieces.keys()) >= 6
 

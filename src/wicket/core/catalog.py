@@ -88,6 +88,8 @@ class Catalogue:
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._scheduled: dict[str, asyncio.TimerHandle] = {}
+        self._overtaken: set[str] = set()
+        """Servers that said they changed while they were read: what was read may be old already."""
         self._renewed: dict[str, deque[float]] = {}
         self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         """Servers that could not be listed: how many more times they were tried, and when they are next."""
@@ -128,7 +130,7 @@ class Catalogue:
         task = self._running.get(server)
         if task is None:
             task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}")
-            task.add_done_callback(lambda _: self._running.pop(server, None))
+            task.add_done_callback(lambda _: self._read(server))
         await asyncio.shield(task)
 
     async def resolve(self, name: str, *, follow: bool = True) -> Tool:
@@ -189,7 +191,9 @@ class Catalogue:
 
     def heard(self, server: str, method: str, params: JsonObject) -> None:
         """An upstream said something unasked, or has just connected."""
-        if method == "connected" or method.endswith("/list_changed"):
+        if method.endswith("/list_changed") and server in self._running:
+            self._overtaken.add(server)
+        elif method == "connected" or method.endswith("/list_changed"):
             self._schedule(server)
 
     async def close(self) -> None:
@@ -198,6 +202,13 @@ class Catalogue:
         await self._tasks.close()
 
     # Renewal
+
+    def _read(self, server: str) -> None:
+        """A reading has ended; another follows where it was overtaken."""
+        self._running.pop(server, None)
+        if server in self._overtaken:
+            self._overtaken.discard(server)
+            self._schedule(server)
 
     def _schedule(self, server: str) -> None:
         """Renew `server` soon: at once when it was not read often lately, and however often this is called, once."""

@@ -121,7 +121,9 @@ def _plain(known: JsonObject, kinds: frozenset[str], root: JsonObject, depth: in
         return True
     if "array" in kinds:
         items = known.get("items")
-        return [_example(items, root, depth + 1)] if is_object(items) else []
+        least = known.get("minItems", 1)
+        count = min(max(1, least), 5) if isinstance(least, int) else 1
+        return [_example(items, root, depth + 1)] * count if is_object(items) else []
     return None
 
 

@@ -5,9 +5,10 @@ joins what several parts know about one server. `app.py` makes one and ends it.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wicket.config.model import Config
@@ -16,6 +17,7 @@ from wicket.core.names import nearest
 from wicket.errors import UnknownName, UpstreamError, WicketError
 from wicket.model import LOCAL, Caller, JsonObject, Principal
 from wicket.registry import server_json
+from wicket.registry.advisor import advisor_of, reordered
 from wicket.registry.discovery import Advice, advise
 from wicket.registry.dns import LookupFailed, Resolver, system_resolvers
 from wicket.registry.domains import Domains, timestamp
@@ -86,6 +88,7 @@ class Desk:
         self._clock = clock
         self._pinned = pinned
         self.guests = Guests(self.rules, store)
+        self.advisor = advisor_of(os.environ)
         self.keys = Keys(records, settings.rates, clock)
         self.domains = Domains(records, resolvers, self._fetch, clock)
         self.registry = Registry(records, store, self.domains, clock)
@@ -108,6 +111,8 @@ class Desk:
     async def close(self) -> None:
         await self.probes.close()
         await self.guests.close()
+        if self.advisor is not None:
+            await self.advisor.close()
 
     # Finding
 
@@ -129,7 +134,14 @@ class Desk:
         scores = await self._scores(shelf)
         advice = await asyncio.to_thread(advise, shelf, query, context, limit, scores)
         await self.onboarding.took(principal, "first_discovery")
-        return advice, await self._known(shelf, [one.record for one in advice.recommendations])
+        known = await self._known(shelf, [one.record for one in advice.recommendations])
+        if self.advisor is None or len(known) < 2:
+            return advice, known
+        about = {one.id: server_json.long_description(one.record.body) for one in known}
+        order = await self.advisor.order(f"{query} {context}".strip(), about)
+        ids = [one.id for one in known]
+        ordered = tuple(reordered(list(zip(ids, advice.recommendations, strict=True)), order))
+        return replace(advice, recommendations=ordered), reordered(list(zip(ids, known, strict=True)), order)
 
     async def progress(self, principal: Principal) -> Progress:
         """How far a principal has come."""

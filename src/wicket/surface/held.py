@@ -69,6 +69,8 @@ class HeldCall:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     work: "asyncio.Task[JsonObject] | None" = None
     expiry: asyncio.TimerHandle | None = None
+    token: Any = None
+    """Under which the client's request that waits now hears of progress."""
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # The call's `Caller`
@@ -90,7 +92,10 @@ class HeldCall:
         return self.waiter.log_level
 
     def notify(self, method: str, params: JsonObject) -> None:
-        self.waiter.notify(method, params)
+        if method != "notifications/progress":
+            self.waiter.notify(method, params)
+        elif self.token is not None:
+            self.waiter.notify(method, {**params, "progressToken": self.token})
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         key = f"q{next(self.numbers)}"
@@ -110,9 +115,11 @@ class HeldCalls:
         self._held: dict[str, HeldCall] = {}
         self._tasks = Tasks()
 
-    async def begin(self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]]) -> JsonObject:
+    async def begin(
+        self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
+    ) -> JsonObject:
         """Start the work; its result, or `input_required` when it asks something first."""
-        held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller)
+        held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller, token=token)
 
         async def run() -> JsonObject:
             return await work(held)
@@ -121,12 +128,14 @@ class HeldCalls:
         held.work.add_done_callback(lambda _: held.changed.set())
         return await self._next(held, asked)
 
-    async def resume(self, handle: str, caller: Caller, asked: str, replies: JsonObject) -> JsonObject:
+    async def resume(
+        self, handle: str, caller: Caller, asked: str, replies: JsonObject, token: Any = None
+    ) -> JsonObject:
         """Hand the client's replies to the call that waits for them, and wait for what comes next."""
         held = self._held.get(handle)
         if held is None or held.principal != caller.principal:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
-        held.waiter = caller
+        held.waiter, held.token = caller, token
         for key, question in list(held.questions.items()):
             if key in replies and not question.reply.done():
                 question.reply.set_result(as_object(replies[key]))

@@ -101,16 +101,17 @@ class Protocol:
     async def _resumable(self, method: "Method", request: Request) -> JsonObject:
         """A modern request whose upstream may ask something: begun, or taken up again where it stopped to ask."""
         asked = digest_of(request.method, request.params)
+        token = request.meta.get("progressToken")
         resume: JsonObject = {}
         if "requestState" in request.params:
             replies = as_object(request.params.get("inputResponses"))
             kind, content = self.held.seal.open(request.params["requestState"], request.caller.principal, asked)
             if kind == "held":
-                return await self.held.resume(content, request.caller, asked, replies)
+                return await self.held.resume(content, request.caller, asked, replies, token)
             resume = {"inputResponses": replies, **({} if content is None else {"requestState": content})}
         elif "inputResponses" in request.params:
             resume = {"inputResponses": as_object(request.params["inputResponses"])}
-        return await self.held.begin(request.caller, asked, lambda caller: method(self, request, caller, resume))
+        return await self.held.begin(request.caller, asked, lambda caller: method(self, request, caller, resume), token)
 
     # Methods
 

@@ -265,7 +265,7 @@ class Upstream:
             log.info("server '%s' did not take up where it was: %s", self.config.name, problem)
 
     async def _restore_level(self, session: Session) -> None:
-        """Tell a legacy upstream what is to be logged, before the calls whose log it is; but wait no longer than this."""
+        """Tell a legacy upstream what to log, before the calls whose log it is; but do not wait for long."""
         if not self.log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:
             return
         try:

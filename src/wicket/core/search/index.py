@@ -93,6 +93,8 @@ class SearchIndex:
         `visible` decides what may be ranked at all; `trouble` names, for a tool that may be seen, why it
         cannot be used now (empty: it can). `usage` counts past calls by tool key; `favourites` are tool keys.
         """
+        if not self._tools:
+            return Answer((), confident=False)
         from wicket.core.search.choice import Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket.core.search.ranker import score  # noqa: PLC0415  (imports numpy)
 

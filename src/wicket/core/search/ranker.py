@@ -23,6 +23,7 @@ SEMANTIC = (0.3, 0.3)
 """With a sentence encoder: the worth of the table's cosine, and of the encoder's."""
 PART = 0.25
 """The worth of the best-fitting part of a query against the whole."""
+SHORTLIST = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,29 @@ def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
-    table, encoder = SEMANTIC if model else (MEANING, 0.0)
-    meaning = table * (packaged_table().vectors(split) @ matrix.meanings.T)
-    if model:
-        meaning = meaning + encoder * (model.encode(texts) @ matrix.learned.T)
-    scale = 1 + table + encoder
-    rows = ((letters + meaning) / scale).astype(np.float32)
-    whole, by_part = rows[0], rows[1:]
-    fit = (whole + PART * by_part.max(0)) / (1 + PART) if len(by_part) else whole
-    return Scores(fit, letters[0], meaning[0], scale, tuple(pieces), by_part)
+    worth = SEMANTIC if model else (MEANING,)
+    scale = 1 + sum(worth)
+    vectors = [packaged_table().vectors(split), *([model.encode(texts)] if model else [])]
+    sides = list(zip(worth, vectors, (matrix.meanings, matrix.learned), strict=False))
+    meaning = _sum([weight * (rows[0] @ columns) for weight, rows, columns in sides])
+    whole = (letters[0] + meaning) / np.float32(scale)
+    if len(texts) == 1:
+        return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
+    # Meanings of the parts are compared for tools that have a chance only: it is the costliest step.
+    near = shortlist(whole + letters[1:].max(0), SHORTLIST)
+    of_parts = _sum([weight * (rows[1:] @ columns[:, near]) for weight, rows, columns in sides])
+    by_part = np.zeros((len(pieces), matrix.size), np.float32)
+    by_part[:, near] = (letters[1:, near] + of_parts) / np.float32(scale)
+    fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART)
+    return Scores(fit, letters[0], meaning, scale, tuple(pieces), by_part)
+
+
+def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
+    """Positions of the highest scores, in no order."""
+    if len(scores) <= size:
+        return np.arange(len(scores))
+    return np.argpartition(scores, len(scores) - size)[-size:]
+
+
+def _sum(parts: "list[NDArray[np.float32]]") -> "NDArray[np.float32]":
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]

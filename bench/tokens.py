@@ -1,0 +1,210 @@
+"""What discovery costs an agent in tokens (o200k), over 1,966 captured tools of 79 published servers.
+
+    python bench/tokens.py [--no-rivals]
+
+Counts menus, search answers, tool descriptions and whole flows, next to the flat list, FastMCP's search transform, and
+the numbers that the original systems published. Checks the targets and exits 1 when one is missed.
+"""
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import environments
+from report import Verdict, number, save, table
+from wicket.app import DIALECTS, Gateway
+from wicket.codec import decode, encode
+from wicket.config.model import ServerConfig
+from wicket.core.catalog import fingerprint
+from wicket.dialects.base import ToolCall
+from wicket.dialects.chain_words import brief
+from wicket.dialects.own_resources import read
+from wicket.model import JsonObject, Listing, Silent, Tool
+from wicket.store.base import StoredListing
+from wicket.store.sqlite import SqliteStore
+
+ROOT = Path(__file__).parent.parent
+CATALOG = ROOT / "tests" / "data" / "catalog"
+TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()
+ME = Silent()
+NOTHING = "never-started"
+RIVALS_EVERY = 6
+PUBLISHED = (
+    ("seed 001: all 50 tools at once", "25,000"),
+    ("seed 001: one schema on demand", "500"),
+    ("seed 002 before: discovery flow (258 tools)", "20,000"),
+    ("seed 002 after: discovery flow", "3,600"),
+    ("seed 002 after: search_tools brief, 10 results", "600"),
+    ("seed 002 after: tool_info brief", "200"),
+    ("seed 002 goal: flow", "4,000"),
+)
+
+
+def tokens(value: Any) -> int:
+    return TOKENIZER.count(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def shown(result: JsonObject) -> int:
+    """Tokens of what a model reads of a result: its text."""
+    return sum(tokens(block["text"]) for block in result["content"])
+
+
+@dataclass
+class Measured:
+    """Everything that was counted."""
+
+    flat: int = 0
+    menus: dict[str, int] = field(default_factory=dict[str, int])
+    per_hit: list[float] = field(default_factory=list[float])
+    most_hit: int = 0
+    infos: list[int] = field(default_factory=list[int])
+    overview: int = 0
+    native: int = 0
+    flows: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    rivals: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+
+
+def tasks(count: int = 120) -> list[str]:
+    """Tasks in plain words: some of the queries that search is judged by."""
+    lines = (ROOT / "bench" / "queries" / "catalog.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["query"] for line in lines[:: max(1, len(lines) // count)]]
+
+
+async def stock(folder: Path) -> JsonObject:
+    """A configuration of all captured servers, whose listings lie in the state folder: nothing has to be started."""
+    servers: JsonObject = {}
+    store = SqliteStore(folder / "wicket.db")
+    for path in sorted(CATALOG.glob("*.json")):
+        captured = json.loads(path.read_text("utf-8"))
+        servers[path.stem] = {"command": NOTHING}
+        tools = tuple(Tool(path.stem, tool["name"], tool) for tool in captured["tools"])
+        listing = Listing(
+            path.stem, captured["serverInfo"] or {}, "2025-11-25", captured["instructions"] or "", tools=tools
+        )
+        config = ServerConfig(name=path.stem, command=NOTHING)
+        await store.save_listing(StoredListing(listing, fingerprint(config)))
+    await store.close()
+    return {"servers": servers, "state_dir": str(folder)}
+
+
+async def measure(gateway: Gateway, queries: Sequence[str]) -> Measured:
+    found = Measured()
+    verbs = gateway.verbs
+    for name in DIALECTS:
+        protocol = gateway.protocol(name)
+        menu = await protocol.menu.list(verbs)
+        if name == "native":
+            found.native = tokens(menu)
+        if name == "flat":
+            found.flat = tokens(menu)
+        else:
+            found.menus[name] = tokens(menu) + tokens(await gateway.instructions(name))
+    chain, native = gateway.protocol("chain").menu, gateway.protocol("native").menu
+
+    async def use(menu: Any, tool: str, **arguments: Any) -> JsonObject:
+        return await menu.call(verbs, tool, ToolCall(arguments, ME))
+
+    api = await verbs.scripting.api(verbs, ME.principal)
+    for tool in await gateway.tools():
+        found.most_hit = max(found.most_hit, tokens(encode(brief(tool, api)).decode()))
+        found.infos.append(shown(await use(chain, "tool_info", tool_name=tool.key)))
+    for query in queries:
+        answer = await use(chain, "search_tools", task_description=query)
+        hits = decode(answer["content"][0]["text"])
+        if not hits:
+            continue
+        found.per_hit.append(shown(answer) / len(hits))
+        found.most_hit = max(found.most_hit, *(tokens(encode(hit).decode()) for hit in hits))
+        best = hits[0]
+        info = await use(chain, "tool_info", tool_name=best["name"])
+        asked: list[JsonObject] = [
+            {"task_description": query},
+            {"tool_name": best["name"]},
+            {"code": f"return {best['call']}"},
+        ]
+        flow = shown(answer) + shown(info) + sum(map(tokens, asked))
+        found.flows.setdefault("chain: search, info, call", []).append(flow)
+        lines = await use(native, "find_tools", query=query)
+        asked = [{"query": query}, {"name": best["name"], "arguments": {}}]
+        found.flows.setdefault("native: find, call", []).append(shown(lines) + sum(map(tokens, asked)))
+    overview = await read(verbs, ME, "wicket://overview")
+    assert overview is not None
+    found.overview = tokens(overview["contents"][0]["text"])
+    return found
+
+
+def rivals(found: Measured, queries: Sequence[str], folder: Path) -> None:
+    """FastMCP's search transform, on the same tools and some of the queries: it takes seconds for each."""
+    queries = queries[::RIVALS_EVERY]
+    file = folder / "queries.json"
+    file.write_text(json.dumps(list(queries)), "utf-8")
+    python = environments.program("fastmcp", "python")
+    script = str(Path(__file__).parent / "peers" / "fastmcp_search.py")
+    done = subprocess.run([python, script, str(CATALOG), str(file)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"FastMCP could not be measured: {done.stderr.strip().splitlines()[-1]}")
+        return
+    for form, one in json.loads(done.stdout).items():
+        found.menus[f"FastMCP search ({form})"] = tokens(one["menu"])
+        name = f"FastMCP search ({form}): search, call"
+        found.rivals[name] = [
+            tokens(answer) + 2 * tokens({"query": query}) for query, answer in zip(queries, one["answers"], strict=True)
+        ]
+
+
+def verdicts(found: Measured) -> list[Verdict]:
+    flows = found.flows["chain: search, info, call"]
+    return [
+        Verdict("search_tools brief < 100 tokens a result", f"at most {found.most_hit}", found.most_hit < 100),
+        Verdict(
+            f"tool_info brief < 300 tokens for each of {len(found.infos):,} tools",
+            f"at most {max(found.infos)}, median {statistics.median(found.infos):.0f}",
+            max(found.infos) < 300 and len(found.infos) == 1966,
+        ),
+        Verdict("wicket://overview <= 500 tokens", str(found.overview), found.overview <= 500),
+        Verdict("search, info and call < 1,500 tokens", f"at most {max(flows):,}", max(flows) < 1500),
+        Verdict("native menu <= 600 tokens with its schemas", f"{found.native}", found.native <= 600),
+    ]
+
+
+def report(found: Measured) -> None:
+    rows = [[f"flat list of {len(found.infos):,} tools", f"{found.flat:,}"]]
+    rows += [[f"{name}: menu and instructions", f"{count:,}"] for name, count in found.menus.items()]
+    print(table(("always in the prompt", "tokens"), rows), end="\n\n")
+    every = found.flows | found.rivals
+    lines = [
+        [name, number(statistics.median(counts), 0), f"{sorted(counts)[len(counts) * 95 // 100]:,}", f"{max(counts):,}"]
+        for name, counts in every.items()
+    ]
+    print(table(("one task, beside the menu", "median", "p95", "most"), lines), end="\n\n")
+    print(table(("published by the original systems", "tokens"), [list(row) for row in PUBLISHED]), end="\n\n")
+    print(f"search_tools brief: {statistics.mean(found.per_hit):.0f} tokens a result on average")
+
+
+async def main() -> int:
+    chosen = tasks()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        async with Gateway.open(await stock(folder)) as gateway:
+            found = await measure(gateway, chosen)
+        if "--no-rivals" not in sys.argv:
+            rivals(found, chosen, folder)
+    report(found)
+    results = verdicts(found)
+    for verdict in results:
+        print(verdict)
+    facts = {"flat": found.flat, "menus": found.menus, "overview": found.overview, "queries": len(chosen)}
+    print(f"saved {save('tokens', facts, results)}")
+    return 0 if all(verdict.met for verdict in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

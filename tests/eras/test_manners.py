@@ -1,0 +1,113 @@
+"""Small print of both eras that a client or an upstream may rely on."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+
+from tests.conftest import ROOT, OpenGateway, peer
+from tests.eras.cells import text
+from tests.eras.chair import SERVER, seated
+from tests.eras.house import upstream
+from tests.eras.table import Link
+from tests.gateway.serving import META, Command, raw_client, serve_http
+from wicket.model import META_CAPABILITIES, JsonObject
+
+LEGACY = Link("legacy", "legacy", "http", "stdio")
+
+
+async def test_a_change_that_is_told_while_the_list_is_read_is_not_missed(open_gateway: OpenGateway) -> None:
+    fickle = {"command": sys.executable, "args": ["-m", "tests.eras.fickle"], "cwd": str(ROOT)}
+    async with open_gateway({SERVER: fickle}, unprefixed=True) as gateway:
+        async with serve_http(gateway, "flat", token=None) as address, seated(address, "legacy") as chair:
+            names: list[str] = []
+            while names != ["new"]:
+                names = [tool.name for tool in (await chair.client.list_tools()).tools]
+                if names == ["old"]:
+                    await chair.hears(types.ToolListChangedNotification)
+
+
+async def test_clients_that_share_an_upstream_each_hear_the_log_they_want(open_gateway: OpenGateway) -> None:
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        async with (
+            serve_http(gateway, "flat", token=None) as address,
+            seated(address, "legacy") as curious,
+            seated(address, "legacy") as calm,
+        ):
+            await curious.set_level("debug")
+            await calm.set_level("error")
+            await curious.call("flat", "log")
+            await calm.call("flat", "log")
+            assert [log.level for log in curious.logs] == ["debug", "info", "error"]
+            assert [log.level for log in calm.logs] == ["error"]
+
+
+async def test_a_log_level_that_does_not_exist_is_refused(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
+        async with raw_client(address) as client:
+            start: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+            _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": start})
+            level = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "loud"}}
+            _, _, body = await client.post(level, {"Mcp-Session-Id": headers["Mcp-Session-Id"]})
+            assert body["error"]["code"] == -32602
+            assert "debug, info" in body["error"]["message"]
+
+
+async def test_a_page_is_not_put_to_a_client_that_only_knows_forms(open_gateway: OpenGateway) -> None:
+    able: JsonObject = {**META, META_CAPABILITIES: {"elicitation": {}}}
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        async with serve_http(gateway, "flat") as address, raw_client(address) as client:
+            params = {"name": "ask_url", "arguments": {"url": "https://pages.example/"}, "_meta": able}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "ask_url"}
+            _, _, body = await client.post(message, routing)
+            assert "asks for elicitation by url" in body["result"]["content"][0]["text"]
+
+
+async def test_completion_may_be_the_first_thing_that_a_client_asks(open_gateway: OpenGateway) -> None:
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        async with serve_http(gateway, "flat") as address, raw_client(address) as client:
+            params = {
+                "ref": {"type": "ref/resource", "uri": "era://a/{city}"},
+                "argument": {"name": "city", "value": "o"},
+            }
+            _, body = await client.modern("completion/complete", params)
+            assert body["result"]["completion"]["values"] == ["oslo"]
+
+
+async def test_a_list_that_never_changes_is_not_listened_to(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway:
+        async with serve_http(gateway, "native", token=None) as address, seated(address, "modern") as chair:
+            async with chair.client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
+                assert changes.honored is not None
+                assert not changes.honored.tools_list_changed
+                assert changes.honored.prompts_list_changed
+
+
+async def test_a_resource_that_nobody_watches_any_more_is_given_back(open_gateway: OpenGateway) -> None:
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        async with (
+            serve_http(gateway, "flat", token=None) as address,
+            seated(address, "legacy") as ann,
+            seated(address, "legacy") as bob,
+        ):
+            uri = "era://static"
+            await ann.subscribe(uri)
+            await bob.subscribe(uri)
+            assert text(await ann.call("flat", "watched")) == uri
+            await ann.unsubscribe(uri)
+            assert text(await bob.call("flat", "watched")) == uri, "the other one still watches"
+            await bob.unsubscribe(uri)
+            assert text(await ann.call("flat", "unwatched", {"uri": uri})) == "given back"
+
+
+async def test_a_cancellation_that_makes_no_sense_costs_itself(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {"echo": peer("Echo")})
+    try:
+        await command.initialize()
+        for number in ([1], {"a": 1}, None, 99):
+            command.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+        assert (await command.ask("ping"))["result"] == {}
+    finally:
+        assert await command.finish() == 0
