@@ -13,7 +13,7 @@ from wicket.codec import decode
 from wicket.dialects.own_completion import complete, matching
 from wicket.dialects.own_prompts import get_prompt, list_prompts
 from wicket.dialects.own_resources import list_resources, list_templates, read
-from wicket.errors import BadArguments, UnknownName, UnknownResult
+from wicket.errors import BadArguments, UnknownName
 from wicket.model import Principal, Silent
 
 ME = Silent()
@@ -99,7 +99,7 @@ class TestResources:
         uri = f"wicket://result/{stored['_meta']['wicket/result']['id']}"
         assert (await content(gateway, f"{uri}?path=items[0].id")).startswith("0\n")
         assert "Read on with offset=3" in await content(gateway, f"{uri}?path=items&offset=1&limit=2")
-        with pytest.raises(UnknownResult):
+        with pytest.raises(UnknownName, match="make the call again"):
             await read(gateway.verbs, OTHER, uri)
         with pytest.raises(BadArguments):
             await read(gateway.verbs, ME, f"{uri}?offset=x")

@@ -6,6 +6,7 @@ which serve to hide instructions from the person who reads along. Reads the firs
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _READ = 4000
 _LINE = 800  # the patterns below take quadratic time at worst: nothing longer gets to them
@@ -64,6 +65,7 @@ _SHORT = frozenset(
 )
 
 
+@lru_cache(maxsize=8192)  # lists of thousands of tools are shown again and again
 def first_sentence(text: str, limit: int = 120) -> str:
     """The first sentence of a description on one line, without its full stop; cut at a word with `…`."""
     line = _unmarked(_first_paragraph(visible(text[:_READ])))

@@ -15,6 +15,7 @@ from wicket.model import Caller, CallRequest, Json, JsonObject, Principal, Tool,
 from wicket.scripts.limits import Limits
 
 if TYPE_CHECKING:
+    from wicket.core.catalog import Snapshot
     from wicket.core.verbs import Verbs
     from wicket.scripts.api import Api
     from wicket.scripts.engine import Scripts
@@ -42,6 +43,8 @@ class Scripting:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._engine: Scripts | None = None
+        self._built: tuple[Snapshot, Principal, Api] | None = None
+        """The latest api, of a catalogue as one principal sees it: a large one takes a while to name."""
 
     @property
     def engine(self) -> "Scripts":
@@ -68,7 +71,11 @@ class Scripting:
         words = set(_WORD.findall(source)) if source is not None else set(_FINDS_OUT)
         wanted = servers if words & set(_FINDS_OUT) else [name for name in servers if identifier(name) in words]
         snapshot = await verbs.catalogue.complete(wanted)
-        return Api.of((tool for tool in snapshot.tools if snapshot.policy.visible(principal, tool)), servers)
+        if self._built is not None and self._built[0] is snapshot and self._built[1] == principal:
+            return self._built[2]
+        api = Api.of((tool for tool in snapshot.tools if snapshot.policy.visible(principal, tool)), servers)
+        self._built = snapshot, principal, api
+        return api
 
     async def close(self) -> None:
         if self._engine is not None:

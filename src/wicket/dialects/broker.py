@@ -4,6 +4,7 @@ A favourite has the upstream's real schema under the name, title and description
 (`broker.search`) are accepted always and shown where the configuration says so.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Collection, Sequence
@@ -93,7 +94,8 @@ class Broker:
         found = [_favourite_entry(one) for one in favourites if _contains(query, one.name, one.title, one.description)]
         tools = await _matching(verbs, query, known, call.caller.principal)
         taken = {(one.server, one.tool) for one in favourites}
-        found += [_entry(tool) for tool in tools if (tool.server, tool.name) not in taken]
+        others = [tool for tool in tools if (tool.server, tool.name) not in taken]
+        found += await asyncio.to_thread(lambda: [_entry(tool) for tool in others])
         problems = [f"Server not found: {name}" for name in unknown]
         for server, problem in verbs.catalogue.failures.items():
             if server in known:
@@ -127,11 +129,12 @@ async def _matching(verbs: Verbs, query: str, servers: Collection[str], principa
     every = [tool for server in servers for tool in snapshot.by_server.get(server, ())]
     if not query:
         return every
-    hits = (await verbs.search(query, principal=principal, limit=MOST_HITS, servers=servers)).hits
+    some = servers if len(servers) < len(verbs.catalogue.servers) else None
+    hits = (await verbs.search(query, principal=principal, limit=MOST_HITS, servers=some)).hits
     rank = {hit.tool.key: place for place, hit in enumerate(hits)}
     fitting = [tool for tool in every if tool.key in rank or _contains(query, tool.key, tool.title, tool.description)]
-    order = list(servers)
-    return sorted(fitting, key=lambda tool: (order.index(tool.server), rank.get(tool.key, MOST_HITS)))
+    order = {server: place for place, server in enumerate(servers)}
+    return sorted(fitting, key=lambda tool: (order[tool.server], rank.get(tool.key, MOST_HITS)))
 
 
 def _known(verbs: Verbs, asked: Collection[str] | None) -> tuple[list[str], list[str]]:

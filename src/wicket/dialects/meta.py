@@ -4,6 +4,9 @@ Names are the upstreams' own, in upper snake case where the configuration says s
 where two servers share one. They match in any case.
 """
 
+import asyncio
+from collections.abc import Iterable
+
 from wicket.core.names import plain_names
 from wicket.core.prose import first_sentence
 from wicket.core.results import value_of
@@ -24,11 +27,7 @@ class Meta(Table):
         super().__init__("meta", self._rows_of())
 
     async def list_tools(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        tools = plain_names(await verbs.tools(), upper=self._upper)
-        listed = [
-            {"name": name, "description": first_sentence(tool.description or tool.title)}
-            for name, tool in tools.items()
-        ]
+        listed = await asyncio.to_thread(self._listed, await verbs.tools())
         return answer(listed, {"tools": listed})
 
     async def get(self, verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -62,6 +61,14 @@ class Meta(Table):
             return body
         structured = body.get("structuredContent")
         return {**body, "structuredContent": {"result": value_of(body) if structured is None else structured}}
+
+    def _listed(self, tools: Iterable[Tool]) -> list[JsonObject]:
+        """Away from the event loop: thousands of descriptions take a while to cut."""
+        named = plain_names(tools, upper=self._upper)
+        return [
+            {"name": name, "description": first_sentence(tool.description or tool.title)}
+            for name, tool in named.items()
+        ]
 
     async def _described(self, verbs: Verbs, name: str) -> JsonObject:
         tool = await self._find(verbs, name)

@@ -6,6 +6,7 @@
 `gatemini://` leads to the same. What belongs to callers (recent calls, statistics, results) is shown to them alone.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,8 +20,8 @@ from wicket.core.names import nearest
 from wicket.core.prose import first_sentence
 from wicket.core.signature import describe
 from wicket.core.verbs import Verbs
-from wicket.errors import BadArguments, UnknownName
-from wicket.model import Caller, JsonObject
+from wicket.errors import BadArguments, UnknownName, UnknownResult
+from wicket.model import Caller, JsonObject, Tool
 
 SCHEMES = ("wicket://", "gatemini://")
 _INDEX_BUDGET = 700  # characters of the list of servers in the overview
@@ -84,10 +85,12 @@ async def backends(verbs: Verbs, caller: Caller) -> list[JsonObject]:
 
 
 async def tools(verbs: Verbs, caller: Caller) -> list[JsonObject]:
-    return [
-        {"name": tool.key, "backend": tool.server, "description": first_sentence(tool.description, _LINE)}
-        for tool in await verbs.tools()
-    ]
+    every = await verbs.tools()
+    return await asyncio.to_thread(lambda: [_line(tool) for tool in every])
+
+
+def _line(tool: Tool) -> JsonObject:
+    return {"name": tool.key, "backend": tool.server, "description": first_sentence(tool.description, _LINE)}
 
 
 async def recent(verbs: Verbs, caller: Caller) -> list[JsonObject]:
@@ -143,7 +146,10 @@ async def _item(
             offered = await verbs.tools(name)
             return [{"name": tool.name, "description": first_sentence(tool.description)} for tool in offered]
         case ["result", handle]:
-            return await _result(verbs, caller, handle, query)
+            try:
+                return await _result(verbs, caller, handle, query)
+            except UnknownResult as problem:  # to a client that reads addresses, one that leads nowhere
+                raise UnknownName("resource", uri, hint=problem.hint) from None
         case _:
             known = [*(f"wicket://{name}" for name in _PAGES), *(f"wicket://{template[0]}" for template in _TEMPLATES)]
             raise UnknownName("resource", uri, nearest(uri, known))
