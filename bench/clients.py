@@ -46,6 +46,10 @@ class Client(Protocol):
         """The result. Raises BenchError when there is none."""
         ...
 
+    def rest(self) -> None:
+        """Nothing will be asked for a while: keep no connection that the contender might close meanwhile."""
+        ...
+
     async def stop(self) -> None: ...
 
 
@@ -124,6 +128,9 @@ class HttpClient:
             raise BenchError(f"HTTP {reply.status}: {reply.body[:200]!r}")
         return _result(decode(reply.body))
 
+    def rest(self) -> None:
+        self._hop.close()
+
     async def stop(self) -> None:
         self._hop.close()
 
@@ -177,6 +184,9 @@ class StdioClient(asyncio.SubprocessProtocol):
             params = {**params, "_meta": META}
         self._write({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         return _result(await answer)
+
+    def rest(self) -> None:
+        """Pipes stay open."""
 
     async def stop(self) -> None:
         if self._process is not None:

@@ -109,6 +109,7 @@ async def _round(record: Record, seconds: float) -> None:
     contender = record.contender
     await hammer(contender, 1, WARM_UP)
     samples = {level: await hammer(contender, level, seconds) for level in LEVELS}
+    contender.client.rest()
     for level, sample in samples.items():
         record.samples[level].append(sample)
 

@@ -4,6 +4,7 @@ The baselines' own code lives beside the data sets (rankers.py there) and is loa
 fuse its scores as it does: a weighted sum after scaling each list to 0..1.
 """
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -90,20 +91,19 @@ class WordLlama:
     """The static table of PyPI's wordllama, read without its loader (which looks for the files elsewhere)."""
 
     def __init__(self) -> None:
-        from safetensors.numpy import load_file  # noqa: PLC0415  (may be missing)
-        from tokenizers import Tokenizer  # noqa: PLC0415
+        safetensors: Any = importlib.import_module("safetensors.numpy")
+        tokenizers: Any = importlib.import_module("tokenizers")
 
         spec = importlib.util.find_spec("wordllama")
         if spec is None or not spec.submodule_search_locations:
             raise ImportError("wordllama")
         home = Path(spec.submodule_search_locations[0])
-        tensors: dict[str, Any] = load_file(home / "weights" / "l2_supercat_256.safetensors")
+        tensors: dict[str, Any] = safetensors.load_file(home / "weights" / "l2_supercat_256.safetensors")
         self._table: Any = next(iter(tensors.values())).astype(np.float32)
-        tokenizer: Any = Tokenizer
-        self._tokens = tokenizer.from_file(str(next((home / "tokenizers").glob("*.json"))))
+        self._tokens: Any = tokenizers.Tokenizer.from_file(str(next((home / "tokenizers").glob("*.json"))))
 
     def encode(self, texts: Sequence[str]) -> Any:
-        rows = [self._tokens.encode(text, add_special_tokens=False).ids for text in texts]
+        rows: list[list[int]] = [self._tokens.encode(text, add_special_tokens=False).ids for text in texts]
         return np.stack([self._table[row].mean(0) if row else np.zeros(self._table.shape[1]) for row in rows])
 
 

@@ -45,7 +45,7 @@ class Labelled:
 
 
 def _definition(tool: dict[str, Any]) -> dict[str, Any]:
-    described = {"description": tool["description"] or "", "inputSchema": tool["input_schema"] or {}}
+    described: dict[str, Any] = {"description": tool["description"] or "", "inputSchema": tool["input_schema"] or {}}
     return {"name": tool["name"], **described}
 
 
@@ -86,6 +86,6 @@ def _catalog() -> Iterator[dict[str, Any]]:
         listing = decode(path.read_bytes())
         about = listing["instructions"] or ""
         for tool in listing["tools"]:
-            schema = tool.get("inputSchema") or {}
-            given = {"description": tool.get("description") or "", "input_schema": schema}
+            schema: Any = tool.get("inputSchema") or {}
+            given: dict[str, Any] = {"description": tool.get("description") or "", "input_schema": schema}
             yield {"server": listing["server"], "name": tool["name"], "server_description": about, **given}

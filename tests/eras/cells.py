@@ -202,12 +202,12 @@ async def roots(line: Line, via: Dialect) -> None:
 
 @cell("unsupported")
 async def unsupported(line: Line, via: Dialect) -> None:
-    async with line.visitor(capable=False) as visitor:
-        told = [
-            await _told(visitor, via, "ask_form", {"message": "Name?"}),
-            await _told(visitor, via, "sample", {"prompt": "Hi"}),
-            await _told(visitor, via, "ask_rudely"),
-        ]
+    quiet = await line.quiet()
+    told = [
+        await _told(quiet, via, "ask_form", {"message": "Name?"}),
+        await _told(quiet, via, "sample", {"prompt": "Hi"}),
+        await _told(quiet, via, "ask_rudely"),
+    ]
     wants = ["elicitation", "sampling", "elicitation"]
     if line.link.upstream == "modern":  # the server sees what the client can do, and refuses by itself
         assert "capability" in told[0]

@@ -19,7 +19,7 @@ from mcp import StdioServerParameters
 from tests.conftest import NODE_SERVERS, ROOT, Server
 from tests.eras.chair import SERVER, Chair, Door, seated
 from tests.eras.child import free_port, serving
-from tests.eras.table import Era, Link
+from tests.eras.table import Link
 from tests.gateway.serving import toml_of
 from wicket.tasks import Tasks
 
@@ -63,10 +63,19 @@ class Line:
     link: Link
     chair: Chair
     door: Door
+    stack: AsyncExitStack
+    _quiet: Chair | None = None
 
-    def visitor(self, era: Era | None = None, *, capable: bool = True) -> AbstractAsyncContextManager[Chair]:
+    def visitor(self) -> AbstractAsyncContextManager[Chair]:
         """Another client at the same door (over stdio: at the door of a Wicket of its own)."""
-        return seated(self.door, era or self.link.client, capable=capable)
+        return seated(self.door, self.link.client)
+
+    async def quiet(self) -> Chair:
+        """Another client, which can be asked nothing. Stays once it has come."""
+        if self._quiet is None:
+            coming = Kept(seated(self.door, self.link.client, capable=False))
+            self._quiet = await self.stack.enter_async_context(coming)
+        return self._quiet
 
 
 @asynccontextmanager
@@ -100,7 +109,7 @@ async def line(link: Link, server: AbstractAsyncContextManager[Server], **option
         config = {"connect_timeout": 30, "timeout": TIMEOUT, **await stack.enter_async_context(server), **options}
         door = await stack.enter_async_context(wicket(link, folder, config))
         chair = await stack.enter_async_context(seated(door, link.client))
-        yield Line(link, chair, door)
+        yield Line(link, chair, door, stack)
 
 
 @asynccontextmanager

@@ -11,8 +11,10 @@ from tests.eras.cells import text
 from tests.eras.chair import SERVER, seated
 from tests.eras.house import upstream
 from tests.eras.table import Link
+from tests.eras.witness import witness
 from tests.gateway.serving import META, Command, raw_client, serve_http
 from wicket.model import META_CAPABILITIES, JsonObject
+from wicket.tasks import Tasks
 
 LEGACY = Link("legacy", "legacy", "http", "stdio")
 
@@ -100,6 +102,23 @@ async def test_a_resource_that_nobody_watches_any_more_is_given_back(open_gatewa
             assert text(await bob.call("flat", "watched")) == uri, "the other one still watches"
             await bob.unsubscribe(uri)
             assert text(await ann.call("flat", "unwatched", {"uri": uri})) == "given back"
+
+
+async def test_a_session_that_its_client_ends_takes_its_calls_with_it(open_gateway: OpenGateway) -> None:
+    tasks = Tasks()
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        async with serve_http(gateway, "flat", token=None) as address, raw_client(address) as client, witness() as seen:
+            start: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+            _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": start})
+            session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
+            params = {"name": "hang", "arguments": {"witness": seen.path}}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            tasks.start(client.post(call, session), "call")
+            await seen.began()
+            async with client.session.delete(address, headers=session) as answer:
+                assert answer.status == 200
+            assert await seen.ended() == "cancelled"
+    await tasks.close()
 
 
 async def test_a_cancellation_that_makes_no_sense_costs_itself(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def aws(folder: Path) -> Iterator[Line]:
                 continue
             text = described.get((parts[2], re.sub(r"[^a-z0-9]", "", parts[3][:-4].lower())))
             body = archive.read(path).decode("utf-8", "replace")
-            for title in re.findall(r"^\*\*(?:Example \d+: *)?(.+?)\*\*\s*$", body, re.M)[:4]:
+            for title in re.findall(r"^\*\*(?:Example \d+: *)?(.+?)\*\*\s*$", body, re.MULTILINE)[:4]:
                 request = re.sub(r"^To ", "", title)
                 yield {"q": request, "d": text} if text else {"q": request}
 
@@ -97,9 +97,9 @@ def azure(folder: Path) -> Iterator[Line]:
                 continue
             source = archive.read(path).decode("utf-8", "replace")
             if path.endswith("_help.py"):
-                for name, body in re.findall(r"helps\[['\"](.+?)['\"]\] = [f]?\"\"\"(.*?)\"\"\"", source, re.S):
+                for name, body in re.findall(r"helps\[['\"](.+?)['\"]\] = [f]?\"\"\"(.*?)\"\"\"", source, re.DOTALL):
                     summary = re.search(r"short-summary: *(.+)", body)
-                    longer = re.search(r"long-summary: *[>|]?-?(.+?)(?:\n\w|\Z)", body, re.S)
+                    longer = re.search(r"long-summary: *[>|]?-?(.+?)(?:\n\w|\Z)", body, re.DOTALL)
                     about = f"{plain(summary[1]) if summary else ''} {plain(longer[1]) if longer else ''}"
                     head, _, tail = name.partition(" ")
                     text = operation(f"azure {head}", tail or head, about.strip())
@@ -107,7 +107,9 @@ def azure(folder: Path) -> Iterator[Line]:
                     for request in re.findall(r"- name: *[>|]?-?\s*(.+)", body)[:4]:
                         yield {"q": plain(request), "d": text}
             else:
-                for name, doc in re.findall(r"@register_command\(\s*\"(.+?)\".*?\"\"\"(.+?)(?:\n\n|:example|\"\"\")", source, re.S):
+                for name, doc in re.findall(
+                    r"@register_command\(\s*\"(.+?)\".*?\"\"\"(.+?)(?:\n\n|:example|\"\"\")", source, re.DOTALL
+                ):
                     head, _, tail = name.partition(" ")
                     yield {"d": operation(f"azure {head}", tail, plain(doc))}
 
@@ -116,8 +118,8 @@ def git(repository: Path, *arguments: str) -> bytes:
     return subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True, check=False).stdout
 
 
-_OPERATION = re.compile(r"^    (?:get|put|post|delete|patch):$", re.M)
-_KEY = re.compile(r"^      (description|operationId|summary): ?(.*(?:\n {7,}.*|\n(?=\n {7,}))*)", re.M)
+_OPERATION = re.compile(r"^    (?:get|put|post|delete|patch):$", re.MULTILINE)
+_KEY = re.compile(r"^      (description|operationId|summary): ?(.*(?:\n {7,}.*|\n(?=\n {7,}))*)", re.MULTILINE)
 
 
 def openapi(repository: Path) -> Iterator[Line]:
@@ -131,7 +133,7 @@ def openapi(repository: Path) -> Iterator[Line]:
         if not about.split()[3].isdigit():
             continue
         source = git(repository, "cat-file", "blob", about.split()[2]).decode("utf-8", "replace")
-        found = re.search(r"^  title: *(.+)$", source, re.M)
+        found = re.search(r"^  title: *(.+)$", source, re.MULTILINE)
         title = plain(found[1]).strip("'\"") if found else path.split("/")[1]
         taken = 0
         for block in _OPERATION.split(source)[1:]:
@@ -158,7 +160,11 @@ def requests(repos: Path) -> Iterator[Line]:
     domain = {intent: name for name, intents in domains.items() for intent in intents}
     for part in ("train", "val", "test", "oos_train", "oos_val", "oos_test"):
         for text, intent in data[part]:
-            yield {"q": text} if intent == "oos" else {"q": text, "d": f"{split(domain.get(intent, ''))}: {split(intent)}."}
+            yield (
+                {"q": text}
+                if intent == "oos"
+                else {"q": text, "d": f"{split(domain.get(intent, ''))}: {split(intent)}."}
+            )
     bank = gitdir(repos / "PolyAI-LDN+task-specific-datasets")
     for row in csv.DictReader(io.StringIO(git(bank, "show", "HEAD:banking_data/train.csv").decode())):
         yield {"q": row["text"], "d": f"bank: {split(row['category'])}."}
@@ -177,15 +183,18 @@ def wordnet(repository: Path) -> Iterator[Line]:
         if not re.search(r"/(noun|verb|adj|adv)\.\w+\.yaml$", path):
             continue
         source = git(repository, "show", f"HEAD:{path}").decode("utf-8", "replace")
-        for block in re.split(r"^\d{8}-\w:$", source, flags=re.M)[1:]:
-            lists = {key: _yaml_list(body) for key, body in re.findall(r"^  (\w+):\n((?:  - .*\n|    .*\n)+)", block, re.M)}
+        for block in re.split(r"^\d{8}-\w:$", source, flags=re.MULTILINE)[1:]:
+            lists = {
+                key: _yaml_list(body)
+                for key, body in re.findall(r"^  (\w+):\n((?:  - .*\n|    .*\n)+)", block, re.MULTILINE)
+            }
             if "definition" in lists and "members" in lists:
                 yield {"q": ", ".join(lists["members"][:4]), "d": lists["definition"][0]}
             yield from ({"q": example} for example in lists.get("example", ())[:1])
 
 
 def _yaml_list(body: str) -> list[str]:
-    return [plain(item).strip("'\"") for item in re.split(r"^  - ", body, flags=re.M)[1:]]
+    return [plain(item).strip("'\"") for item in re.split(r"^  - ", body, flags=re.MULTILINE)[1:]]
 
 
 def gitdir(clone: Path) -> Path:

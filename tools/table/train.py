@@ -23,8 +23,8 @@ import torch
 import torch.nn.functional as nn
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-from wicket.core.search.static import grams, write_table  # noqa: E402
-from wicket.core.search.text import words  # noqa: E402
+from wicket.core.search.static import grams, write_table
+from wicket.core.search.text import words
 
 PREFIXES = """
 can you |could you please |please |i need to |i want to |help me |i'd like to |how do i |how can i |is there a way to
@@ -86,7 +86,9 @@ def encode(texts: list[str], folder: Path, device: str) -> torch.Tensor:
     with torch.inference_mode():
         for at in range(0, len(order), 512):
             chosen = order[at : at + 512]
-            batch = tokenizer([texts[i] for i in chosen], padding=True, truncation=True, max_length=192, return_tensors="pt")
+            batch = tokenizer(
+                [texts[i] for i in chosen], padding=True, truncation=True, max_length=192, return_tensors="pt"
+            )
             batch = batch.to(device)
             hidden = model(**batch).last_hidden_state
             mask = batch["attention_mask"][..., None]
@@ -105,7 +107,9 @@ def count_words(texts: list[str]) -> Counter[str]:
 
 def vocabulary(counted: Counter[str], size: int, teacher: Path) -> list[str]:
     """The words that get a row: frequent ones of the corpus, and the teacher's own whole words."""
-    general = [w for w in (teacher / "vocab.txt").read_text().splitlines() if w.isascii() and w.isalpha() and len(w) > 1]
+    general = [
+        w for w in (teacher / "vocab.txt").read_text().splitlines() if w.isascii() and w.isalpha() and len(w) > 1
+    ]
     frequent = [w for w, n in counted.most_common() if n >= 3 and len(w) < 24 and not w.isdigit()]
     chosen = dict.fromkeys([*(str(n) for n in range(10)), *frequent[: size * 3 // 4], *general, *frequent])
     return [w for w in chosen if w not in ("cls", "sep", "unk", "pad", "mask")][:size]
@@ -185,7 +189,7 @@ def begin(vocab: list[str], share: torch.Tensor, teacher: Path, width: int, buck
     return torch.cat([rows, torch.randn(buckets, width, device=device) * 0.02])
 
 
-def train(texts, pairs, taught, clean, noisy, start, options, device):  # noqa: ANN001, ANN201
+def train(texts, pairs, taught, clean, noisy, start, options, device):
     model = Table(start.clone()).to(device)
     steps = options.steps
     optimiser = torch.optim.Adam(
@@ -275,17 +279,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--buckets", type=int, default=12000)
     made.add_argument("--width", type=int, default=256)
     made.add_argument("--steps", type=int, default=8000)
-    made.add_argument("--batch", type=int, default=4096)
+    made.add_argument("--batch", type=int, default=2048)
     made.add_argument("--clusters", type=int, default=2000)
     made.add_argument("--rate", type=float, default=3e-3)
     made.add_argument("--point", type=float, default=1.0)
-    made.add_argument("--pairs", type=float, default=0.2)
+    made.add_argument("--pairs", type=float, default=0.6)
     made.add_argument("--cross", type=float, default=0.5)
     made.add_argument("--seed", type=int, default=7)
     return made
 
 
-def prepare(options, device):  # noqa: ANN001, ANN201
+def prepare(options, device):
     texts, pairs = load(options.corpus, random.Random(options.seed))
     say(len(texts), "texts", len(pairs), "pairs")
     # Everything that forks comes before the first tensor: a forked child of a busy torch hangs.

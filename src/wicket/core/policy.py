@@ -3,7 +3,7 @@
 Today the configuration's globs decide, the same for every principal; the principal is already part of the question.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from wicket.config.model import ServerConfig
@@ -37,5 +37,5 @@ class Policy:
             )
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return "*" in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -79,13 +79,16 @@ class Results:
 
     async def substitute(self, arguments: Any, principal: Principal) -> Any:
         """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to."""
+        return await self._substituted(arguments, principal) if _refers(arguments) else arguments
+
+    async def _substituted(self, arguments: Any, principal: Principal) -> Any:
         if isinstance(arguments, dict):
             given = as_object(arguments)
             if REFERENCE in given and set(given) <= {REFERENCE, "path"}:
                 return await self._dereference(given, principal)
-            return {key: await self.substitute(item, principal) for key, item in given.items()}
+            return {key: await self._substituted(item, principal) for key, item in given.items()}
         if isinstance(arguments, list):
-            return [await self.substitute(item, principal) for item in as_list(arguments)]
+            return [await self._substituted(item, principal) for item in as_list(arguments)]
         return arguments
 
     async def _dereference(self, reference: JsonObject, principal: Principal) -> Any:
@@ -114,6 +117,14 @@ class Results:
         annotations = {"audience": ["assistant"], "priority": 0.3}
         shown = {"type": "text", "text": text, "annotations": annotations}
         return {**body, "content": [shown, *others], "_meta": meta}
+
+
+def _refers(arguments: Any) -> bool:
+    """Whether there is a reference anywhere in `arguments`: nearly always not, which must cost little to see."""
+    if isinstance(arguments, dict):
+        given = as_object(arguments)
+        return REFERENCE in given or any(_refers(item) for item in given.values() if isinstance(item, (dict, list)))
+    return any(_refers(item) for item in as_list(arguments) if isinstance(item, (dict, list)))
 
 
 def size_of(body: JsonObject) -> int:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -140,14 +141,15 @@ class SqliteStore:
             )
             for r in records
         ]
-        counts = [(r.principal, f"{r.server}.{r.tool}") for r in records if r.outcome in ("ok", "cached")]
+        used = Counter((r.principal, f"{r.server}.{r.tool}") for r in records if r.outcome in ("ok", "cached"))
         try:
             with self._transaction() as db:
                 db.executemany("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?, ?)", calls)
                 db.execute("DELETE FROM audit WHERE at < ?", (time.time() - AUDIT_DAYS * 86400,))
                 db.executemany(
-                    "INSERT INTO usage VALUES (?, ?, 1) ON CONFLICT (principal, tool) DO UPDATE SET calls = calls + 1",
-                    counts,
+                    """INSERT INTO usage VALUES (?, ?, ?)
+                       ON CONFLICT (principal, tool) DO UPDATE SET calls = calls + excluded.calls""",
+                    [(*whose, calls) for whose, calls in used.items()],
                 )
         except sqlite3.Error as problem:  # a full disk must not cost a call; the loss is counted and said
             self.lost_records += len(records)

@@ -26,6 +26,7 @@ from wicket.tasks import Tasks
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+WATCH_AFTER = 0.05  # seconds after which we look whether a modern client has left; most answers are there before
 KEEPALIVE = 15.0  # seconds of silence after which a stream says that it is alive
 STATUS_OF_ERROR = {
     PARSE_ERROR: 400,
@@ -52,58 +53,89 @@ class Exchange:
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
+        self._headers: tuple[tuple[bytes, bytes], ...] = ()
         self._frames: list[bytes] = []
         self._wake = asyncio.Event()
+        self._tasks = Tasks()
+        self._answering: asyncio.Task[Any] | None = None
+        self._streaming: asyncio.Task[None] | None = None
+        self._given_up = False
         self._gone = False
-        self._answer: asyncio.Task[JsonObject] | None = None
+        self._over = False
 
     def post(self, message: JsonObject) -> None:
         """Send a message ahead of the answer."""
         self._frames.append(frame(message))
         self._wake.set()
+        if self._streaming is None and not self._over:
+            self._streaming = self._tasks.start(self._stream(), "stream")
 
     def cancel(self) -> None:
         """End the request without an answer, as its client asked."""
-        if self._answer is not None:
-            self._answer.cancel()
+        if self._answering is not None and not self._given_up:
+            self._given_up = True
+            self._answering.cancel()
 
     async def run(self, protocol: Protocol, request: Request, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         """Answer `request`; `headers` are added to the response."""
-        tasks = Tasks()
-        answer = self._answer = tasks.start(respond(protocol, request), request.method)
-        answer.add_done_callback(lambda _: self._wake.set())
-        if request.modern:
-            tasks.start(self._watch(), "watch client")
+        self._headers = headers
+        watching = asyncio.get_running_loop().call_later(WATCH_AFTER, self._watch) if request.modern else None
         try:
-            await self._wake.wait()
-            if answer.done() and not answer.cancelled() and not self._frames:
-                response = answer.result()
+            response = await self._answer(protocol, request)
+            if response is not None and self._streaming is None:
+                self._over = True
                 await send_json(self._send, _status(request, response), response, headers)
             elif not self._gone:
-                await self._stream(answer, headers)
+                await self._finish(response)
         finally:
-            await tasks.close()
+            if watching is not None:
+                watching.cancel()
+            await self._tasks.close()
 
-    async def _stream(self, answer: "asyncio.Task[JsonObject]", headers: tuple[tuple[bytes, bytes], ...]) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *headers]}
-        await self._send(start)
+    async def _answer(self, protocol: Protocol, request: Request) -> JsonObject | None:
+        """The response, or None when the client gave the request up."""
+        # In the server's own task: one more for every request would cost a tenth of the whole call.
+        task = self._answering = asyncio.current_task()
+        try:
+            return await respond(protocol, request)
+        except asyncio.CancelledError:
+            if task is None or not self._given_up:
+                raise
+            task.uncancel()
+            return None
+        finally:
+            self._answering = None
+
+    async def _stream(self) -> None:
+        head = {"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *self._headers]}
+        await self._send(head)
         while not self._gone:
             frames, self._frames = self._frames, []
-            ended = answer.done()
-            if ended and not answer.cancelled():
-                frames.append(frame(answer.result()))
+            ended = self._over
             body = b"".join(frames) or b": still here\n\n"
             await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
             if ended:
                 return
             self._wake.clear()
-            if not self._frames and not answer.done():
+            if not self._frames and not self._over:
                 await wait(self._wake, KEEPALIVE)
 
-    async def _watch(self) -> None:
+    async def _finish(self, response: JsonObject | None) -> None:
+        """Put the response, if there is one, at the end of the stream."""
+        if response is not None:
+            self._frames.append(frame(response))
+        self._over = True
+        self._wake.set()
+        await (self._streaming or self._stream())
+
+    def _watch(self) -> None:
+        self._tasks.start(self._until_gone(), "watch client")
+
+    async def _until_gone(self) -> None:
         await left(self._receive)
         self._gone = True
         self._wake.set()
+        self.cancel()
 
 
 async def left(receive: Receive) -> None:

@@ -8,6 +8,7 @@ import hmac
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +20,9 @@ from wicket.model import API_KEY_PREFIX, LOCAL, Principal
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """Paths that need no token, because they say nothing but yes or no."""
+
+HOSTS_REMEMBERED = 64
+"""A client sends the same Host with every request; reading it once is enough."""
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -57,6 +61,7 @@ class Guard:
             self._hosts.add(config.host.lower())
         self._origins = {origin.lower().rstrip("/") for origin in config.allowed_origins}
         self._local = _is_loopback(config.host)
+        self._host_allowed = lru_cache(HOSTS_REMEMBERED)(self._judge_host)
 
     async def identify(self, path: str, headers: RawHeaders, client: str = "") -> Principal | Turned:
         """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
@@ -88,7 +93,7 @@ class Guard:
                 return LOCAL
         return Turned(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
-    def _host_allowed(self, value: str) -> bool:
+    def _judge_host(self, value: str) -> bool:
         host = urlsplit(f"//{value}").hostname if not set(value) & set("/?#@\\ ") else None
         return host is not None and (_is_loopback(host) or host.lower() in self._hosts or value.lower() in self._hosts)
 

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Generator
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -26,25 +26,33 @@ class DeadlineProtocol(HttpToolsProtocol):
     """Closes a connection whose request does not arrive in time."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _awaited: float | None = None
+    _turned = False
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
         self._expect(HEAD_DEADLINE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect(None)
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._turned:  # most requests arrive whole, and then need no timer at all
+            self._turned = False
+            self._expect(self._awaited)
+
     def on_message_begin(self) -> None:
-        self._expect(HEAD_DEADLINE)
+        self._awaited, self._turned = HEAD_DEADLINE, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._expect(BODY_DEADLINE)
+        self._awaited, self._turned = BODY_DEADLINE, True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._expect(None)
+        self._awaited, self._turned = None, True
         super().on_message_complete()
 
     def _expect(self, seconds: float | None) -> None:
@@ -58,6 +66,36 @@ class DeadlineProtocol(HttpToolsProtocol):
         transport: Any = self.transport
         if transport is not None and not transport.is_closing():
             transport.abort()
+
+
+class Joined:
+    """A transport that sends the head of an answer together with what follows it: one packet, one system call."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        elif data.startswith(b"HTTP/1.1 "):
+            self._held = data
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._held:
+            self.write(b"")
 
 
 class Server(uvicorn.Server):

@@ -54,6 +54,7 @@ class StdioClient(asyncio.Protocol):
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._source: asyncio.ReadTransport | None = None
         self._sink: asyncio.WriteTransport | _FileSink | None = None
+        self._unsent: list[bytes] = []
         self._flushed = asyncio.Event()
         self._unsubscribe = protocol.feed.subscribe(self._changed)
         self._legacy = LegacyClient(self._send)
@@ -115,6 +116,7 @@ class StdioClient(asyncio.Protocol):
         self._unsubscribe()
         self._legacy.leave()
         await self._tasks.close()
+        self._flush()
         for transport in (self._source, self._sink):
             if transport is not None:
                 transport.close()
@@ -170,8 +172,16 @@ class StdioClient(asyncio.Protocol):
             self._legacy.list_changed(kinds, fixed_tools=self._protocol.menu.fixed)
 
     def _send(self, message: JsonObject) -> None:
-        if self._sink is not None and not self._sink.is_closing():
-            self._sink.write(encode(message) + b"\n")
+        self._unsent += (encode(message), b"\n")
+        if len(self._running) <= 1:
+            self._flush()
+        elif len(self._unsent) == 2:  # more answers may be ready in this turn: one system call for all
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._sink is not None and not self._sink.is_closing():
+            self._sink.write(b"".join(unsent))
 
     def _read_file(self, source: int, loop: asyncio.AbstractEventLoop) -> None:
         while chunk := os.read(source, 65536):

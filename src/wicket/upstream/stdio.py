@@ -57,6 +57,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._garbage_since = (0.0, 0)
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
+        self._unsent: list[bytes] = []
         self._stuck: asyncio.TimerHandle | None = None
         self._farewell: asyncio.TimerHandle | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -202,7 +203,16 @@ class StdioConnection(asyncio.SubprocessProtocol):
     def _write(self, message: bytes) -> None:
         if self._stdin is None or self._stdin.is_closing():
             raise self._ended or self._crash()
-        self._stdin.write(message + b"\n")
+        self._unsent += (message, b"\n")
+        if len(self._rpc) <= 1:
+            self._flush()
+        elif len(self._unsent) == 2:  # others are in flight, and more may come in this turn: one system call for all
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(b"".join(unsent))
 
     def _write_timer(self, *, on: bool) -> None:
         if self._stuck is not None:

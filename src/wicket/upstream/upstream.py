@@ -196,6 +196,9 @@ class Upstream:
                 f"Server '{self.config.name}' has {self.calls} calls in flight and {self._waiting} waiting.",
                 hint="Try again in a moment.",
             )
+        if not self._slots.locked():  # the usual case needs no deadline
+            await self._slots.acquire()
+            return
         self._waiting += 1
         try:
             async with asyncio.timeout(self.config.timeout):
