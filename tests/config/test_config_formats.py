@@ -67,7 +67,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         aliases={"commit": "git.git_commit"},
         log_level="debug",
         http=HttpConfig(
-            host="0.0.0.0",  # noqa: S104
+            host="0.0.0.0",
             port=9000,
             allowed_hosts=("wicket.example",),
             allowed_origins=("https://app.example",),

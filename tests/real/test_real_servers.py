@@ -91,11 +91,11 @@ async def test_node_servers(transport: str, mode: Mode, tmp_path: Path, open_gat
         assert [block.type for block in image.content] == ["text", "image", "text"]
         heard: list[float] = []
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            heard.append(done)
+        async def heard_of(progress: float, total: float | None, message: str | None) -> None:
+            heard.append(progress)
 
         operation = {"name": "everything.trigger-long-running-operation", "arguments": {"duration": 0.2, "steps": 4}}
-        await client.call_tool("call_tool", operation, progress_callback=progress)
+        await client.call_tool("call_tool", operation, progress_callback=heard_of)
         assert heard == [1, 2, 3, 4]
 
 

@@ -15,7 +15,6 @@ import csv
 import gzip
 import html
 import io
-import json
 import re
 import subprocess
 import sys
@@ -23,6 +22,9 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+from wicket.codec import decode, encode
 
 Line = dict[str, str]
 _TAG = re.compile(r"<[^>]+>")
@@ -53,7 +55,7 @@ def aws(folder: Path) -> Iterator[Line]:
     with wheel(folder, "botocore") as archive:
         newest = {p.split("/")[2]: p for p in sorted(archive.namelist()) if p.endswith("service-2.json.gz")}
         for service, path in newest.items():
-            model = json.loads(gzip.decompress(archive.read(path)))
+            model = decode(gzip.decompress(archive.read(path)))
             for name, entry in model["operations"].items():
                 text = operation(service, name, plain(entry.get("documentation")))
                 described[service, re.sub(r"[^a-z0-9]", "", name.lower())] = text
@@ -75,7 +77,7 @@ def google(folder: Path) -> Iterator[Line]:
         for path in archive.namelist():
             if not path.endswith(".json") or "/documents/" not in path or re.search(r"(alpha|beta|preview)", path):
                 continue
-            document = json.loads(archive.read(path))
+            document = decode(archive.read(path))
             title = document.get("title", "")
             yield {"d": f"{title}. {plain(document.get('description'))[:LONGEST]}"}
             yield from _google_methods(title, document)
@@ -87,6 +89,12 @@ def _google_methods(title: str, node: dict[str, Any]) -> Iterator[Line]:
         yield {"d": operation(title, name, plain(entry.get("description")))}
     for inner in node.get("resources", {}).values():
         yield from _google_methods(title, inner)
+
+
+_COMMAND = re.compile(
+    r"@register_command\(\s*\"(.+?)\".*?\"\"\"(.+?)(?:\n\n|:example|\"\"\")",
+    re.DOTALL,
+)
 
 
 def azure(folder: Path) -> Iterator[Line]:
@@ -107,15 +115,14 @@ def azure(folder: Path) -> Iterator[Line]:
                     for request in re.findall(r"- name: *[>|]?-?\s*(.+)", body)[:4]:
                         yield {"q": plain(request), "d": text}
             else:
-                for name, doc in re.findall(
-                    r"@register_command\(\s*\"(.+?)\".*?\"\"\"(.+?)(?:\n\n|:example|\"\"\")", source, re.DOTALL
-                ):
+                for name, doc in _COMMAND.findall(source):
                     head, _, tail = name.partition(" ")
                     yield {"d": operation(f"azure {head}", tail, plain(doc))}
 
 
 def git(repository: Path, *arguments: str) -> bytes:
-    return subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True, check=False).stdout
+    command = ["git", "-C", str(repository), *arguments]
+    return subprocess.run(command, capture_output=True, check=False).stdout
 
 
 _OPERATION = re.compile(r"^    (?:get|put|post|delete|patch):$", re.MULTILINE)
@@ -155,8 +162,8 @@ def openapi(repository: Path) -> Iterator[Line]:
 def requests(repos: Path) -> Iterator[Line]:
     """What people say to assistants, with the intent where it is known."""
     clinc = repos / "clinc+oos-eval"
-    data = json.loads(git(gitdir(clinc), "show", "HEAD:data/data_full.json"))
-    domains = json.loads(git(gitdir(clinc), "show", "HEAD:data/domains.json"))
+    data = decode(git(gitdir(clinc), "show", "HEAD:data/data_full.json"))
+    domains = decode(git(gitdir(clinc), "show", "HEAD:data/domains.json"))
     domain = {intent: name for name, intents in domains.items() for intent in intents}
     for part in ("train", "val", "test", "oos_train", "oos_val", "oos_test"):
         for text, intent in data[part]:
@@ -175,6 +182,9 @@ def requests(repos: Path) -> Iterator[Line]:
         text = git(home, "show", f"HEAD:{path}").decode("utf-8", "replace")
         for row in csv.DictReader(io.StringIO(text), delimiter=";"):
             yield {"q": row["answer_from_anno"], "d": f"{row['scenario']}: {split(row['intent'])} {row['scenario']}."}
+
+
+_YAML_LIST = re.compile(r"^  (\w+):\n((?:  - .*\n|    .*\n)+)", re.MULTILINE)
 
 
 def wordnet(repository: Path) -> Iterator[Line]:
@@ -211,14 +221,15 @@ def main() -> None:
 
     def catalog() -> Iterator[Line]:
         for path in sorted(options.catalog.glob("*.json")):
-            listing = json.loads(path.read_text())
+            listing = decode(path.read_bytes())
             for tool in listing["tools"]:
                 yield {"d": operation(listing["server"], tool["name"], plain(tool.get("description")))}
 
     sources = {
         "aws": aws(options.wheels), "google": google(options.wheels), "azure": azure(options.wheels),
         "openapi": openapi(gitdir(options.repos / "APIs-guru+openapi-directory")),
-        "requests": requests(options.repos), "wordnet": wordnet(gitdir(options.repos / "globalwordnet+english-wordnet")),
+        "requests": requests(options.repos),
+        "wordnet": wordnet(gitdir(options.repos / "globalwordnet+english-wordnet")),
         "catalog": catalog(),
     }  # fmt: skip
     seen: set[str] = set()
@@ -226,7 +237,7 @@ def main() -> None:
         for source, lines in sources.items():
             count = pairs = 0
             for line in lines:
-                mark = json.dumps(line, ensure_ascii=False)
+                mark = encode(line).decode()
                 if mark not in seen and max(map(len, line.values())) > 12:
                     seen.add(mark)
                     count, pairs = count + 1, pairs + (len(line) == 2)

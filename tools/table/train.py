@@ -9,7 +9,6 @@ one another as the teacher's vectors of the same texts do, and requests close to
 """
 
 import argparse
-import json
 import math
 import random
 import sys
@@ -23,6 +22,7 @@ import torch
 import torch.nn.functional as nn
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+from wicket.codec import decode
 from wicket.core.search.static import grams, write_table
 from wicket.core.search.text import words
 
@@ -51,7 +51,7 @@ def load(path: Path, seed: random.Random) -> tuple[list[str], list[tuple[int, in
     def add(text: str) -> int:
         return index.setdefault(text, len(index))
 
-    lines = [json.loads(line) for line in path.open()]
+    lines = [decode(line) for line in path.read_bytes().splitlines()]
     asked = [line["q"] for line in lines if "q" in line]
     for line in lines:
         at = add(line["d"]) if "d" in line else None
