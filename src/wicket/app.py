@@ -94,6 +94,7 @@ class Gateway:
         results = Results(self.store, config.results)
         self.calls = Calls(self.catalogue, self.pool, results, self.store)
         self.scripting = Scripting(config.scripts)
+        self.offers = Offers(self.catalogue, self.pool, unprefixed=config.unprefixed)
         self.finder = Finder(self.catalogue, self.pool, self.store, config.base_dir)
         self.verbs = Verbs(
             self.catalogue,
@@ -103,6 +104,7 @@ class Gateway:
             results,
             self.scripting,
             self.store,
+            self.offers,
             config.base_dir,
         )
         if config.unprefixed and len(self.catalogue.servers) != 1:
@@ -111,7 +113,6 @@ class Gateway:
                 key="unprefixed",
                 hint="Leave it out, or leave one server enabled.",
             )
-        self.offers = Offers(self.catalogue, self.pool, unprefixed=config.unprefixed)
         self.held = HeldCalls()
         self._tasks = Tasks()
 

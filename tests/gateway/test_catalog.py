@@ -115,8 +115,19 @@ async def test_a_server_that_cannot_be_listed_is_named_and_asked_again(
         assert {tool.server for tool in await gateway.tools()} == {"git"}
         assert "exited with code 2" in gateway.catalogue.failures["late"]
         script.write_text((PEERS / "replay.py").read_text())
+        assert len(await gateway.tools("late")) == 2
         assert {tool.server for tool in await gateway.tools()} == {"git", "late"}
         assert gateway.catalogue.failures == {}
+
+
+async def test_a_server_that_hangs_is_waited_for_once(open_gateway: OpenGateway) -> None:
+    servers = {"hangs": peer("NeverAnswers", connect_timeout=0.3), "git": replay("git")}
+    async with open_gateway(servers) as gateway:
+        assert len(await gateway.tools()) == 12
+        listing = [task for task in asyncio.all_tasks() if task.get_name() == "list hangs"]
+        assert listing == []
+        assert len(await gateway.tools()) == 12  # answers at once; asking again is left to the background
+        assert "did not answer" in gateway.catalogue.failures["hangs"]
 
 
 async def test_a_damaged_state_file_is_set_aside_not_overwritten(open_gateway: OpenGateway, state: Path) -> None:

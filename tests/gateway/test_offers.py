@@ -35,3 +35,20 @@ async def test_resources_and_prompts_are_named_by_their_server(
                 assert caught.value.error.code == (-32002 if mode == "legacy" else -32602)
             with pytest.raises(MCPError, match=r"No prompt named 'everything/simpel-prompt'\. Did you mean"):
                 await client.get_prompt("everything/simpel-prompt")
+
+
+@pytest.mark.node
+async def test_links_in_the_lua_vocabulary_lead_through_the_gateway(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"everything": published("mcp-server-everything")}) as gateway:
+        async with serve_http(gateway, "lua", token=None) as address, Client(address) as client:
+            asked = {
+                "luaServerName": "everything",
+                "luaToolName": "get_resource_links",
+                "sampleArgs": {"count": 1},
+            }
+            shown = await client.call_tool("inspect-tool-response", asked)
+            assert "mcp://everything/demo://" in str(shown.content)
+            script = "result(everything.get_resource_links({count = 1}):await())"
+            answer = await client.call_tool("execute", {"script": script})
+            link = next(block for block in answer.content if block.type == "resource_link")
+            assert (await client.read_resource(str(link.uri))).contents

@@ -115,13 +115,17 @@ class Catalogue:
     async def complete(self, servers: Iterable[str] | None = None) -> Snapshot:
         """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
 
-        A server that fails is named in `failures` and asked again the next time; it never fails the others.
+        A server that fails is named in `failures` and never fails the others. It is asked again the next time, and
+        waited for only by those who ask for it by name.
         """
         snapshot = await self.load()
         wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
         unseen = [name for name in wanted if name not in snapshot.listings]
-        if unseen:
-            await asyncio.gather(*(self.renew(name) for name in unseen))
+        awaited = [name for name in unseen if servers is not None or name not in self.failures]
+        for name in set(unseen) - set(awaited):
+            self._schedule(name)
+        if awaited:
+            await asyncio.gather(*(self.renew(name) for name in awaited))
         self._renew_expired()
         return self._snapshot
 

@@ -57,7 +57,8 @@ class Scripting:
     async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
         """Run to the end, whatever that is. Never raises but for cancellation."""
         api = await self.api(verbs, caller.principal, script.source)
-        calls = _Calls(verbs, InScript(caller))
+        # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
+        calls = _Calls(verbs, InScript(caller), readdress=script.language == "lua")
         return await self.engine.run(
             script.source, script.language, api, calls, script.limits or self.limits, script.arguments
         )
@@ -118,14 +119,16 @@ class InScript:
 class _Calls:
     """Where a script's calls go; see `wicket.scripts.session.CallTool`."""
 
-    def __init__(self, verbs: "Verbs", caller: InScript) -> None:
+    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool) -> None:
+        self._readdress = readdress
         self._verbs = verbs
         self._caller = caller
 
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
         match kind:
             case "call":
-                return (await self._verbs.call(CallRequest(name, arguments, self._caller, whole=True))).body
+                result = await self._verbs.call(CallRequest(name, arguments, self._caller, whole=True))
+                return self._verbs.readdressed(result) if self._readdress else result.body
             case "search":
                 return await self._search(arguments)
             case "describe":

@@ -19,6 +19,7 @@ from wicket.core.calls import Calls
 from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.finder import Finder
 from wicket.core.names import nearest
+from wicket.core.offers import Offers
 from wicket.core.results import Results, Slice
 from wicket.core.scripting import Script, Scripting
 from wicket.core.search import Answer, Explanation
@@ -53,6 +54,7 @@ class Verbs:
         results: Results,
         scripting: Scripting,
         store: Store,
+        offers: Offers,
         base_dir: Path,
     ) -> None:
         self.catalogue = catalogue
@@ -62,6 +64,7 @@ class Verbs:
         self._pool = pool
         self._finder = finder
         self._calls = calls
+        self._offers = offers
         self._results = results
 
     async def servers(self, *, connect: bool = False) -> list[ServerStatus]:
@@ -114,6 +117,10 @@ class Verbs:
 
     async def call(self, request: CallRequest) -> CallResult:
         return await self._calls.call(request)
+
+    def readdressed(self, result: CallResult) -> JsonObject:
+        """A result whose links lead through us: resources in it under the addresses that `resources/list` shows."""
+        return self._offers.readdressed(result.body, result.tool.server)
 
     async def run(self, script: Script, caller: Caller) -> "Outcome":
         """A script to its end; what went wrong in it is part of the outcome."""

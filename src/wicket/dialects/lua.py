@@ -56,7 +56,8 @@ async def tool_details(verbs: Verbs, call: ToolCall) -> JsonObject:
 async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
     _, _, tool = await _tool(verbs, call)
     arguments = call.arguments.get("sampleArgs")
-    body = (await verbs.call(CallRequest(tool.key, arguments, call.caller, call.meta, resume=call.resume))).body
+    request = CallRequest(tool.key, arguments, call.caller, call.meta, resume=call.resume)
+    body = verbs.readdressed(await verbs.call(request))
     ok, value = unwrap(body)
     if not ok:
         return body

@@ -29,8 +29,7 @@ _TAKEN = (
     "extends instanceof "
     # Python
     "None True False as def del elif except from global is lambda nonlocal pass raise asyncio json re "
-    "datetime collections itertools functools random time hashlib base64 decimal typing dataclasses csv sys "
-    "copy bisect pathlib abs all any bool dict enumerate filter float int isinstance iter len list map max min "
+    "datetime typing sys abs all any bool dict enumerate filter float int isinstance iter len list map max min "
     "object open range repr reversed round set sorted str sum super tuple zip"
 )
 RESERVED = frozenset(_TAKEN.split())

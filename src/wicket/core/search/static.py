@@ -6,12 +6,13 @@ table is made by `tools/table/train.py`.
 """
 
 import math
+import mmap
 import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wicket.core.search.text import words
@@ -44,7 +45,7 @@ def write_table(
 class Table:
     """Row numbers for words and rows for numbers."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap.mmap) -> None:
         from wicket.core.search.numeric import np  # noqa: PLC0415  (only a process that searches pays for numpy)
 
         magic, count, self.buckets, self.width, length = _HEAD.unpack_from(data)
@@ -101,5 +102,6 @@ class Table:
 
 @cache
 def packaged_table() -> Table:
-    """The table that comes with Wicket, read once."""
-    return Table(files("wicket.core.search").joinpath("table.bin").read_bytes())
+    """The table that comes with Wicket, mapped rather than read: a process touches the few rows that it needs."""
+    with Path(__file__).with_name("table.bin").open("rb") as file:
+        return Table(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
