@@ -70,20 +70,20 @@ def ratio(mine: Record, theirs: Record, level: int = 16) -> float:
 
 
 async def prepare(everybody: Field, say: Callable[[str], None]) -> list[Record]:
-    """Start all programs and greet them; whoever does not answer properly is left out with a reason."""
+    """Start all programs and greet them; the record of whoever does not answer properly says why."""
     for program in everybody.programs:
         await program.start()
-    ready: list[Record] = []
+    records: list[Record] = []
     for contender in everybody.contenders:
+        records.append(record := Record(contender))
         try:
             async with asyncio.timeout(120):
                 await contender.client.start()
                 await _meet(contender)
         except (BenchError, HopLost, OSError, TimeoutError) as problem:
-            say(f"left out: {contender.title}: {problem or type(problem).__name__}")
-            continue
-        ready.append(Record(contender))
-    return ready
+            record.problem = str(problem) or type(problem).__name__
+            say(f"left out: {contender.title}: {record.problem}")
+    return records
 
 
 async def dismiss(everybody: Field) -> None:

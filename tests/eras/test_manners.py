@@ -104,21 +104,41 @@ async def test_a_resource_that_nobody_watches_any_more_is_given_back(open_gatewa
             assert text(await ann.call("flat", "unwatched", {"uri": uri})) == "given back"
 
 
-async def test_a_session_that_its_client_ends_takes_its_calls_with_it(open_gateway: OpenGateway) -> None:
+async def test_a_legacy_call_outlives_its_connection_but_not_its_session(open_gateway: OpenGateway) -> None:
     tasks = Tasks()
     async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
         async with serve_http(gateway, "flat", token=None) as address, raw_client(address) as client, witness() as seen:
             start: JsonObject = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
             _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": start})
             session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
-            params = {"name": "hang", "arguments": {"witness": seen.path}}
+            params: JsonObject = {"name": "hang", "arguments": {"witness": seen.path}}
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            tasks.start(client.post(call, session), "call")
+            waiting = tasks.start(client.post(call, session), "call")
             await seen.began()
+            waiting.cancel()  # which closes the connection
+            await tasks.wait()
+            for number in range(2, 5):
+                params = {"name": "echo", "arguments": {"text": "still here"}}
+                echo = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+                assert (await client.post(echo, session))[0] == 200
+            assert seen.silent
             async with client.session.delete(address, headers=session) as answer:
                 assert answer.status == 200
             assert await seen.ended() == "cancelled"
-    await tasks.close()
+
+
+async def test_a_client_that_closes_the_pipe_and_says_stop_has_its_calls_cancelled(tmp_path: Path) -> None:
+    async with upstream(LEGACY) as server, witness() as seen:
+        command = await Command.start(tmp_path, {SERVER: server}, "--dialect", "flat")
+        await command.initialize()
+        params = {"name": f"{SERVER}__hang", "arguments": {"witness": seen.path}}
+        command.send({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+        await seen.began()
+        assert command.process.stdin is not None
+        command.process.stdin.close()
+        command.process.terminate()
+        assert await seen.ended() == "cancelled"
+        assert await command.finish() == 0
 
 
 async def test_a_cancellation_that_makes_no_sense_costs_itself(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ async def test_a_shared_server_with_two_calls_under_way_is_not_told_whom_it_asks
     open_gateway: OpenGateway, era: Era
 ) -> None:
     tasks = Tasks()
+    levels: dict[Era, list[str]] = {"legacy": ["error"], "modern": ["info", "error"]}
     async with upstream(STDIO) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
         async with (
             serve_http(gateway, "flat", token=None) as address,
@@ -47,9 +48,13 @@ async def test_a_shared_server_with_two_calls_under_way_is_not_told_whom_it_asks
             assert "2 calls are under way" in text(answer)
             assert 'isolation = "session"' in text(answer)
             assert busy.asked == curious.asked == []
+            await curious.call("flat", "log")
+            assert busy.logs == curious.logs == [], "nor whose its log is"
             await tasks.close()
             assert await seen.ended() == "cancelled"
             assert text(await ask(curious)) == "accept: Ada", "alone again, it can be asked"
+            await curious.call("flat", "log")
+            assert [log.level for log in curious.logs] == levels[era]
 
 
 async def test_a_server_with_a_connection_for_each_client_asks_the_right_one(open_gateway: OpenGateway) -> None:

@@ -22,6 +22,11 @@ class Witness:
         """How it ended there: `cancelled`, or `gone` when the upstream went away with it."""
         return await self._lines.get()
 
+    @property
+    def silent(self) -> bool:
+        """Nothing was heard since the last question."""
+        return self._lines.empty()
+
     async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             self._lines.put_nowait(line.decode().strip())
