@@ -95,7 +95,7 @@ class Gateway:
         self.calls = Calls(self.catalogue, self.pool, results, self.store)
         self.scripting = Scripting(config.scripts)
         self.offers = Offers(self.catalogue, self.pool, unprefixed=config.unprefixed)
-        self.finder = Finder(self.catalogue, self.pool, self.store, config.base_dir)
+        self.finder = Finder(self.catalogue, self.pool, self.store, config.base_dir, semantic=config.search.semantic)
         self.verbs = Verbs(
             self.catalogue,
             self.pool,

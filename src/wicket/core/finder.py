@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wicket.config.secrets import missing_secrets
 from wicket.core.catalog import Catalogue, Snapshot
@@ -18,11 +19,17 @@ from wicket.tasks import Tasks
 from wicket.upstream.lifecycle import State
 from wicket.upstream.pool import Pool
 
+if TYPE_CHECKING:
+    from wicket.core.search.semantic import SentenceEncoder
+
 
 class Finder:
     """See the module's docstring."""
 
-    def __init__(self, catalogue: Catalogue, pool: Pool, store: Store, base_dir: Path) -> None:
+    def __init__(
+        self, catalogue: Catalogue, pool: Pool, store: Store, base_dir: Path, *, semantic: bool = False
+    ) -> None:
+        self._semantic = semantic
         self._catalogue = catalogue
         self._pool = pool
         self._store = store
@@ -68,7 +75,8 @@ class Finder:
     def _updated(self, snapshot: Snapshot) -> SearchIndex:
         if not self._indexed:
             stored = self._catalogue.segment
-            index = SearchIndex.load({name: (one, stored(one)) for name, one in snapshot.listings.items()})
+            parts = {name: (one, stored(one)) for name, one in snapshot.listings.items()}
+            index = SearchIndex.load(parts, model=_encoder() if self._semantic else None)
         else:
             index = self._index
             for server in self._indexed.keys() - snapshot.listings.keys():
@@ -99,3 +107,9 @@ class Finder:
         config = self._catalogue.servers.get(tool.server)
         missing = missing_secrets(config, os.environ, self._base_dir) if config else ()
         return f"its server needs {', '.join(missing)} to be set" if missing else ""
+
+
+def _encoder() -> "SentenceEncoder":
+    from wicket.core.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra: half a second and 100 MB)
+
+    return SentenceEncoder()

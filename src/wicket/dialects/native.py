@@ -8,14 +8,15 @@ from typing import Any
 from wicket.codec import encode
 from wicket.core.instructions import capability_index
 from wicket.core.scripting import Script
-from wicket.core.search import Answer
-from wicket.core.signature import describe
+from wicket.core.search import Answer, disclose
+from wicket.core.signature import describe, signature
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import DialectTool, Table, ToolCall, own_tool, takes, text
 from wicket.dialects.outcomes import told
-from wicket.model import CallRequest, Detail, JsonObject
+from wicket.model import CallRequest, Detail, JsonObject, Tool
 
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
+FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in full, the rest with less
 
 
 async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -70,8 +71,20 @@ async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
     return text(f"{part.text}\n{part.note}" if part.text else part.note)
 
 
+def _line(tool: Tool) -> str:
+    return describe(tool, "signature")
+
+
+def _short(tool: Tool) -> str:
+    return signature(tool, budget=120)
+
+
+def _name(tool: Tool) -> str:
+    return tool.key
+
+
 def _found(answer: Answer) -> str:
-    lines = [str(describe(hit.tool, "signature")) for hit in answer.hits]
+    lines = [shown.text for shown in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
     if not answer.confident:
         near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
         lines.insert(0, f"[No tool clearly fits.{near}{' The closest:' if lines else ''}]")
