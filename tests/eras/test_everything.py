@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 
+from tests.eras import cells_everything  # noqa: F401  (importing it adds its cells)
 from tests.eras.cells import CELLS
 from tests.eras.house import Kept, Line, everything, line
 from tests.eras.table import EVERYTHING, EVERYTHING_LINKS, Dialect, tries

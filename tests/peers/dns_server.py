@@ -44,9 +44,17 @@ class Names:
         # Cuts what is too long for a datagram of the old size, as servers do for those who ask for no more.
         handler = type("Handler", (_server.DNSHandler,), {"udplen": 512})
         options: dict[str, Any] = {"address": "127.0.0.1", "logger": quiet, "handler": handler}
-        self._udp: Any = _server.DNSServer(self.zone, port=0, **options)
+        self._udp, self._tcp = self._bound(options)
         self.port: int = self._udp.server.server_address[1]
-        self._tcp: Any = _server.DNSServer(self.zone, port=self.port, tcp=True, **options)
+
+    def _bound(self, options: dict[str, Any]) -> tuple[Any, Any]:
+        """Both servers on one port: a port that is free for UDP may be taken for TCP, so another one is tried."""
+        while True:
+            udp = _server.DNSServer(self.zone, port=0, **options)
+            try:
+                return udp, _server.DNSServer(self.zone, port=udp.server.server_address[1], tcp=True, **options)
+            except OSError:
+                udp.server.server_close()
 
     def __enter__(self) -> "Names":
         self._udp.start_thread()
