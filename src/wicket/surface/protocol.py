@@ -11,6 +11,7 @@ from typing import Any
 
 from wicket import __version__
 from wicket.core.offers import Offers
+from wicket.core.pages import page
 from wicket.core.verbs import Verbs
 from wicket.dialects import own_completion, own_prompts, own_resources
 from wicket.dialects.base import Menu, ToolCall
@@ -35,6 +36,7 @@ from wicket.surface.held import HeldCalls, digest_of
 from wicket.surface.problems import RpcProblem
 
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
+PAGE = 500  # resources, templates or prompts in one answer
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
 _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -153,12 +155,12 @@ class Protocol:
         return await self.menu.call(self.verbs, name, call)
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        _one_page(request)
-        return {"resources": [*self._own(own_resources.list_resources), *await self.offers.resources()]}
+        found = [*self._own(own_resources.list_resources), *await self.offers.resources()]
+        return _paged(request, "resources", found, "uri")
 
     async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        _one_page(request)
-        return {"resourceTemplates": [*self._own(own_resources.list_templates), *await self.offers.templates()]}
+        found = [*self._own(own_resources.list_templates), *await self.offers.templates()]
+        return _paged(request, "resourceTemplates", found, "uriTemplate")
 
     async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri = request.text("uri")
@@ -184,8 +186,7 @@ class Protocol:
         return {}
 
     async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        _one_page(request)
-        return {"prompts": [*self._own(own_prompts.list_prompts), *await self.offers.prompts()]}
+        return _paged(request, "prompts", [*self._own(own_prompts.list_prompts), *await self.offers.prompts()], "name")
 
     async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         arguments = request.params.get("arguments")
@@ -272,7 +273,17 @@ def _not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refu
     return RpcProblem(code, refusal.message, {**data, "uri": uri})
 
 
+def _paged(request: Request, key: str, found: list[JsonObject], name: str) -> JsonObject:
+    """One page of a list, and the cursor of the next. Raises BadArguments for a cursor that is none of ours."""
+    cursor = request.params.get("cursor")
+    entries = [(number, as_text(one.get(name))) for number, one in enumerate(found)]
+    shown, more = page(entries, None if cursor is None else str(cursor), PAGE)
+    result: JsonObject = {key: [found[number] for number, _ in shown]}
+    return {**result, "nextCursor": more} if more else result
+
+
 def _one_page(request: Request) -> None:
+    """Tools are listed whole: many clients read the first page only, and would miss the rest."""
     if request.params.get("cursor") is not None:
         raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list has one page.")
 
