@@ -5,10 +5,12 @@ import pytest
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
 
-from tests.eras.cells import Steps, cell
+from tests.eras.cells import CELLS, Steps, cell
 from tests.eras.chair import Chair
 from tests.eras.house import Line
 from tests.eras.table import Dialect
+
+__all__ = ["CELLS"]
 
 PAGE = "https://pages.example/sign-in"
 

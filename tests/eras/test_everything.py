@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 import pytest_asyncio
 
-from tests.eras import cells_everything  # noqa: F401  (importing it adds its cells)
-from tests.eras.cells import CELLS
+from tests.eras import cells_everything
 from tests.eras.house import Kept, Line, everything, line
 from tests.eras.table import EVERYTHING, EVERYTHING_LINKS, Dialect, tries
 from tests.eras.test_matrix import LIMIT
@@ -26,4 +25,4 @@ async def up(request: pytest.FixtureRequest) -> AsyncGenerator[Line]:
 async def test_cell(up: Line, feature: str, via: Dialect) -> None:
     up.chair.forget()
     async with asyncio.timeout(LIMIT):
-        await CELLS[feature](up, via)
+        await cells_everything.CELLS[feature](up, via)
