@@ -122,6 +122,8 @@ class Exchange:
 
     async def _finish(self, response: JsonObject | None) -> None:
         """Put the response, if there is one, at the end of the stream."""
+        # What an upstream took back just before it answered must reach the client before the answer does.
+        await asyncio.sleep(0)
         if response is not None:
             self._frames.append(frame(response))
         self._over = True
