@@ -149,7 +149,7 @@ async def test_without_an_engine_an_image_is_a_clear_error(open_gateway: OpenGat
         ("npm", "x;id"),
         ("npm", "'unclosed"),
         ("npm", "x ${env:HOME}"),
-        ("pypi", "--index-url=https://evil.example x"),
+        ("pypi", "--proxy=https://evil.example x"),
         ("pypi", "./x"),
         ("docker", "--privileged x"),
         ("docker", "-v/:/host x"),

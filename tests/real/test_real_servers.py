@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.conftest import ROOT, OpenGateway, Server, published
-from tests.gateway.serving import Command, serve_http, toml_of
+from tests.gateway.serving import META, Command, raw_client, serve_http, toml_of
 
 Mode = Literal["legacy", "auto"]
 
@@ -142,3 +142,16 @@ async def test_wicket_behind_wicket(open_gateway: OpenGateway, tmp_path: Path) -
         )
         assert result["structuredContent"]["timezone"] == "Europe/Paris"
         assert await outer.finish() == 0
+
+
+@pytest.mark.node
+async def test_every_step_of_a_published_server_is_on_the_wire_before_its_answer(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"e": published("mcp-server-everything")}) as gateway:
+        async with serve_http(gateway) as address, raw_client(address) as client:
+            operation = {"name": "e.trigger-long-running-operation", "arguments": {"duration": 0.1, "steps": 4}}
+            params = {"name": "call_tool", "arguments": operation, "_meta": {**META, "progressToken": "t"}}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "call_tool"}
+            _, _, events = await client.post(message, routing)
+    assert [event["params"]["progress"] for event in events[:-1]] == [1, 2, 3, 4]
+    assert events[-1]["id"] == 1

@@ -9,13 +9,13 @@ import hashlib
 import time
 
 from wicket.codec import encode
-from wicket.core.cache import META_CACHED
+from wicket.core.cache import outcome_of
 from wicket.core.catalog import Catalogue
 from wicket.core.delivery import Delivery
 from wicket.core.results import Results, size_of
 from wicket.core.schema import check_arguments, coerce, parse_arguments
 from wicket.errors import WicketError
-from wicket.model import CallRequest, CallResult, JsonObject, Tool, as_object
+from wicket.model import CallRequest, CallResult, Tool
 from wicket.store.base import CallRecord, Store
 from wicket.upstream.pool import Pool
 
@@ -55,10 +55,3 @@ class Calls:
             )
         result = CallResult(tool, body)
         return result if request.whole else CallResult(tool, await self._results.shape(result, caller.principal))
-
-
-def outcome_of(body: JsonObject) -> str:
-    """How an answered call went: `ok`, `error`, or `cached` when the upstream had no part in it."""
-    if META_CACHED in as_object(body.get("_meta")):
-        return "cached"
-    return "error" if body.get("isError") else "ok"
