@@ -101,7 +101,6 @@ def _sorted(value: object) -> object:
     return value
 
 
-
 def outcome_of(body: JsonObject) -> str:
     """How an answered call went: `ok`, `error`, or `cached` when the upstream had no part in it."""
     if META_CACHED in as_object(body.get("_meta")):
