@@ -1,4 +1,4 @@
-"""Names: identifiers, wire names, near names, and which tool a name means."""
+"""Names: wire names, near names, and which tool a name means."""
 
 import random
 import re
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket.core.names import NameIndex, identifier, identifiers, nearest, wire_names
+from wicket.core.names import NameIndex, nearest, wire_names
 from wicket.errors import AmbiguousName, UnknownName
 from wicket.model import Tool
 
@@ -20,49 +20,6 @@ def tool(server: str, name: str) -> Tool:
 
 NAMES = st.text(st.sampled_from("aB1_-. /é"), min_size=0, max_size=8)
 SOME_TOOLS = st.lists(st.builds(tool, NAMES, NAMES), max_size=12)
-
-
-class TestIdentifiers:
-    @pytest.mark.parametrize(
-        ("name", "expected"),
-        [
-            ("create_issue", "create_issue"),
-            ("create-issue", "create_issue"),
-            ("a--b", "a__b"),
-            ("a.b c/d", "a_b_c_d"),
-            ("naïve", "na_ve"),
-            ("3d", "_3d"),
-            ("end", "_end"),
-            ("goto", "_goto"),
-            ("End", "End"),
-            ("", "_unnamed"),
-            ("_", "_unnamed"),
-            ("-", "_unnamed"),
-            ("__", "__"),
-        ],
-    )
-    def test_a_name_becomes_an_identifier(self, name: str, expected: str) -> None:
-        assert identifier(name) == expected
-
-    def test_colliding_names_are_numbered_in_order(self) -> None:
-        assert identifiers(["a-b", "a_b", "a.b"]) == {"a-b": "a_b", "a_b": "a_b_2", "a.b": "a_b_3"}
-
-    def test_a_number_never_hits_another_name(self) -> None:
-        assert identifiers(["a-b", "a_b", "a_b_2"]) == {"a-b": "a_b", "a_b": "a_b_2", "a_b_2": "a_b_2_2"}
-
-    def test_taken_names_are_avoided(self) -> None:
-        assert identifiers(["print", "result"], {"print", "result", "result_2"}) == {
-            "print": "print_2",
-            "result": "result_3",
-        }
-
-    @given(st.lists(NAMES, max_size=20), st.sets(NAMES, max_size=5))
-    def test_every_name_gets_an_identifier_of_its_own(self, names: list[str], taken: set[str]) -> None:
-        derived = identifiers(names, taken)
-        assert set(derived) == set(names)
-        assert len(set(derived.values())) == len(derived)
-        assert not set(derived.values()) & taken
-        assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", one) for one in derived.values())
 
 
 class TestWireNames:

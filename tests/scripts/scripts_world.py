@@ -6,7 +6,7 @@ from typing import Any
 from wicket.errors import BadArguments, UnknownName
 from wicket.model import Json, JsonObject, Tool
 from wicket.scripts import Api, Limits, Outcome, Scripts
-from wicket.scripts.session import CallKind
+from wicket.scripts.calls import CallKind
 
 NUMBERS: JsonObject = {
     "type": "object",

@@ -18,7 +18,7 @@ from wicket.scripts.limits import MIB
 FOREVER = {
     "lua": "while true do end",
     "javascript": "for (;;) {}",
-    "python": "while True:\n    pass",
+    "python": "while True: pass",
 }
 ONE_CALL = {
     "lua": "return calculator.add({a = 1, b = 1}):await().sum",

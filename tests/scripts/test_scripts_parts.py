@@ -1,32 +1,10 @@
-"""The pure parts: identifiers, stubs, unwrapping, fitting, and the words of a problem."""
+"""The pure parts: stubs, unwrapping, fitting, and the words of a problem."""
 
 from scripts_world import API
 
 from wicket.model import Tool
 from wicket.scripts import Api, Problem, stubs
-from wicket.scripts.names import identifier, identifiers
 from wicket.scripts.values import fit, unwrap
-
-
-def test_identifiers_follow_one_rule() -> None:
-    assert {name: identifier(name) for name in ("data-server", "a.b", "9lives", "end", "", "-", "é")} == {
-        "data-server": "data_server",
-        "a.b": "a_b",
-        "9lives": "_9lives",
-        "end": "_end",
-        "": "_unnamed",
-        "-": "_unnamed",
-        "é": "_unnamed",
-    }
-
-
-def test_colliding_and_reserved_names_take_a_number() -> None:
-    assert identifiers(["a-b", "a_b", "print", "a.b"], {"print"}) == {
-        "a_b": "a-b",
-        "a_b_2": "a_b",
-        "print_2": "print",
-        "a_b_3": "a.b",
-    }
 
 
 def test_an_api_finds_tools_by_identifier_real_name_and_key() -> None:

@@ -86,11 +86,43 @@ async def test_a_mistake_is_found_before_anything_is_called(scripts: Scripts) ->
         assert world.asked == [], mistake
 
 
+async def test_a_name_of_ours_may_be_a_variable(scripts: Scripts) -> None:
+    source = """
+results = []
+for args in [1, 2]:
+    results.append((await calculator.add(a=args, b=1))["sum"])
+def tools():
+    return len(results)
+[tools(), results]
+"""
+    outcome = await run(scripts, "python", source)
+    assert outcome.problem is None
+    assert outcome.value == [2, [2, 3]]
+
+
+async def test_sleeping_goes_on_beside_calls_and_has_an_end(scripts: Scripts) -> None:
+    source = """
+import asyncio, time
+async def later():
+    await asyncio.sleep(0.01)
+    return "later"
+both = await asyncio.gather(later(), calculator.add(a=1, b=1), later())
+time.sleep(0.01)
+try:
+    await asyncio.sleep(60)
+except TimeoutError as problem:
+    both.append(str(problem))
+both
+"""
+    outcome = await run(scripts, "python", source)
+    assert outcome.value == ["later", {"sum": 2}, "later", "a script may sleep 10 seconds in all"]
+
+
 async def test_every_failure_names_its_line(scripts: Scripts) -> None:
     failures = {
         "def f():\n    return 1 // 0\nf()": ("runtime", 2, "ZeroDivisionError"),
         "x = 1\nawait calculator.fail()": ("tool", 2, "out of order"),
-        "x = = 1": ("type", 1, "expression"),
+        "x = = 1": ("syntax", 1, "expression"),
         "return float('nan')": ("value", None, "the result is nan"),
         "print(1)\nraise ValueError('mine')": ("runtime", 2, "ValueError: mine"),
     }

@@ -11,7 +11,7 @@ from scripts_world import structured
 
 from wicket.model import Json, JsonObject, Tool
 from wicket.scripts import Api, Outcome, Scripts
-from wicket.scripts.session import CallKind
+from wicket.scripts.calls import CallKind
 
 API = Api.of([Tool("mirror", "give", {}), Tool("mirror", "take", {})])
 SOURCES = {

@@ -1,4 +1,4 @@
-"""How things are called: script identifiers, wire names, near names, and finding the tool that was meant.
+"""How things are called: plain names, wire names, near names, and finding the tool that was meant.
 
 Pure functions of the names given. A tool's canonical name is `server.tool`; everything else here is another
 spelling of it. Nothing here knows a dialect: who resolves a name passes the hint that goes with a miss.
@@ -6,7 +6,7 @@ spelling of it. Nothing here knows a dialect: who resolves a name passes the hin
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from hashlib import blake2s
 from heapq import nsmallest
@@ -14,13 +14,8 @@ from itertools import islice
 
 from wicket.errors import AmbiguousName, UnknownName
 from wicket.model import Tool
+from wicket.scripts.names import LUA_KEYWORDS, identifier
 
-# fmt: off
-_KEYWORDS = frozenset({
-    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local",
-    "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
-})
-# fmt: on
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
 _NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
 _WIRE_LENGTH = 64
@@ -34,31 +29,6 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ECHO = 80
 _NEAR = 0.5
 _COMPARED = 32
-
-
-def identifier(name: str) -> str:
-    """`name` as a script identifier. Lossy: several names may share one; see `identifiers`."""
-    safe = _NOT_WORD.sub("_", name)
-    if safe in ("", "_"):
-        return "_unnamed"
-    return f"_{safe}" if safe[0].isdigit() or safe in _KEYWORDS else safe
-
-
-def identifiers(names: Sequence[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Each name's own identifier: a collision with `taken` or an earlier name gets `_2`, `_3`, …"""
-    used = set(taken)
-    last: dict[str, int] = {}
-    unique: dict[str, str] = {}
-    for name in names:
-        if name in unique:
-            continue
-        base = choice = identifier(name)
-        while choice in used:
-            last[base] = last.get(base, 1) + 1
-            choice = f"{base}_{last[base]}"
-        used.add(choice)
-        unique[name] = choice
-    return unique
 
 
 def plain_names(tools: Iterable[Tool], *, upper: bool = False) -> dict[str, Tool]:
@@ -307,7 +277,7 @@ def _splits(name: str) -> list[tuple[str, str]]:
 
 def _is_prefixed(name: str) -> bool:
     """Whether `identifier` does more to `name` than replace characters. May say yes too often."""
-    return not name or name[0].isdigit() or len(name) == 1 or name in _KEYWORDS
+    return not name or name[0].isdigit() or len(name) == 1 or name in LUA_KEYWORDS
 
 
 def _grouped(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool]]:

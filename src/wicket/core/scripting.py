@@ -13,14 +13,15 @@ from wicket.core.signature import first_sentence, signature
 from wicket.errors import BadArguments
 from wicket.model import Caller, CallRequest, Json, JsonObject, Principal, Tool, as_list
 from wicket.scripts.limits import Limits
+from wicket.scripts.names import identifier
 
 if TYPE_CHECKING:
     from wicket.core.catalog import Snapshot
     from wicket.core.verbs import Verbs
     from wicket.scripts.api import Api
+    from wicket.scripts.calls import CallKind
     from wicket.scripts.engine import Scripts
     from wicket.scripts.outcome import Outcome
-    from wicket.scripts.session import CallKind
 
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _FINDS_OUT = ("tools", "_G", "globalThis", "__interfaces", "__getToolInterface", "__backends")
@@ -54,6 +55,12 @@ class Scripting:
             self._engine = Scripts(self.limits)
         return self._engine
 
+    def use(self, limits: Limits) -> None:
+        """Other limits, for the scripts from now on."""
+        self.limits = limits
+        if self._engine is not None:
+            self._engine.limits = limits
+
     async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
         """Run to the end, whatever that is. Never raises but for cancellation."""
         api = await self.api(verbs, caller.principal, script.source)
@@ -66,7 +73,6 @@ class Scripting:
     async def api(self, verbs: "Verbs", principal: Principal, source: str | None = None) -> "Api":
         """What a script may see; servers that were never seen are asked only when `source` may mean them."""
         from wicket.scripts.api import Api  # noqa: PLC0415  (see above)
-        from wicket.scripts.names import identifier  # noqa: PLC0415
 
         servers = list(verbs.catalogue.servers)
         words = set(_WORD.findall(source)) if source is not None else set(_FINDS_OUT)
@@ -117,7 +123,7 @@ class InScript:
 
 
 class _Calls:
-    """Where a script's calls go; see `wicket.scripts.session.CallTool`."""
+    """Where a script's calls go; see `wicket.scripts.calls.CallTool`."""
 
     def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool) -> None:
         self._readdress = readdress

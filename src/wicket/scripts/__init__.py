@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wicket.scripts.api import Api, Server
+    from wicket.scripts.calls import CallTool
     from wicket.scripts.engine import Scripts, Status
     from wicket.scripts.limits import Limits
     from wicket.scripts.outcome import CallRecord, Outcome, Problem
-    from wicket.scripts.session import CallTool
 
 __all__ = ["Api", "CallRecord", "CallTool", "Limits", "Outcome", "Problem", "Scripts", "Server", "Status"]
 
 _HOMES = {
     "Api": "api",
     "CallRecord": "outcome",
-    "CallTool": "session",
+    "CallTool": "calls",
     "Limits": "limits",
     "Outcome": "outcome",
     "Problem": "outcome",

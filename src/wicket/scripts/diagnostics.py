@@ -27,7 +27,6 @@ _UNKNOWN = (
 _NO_ATTRIBUTE = re.compile(r"[Oo]bject of type `_(\w+)` has no attribute `(\w+)`")
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
 _NOT_AWAITED = re.compile(r"not awaited|pending call|'coroutine' object|`CoroutineType")
-_LOOP = re.compile(r"\b(?:for|while|repeat|do)\b")
 
 
 def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem:
@@ -42,7 +41,7 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     known = line is not None and 1 <= line <= len(lines)
     if kind == "runtime" and _NO_TOOL.search(message):
         kind = "unknown_name"
-    found = Problem(
+    return Problem(
         kind,
         message,
         line if known else None,
@@ -50,16 +49,11 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
         lines[line - 1].rstrip("\r")[:200] if known and line is not None else "",
         _hint(kind, message, language, api),
     )
-    return place_loop(found, source) if kind == "cpu" else found
 
 
-def place_loop(problem: Problem, source: str) -> Problem:
-    """Where time was used up, when nobody could say: with one line that loops there is no doubt."""
-    loops = [(number, line) for number, line in enumerate(source.split("\n"), 1) if _LOOP.search(line)]
-    if problem.line is not None or len(loops) != 1:
-        return problem
-    number, line = loops[0]
-    return replace(problem, line=number, source_line=line.rstrip("\r")[:200])
+def placed(problem: Problem, line: int, source: str) -> Problem:
+    """A problem with the line that was found for it afterwards."""
+    return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
 
 
 def _hint(kind: str, message: str, language: str, api: Api) -> str:

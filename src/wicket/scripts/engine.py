@@ -7,17 +7,23 @@ run, never reused. Knows languages by name only; what they mean is in the childr
 import asyncio
 import logging
 import os
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Literal
 
-from wicket.model import JsonObject
+import msgspec
+
+from wicket.errors import BadArguments
+from wicket.model import Json, JsonObject
 from wicket.scripts import diagnostics, jail, stubs
 from wicket.scripts.api import Api
+from wicket.scripts.calls import CallKind, CallTool
 from wicket.scripts.limits import MAX_ARGUMENTS, MAX_VALUE, Limits
 from wicket.scripts.nursery import Nursery, ZygoteError
 from wicket.scripts.outcome import Outcome, Problem, State
-from wicket.scripts.session import CallTool, Session
+from wicket.scripts.session import Session
+from wicket.scripts.tape import Taped
 from wicket.scripts.worker import Job, Kind, Order
 
 log = logging.getLogger(__name__)
@@ -30,6 +36,7 @@ _NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
     "python": (("pydantic-monty",), "pip install 'wicket[python]'"),
 }
 _QUEUE_PATIENCE = 30.0
+_SECOND_RUN_CPU, _SECOND_RUN_WALL = 3, 5  # times the CPU limit
 _RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
 
 
@@ -57,9 +64,10 @@ class Scripts:
         self, limits: Limits | None = None, *, jail: Literal["auto", "strict"] | None = None, most: int = 0
     ) -> None:
         self.limits = limits or Limits()
-        self._strict = (jail or self.limits.jail) == "strict"
+        self._jail = jail
         self._nursery = Nursery()
         self._slots = asyncio.Semaphore(most or max(16, 4 * (os.cpu_count() or 1)))
+        self._second_runs = asyncio.Semaphore(os.cpu_count() or 1)
         self._warned = False
 
     def __repr__(self) -> str:
@@ -74,6 +82,10 @@ class Scripts:
             self._nursery.busy,
             self._nursery.warm,
         )
+
+    @property
+    def _strict(self) -> bool:
+        return (self._jail or self.limits.jail) == "strict"
 
     @property
     def peak_memory(self) -> int:
@@ -125,6 +137,7 @@ class Scripts:
             args=arguments,
             stubs=stubs.python(api, source) if language == "python" else "",
             interfaces=stubs.interfaces(api, source) if language in ("javascript", "typescript") else {},
+            seed=(_word(), _word(), _word(), _word()),
         )
         kind: Kind = "python" if language == "python" else "vm"
         order = Order(kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
@@ -133,7 +146,33 @@ class Scripts:
             child = await self._nursery.take(order, keep_warm=usual)
         except ZygoteError as error:
             return _refused(language, Problem("crash", f"No process for the script: {error}."), "crash")
-        return await Session(child, job, api, call, limits).run()
+        session = Session(child, job, api, call, limits)
+        outcome = await session.run()
+        problem, tape = outcome.problem, session.tape
+        if problem is None or problem.kind != "cpu" or language == "lua" or tape is None:  # Lua said where
+            return outcome
+        line = await self._find_line(order, job, tape, limits)
+        return replace(outcome, problem=diagnostics.placed(problem, line, source)) if line else outcome
+
+    async def _find_line(self, order: Order, job: Job, tape: list[Taped], limits: Limits) -> int | None:
+        """The line at which CPU time ran out, by a second run: a slower one, played the calls' answers."""
+        again = msgspec.structs.replace(job, tape=tape, stubs="")
+        short = msgspec.structs.replace(
+            limits, cpu=limits.cpu * _SECOND_RUN_CPU + 1, wall=min(limits.wall, limits.cpu * _SECOND_RUN_WALL + 2)
+        )
+        try:
+            async with asyncio.timeout(limits.wall):
+                await self._second_runs.acquire()  # each needs all of a core, to be back soon
+        except TimeoutError:
+            return None
+        try:
+            child = await self._nursery.take(order, keep_warm=False)
+            problem = (await Session(child, again, Api(), _never, short).run()).problem
+        except ZygoteError:
+            return None
+        finally:
+            self._second_runs.release()
+        return problem.line if problem is not None and problem.kind == "cpu" else None
 
     async def close(self) -> None:
         """End every script and the zygote."""
@@ -165,6 +204,14 @@ class Scripts:
             self._warned = True
             log.warning("scripts run in a jail that is %s", strength)
         return None
+
+
+async def _never(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+    raise BadArguments("A second run makes no calls.")
+
+
+def _word() -> int:
+    return secrets.randbits(32) or 1
 
 
 def _missing(language: str) -> str:

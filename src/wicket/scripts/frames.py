@@ -5,6 +5,7 @@ length is checked before a byte is read, nesting before anything walks a value.
 """
 
 import asyncio
+import select
 import socket
 import struct
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from wicket import codec
 from wicket.model import Json
 
 JOB = b"J"
+BEGUN = b"B"
 REPLIES = b"R"
 CALLS = b"C"
 PRINTED = b"P"
@@ -72,9 +74,20 @@ class Channel:
     def send(self, kind: bytes, payload: bytes) -> None:
         self.sock.sendall(pack(kind, payload))
 
+    def wait(self, seconds: float | None) -> bool:
+        """Whether there is something to receive, or comes within that time; None waits for ever."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(None if seconds is None else seconds * 1000))
+
     def receive(self) -> tuple[bytes, bytes]:
         kind, length = _HEAD.unpack(self._exactly(_HEAD.size))
         return kind, self._exactly(length)
+
+    def linger(self) -> None:
+        """Stay until the other end hangs up: to end with something unread would take back what was sent last."""
+        while self.sock.recv(1 << 16):
+            pass
 
     def _exactly(self, count: int) -> bytes:
         parts: list[bytes] = []

@@ -4,7 +4,6 @@ No Python object ever enters Lua: what scripts call is Lua (prelude.lua), and th
 text between it and the channel.
 """
 
-import secrets
 from functools import partial
 from importlib.resources import files
 from typing import Any
@@ -87,7 +86,7 @@ def _config(job: Job) -> dict[str, Any]:
         "max_value": job.max_value,
         "servers": job.servers,
         "args": job.args,
-        "seed": secrets.randbits(62),
+        "seed": job.seed[0] << 30 ^ job.seed[1],
     }
 
 

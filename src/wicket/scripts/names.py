@@ -47,12 +47,12 @@ def identifier(name: str) -> str:
 
 def identifiers(names: Iterable[str], reserved: Collection[str] = frozenset()) -> dict[str, str]:
     """Identifier to name, in order; a collision or a reserved word takes the next free numeric suffix."""
-    taken: dict[str, str] = {}
-    for name in names:
-        wanted = identifier(name)
-        chosen, number = wanted, 1
-        while chosen in taken or chosen in reserved:
-            number += 1
-            chosen = f"{wanted}_{number}"
-        taken[chosen] = name
-    return taken
+    named: dict[str, str] = {}
+    last: dict[str, int] = {}
+    for name in dict.fromkeys(names):
+        wanted = choice = identifier(name)
+        while choice in named or choice in reserved:
+            last[wanted] = last.get(wanted, 1) + 1
+            choice = f"{wanted}_{last[wanted]}"
+        named[choice] = name
+    return named

@@ -307,13 +307,15 @@
     return failed("runtime", `Uncaught ${show(problem)}`, "");
   };
 
+  const takeOutbox = () => {
+    const batch = flat(outbox, ",");
+    outbox = list();
+    return `[${batch}]`;
+  };
+
   const look = () => {
+    if (outbox.size) return `${state === "failed" ? "calls-go" : "calls"}\n${takeOutbox()}`;
     if (state === "failed") return explain(value);
-    if (outbox.size) {
-      const batch = flat(outbox, ",");
-      outbox = list();
-      return `calls\n[${batch}]`;
-    }
     if (outstanding > 0) return "wait\n";
     if (state === "running") return failed("deadlock", "The script waits for something that will never come.", "");
     if (value === undefined) return "done\n";
@@ -327,6 +329,7 @@
   return function step(what, given) {
     if (what === "begin") return begin(given), "";
     if (what === "replies" || what === "digits") return deliver(given, what === "digits"), "";
+    if (what === "outbox") return outbox.size ? flat({ 0: takeOutbox(), size: 1 }, "") : "";
     if (what === "printed") {
       if (!printed.size) return "";
       const lines = stringify(flat(printed, ""));

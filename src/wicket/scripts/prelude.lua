@@ -341,11 +341,13 @@ local function take_outbox()
   return text
 end
 
+local function is_over() return tasks.is_expired() or main.state == "failed" end
+
 local function advance()
-  tasks.run_ready()
-  if tasks.is_expired() or main.state == "failed" then return failed() end
-  local calls = take_outbox()
-  if calls then return tasks.is_idle() and "calls" or "calls-go", calls end
+  if not is_over() then tasks.run_ready() end
+  local calls = take_outbox() -- what was started goes out, even if the script is over
+  if calls then return tasks.is_idle() and not is_over() and "calls" or "calls-go", calls end
+  if is_over() then return failed() end
   if not tasks.is_idle() then return "go", "" end
   if outstanding > 0 then return "wait", "" end
   if main.state == "running" then

@@ -1,231 +1,250 @@
 """Python in the jail: a driver that feeds one script to one `monty` worker and carries its calls.
 
 Two processes below the same walls: the worker interprets the script, the driver speaks frames with the gateway,
-so that the gateway neither loads the engine nor converts a value of the worker's. The script is type-checked
-against stubs of its tools before it runs.
+so that the gateway neither loads the engine nor converts a value of the worker's. The driver blocks on one or the
+other, never on both: the worker stands still while a script waits.
 """
 
-import asyncio
+import contextlib
 import os
-import re
+import sys
+import time
 from typing import Any
 
 import msgspec
 import pydantic_monty
-from pydantic_monty import ClassInstance
+from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 from pydantic_monty._binary import find_monty_binary
 
-from wicket.scripts import frames, jail
-from wicket.scripts.frames import CALLS, JOB, PRINTED, REPLIES, Channel
-from wicket.scripts.limits import MAX_FRAME, MIB
+from wicket.scripts import jail, marks
+from wicket.scripts.checking import Checker
+from wicket.scripts.frames import BEGUN, CALLS, JOB, PRINTED, REPLIES, Channel
+from wicket.scripts.limits import MIB
 from wicket.scripts.plain import NotPlain, plain
-from wicket.scripts.worker import NOT_JAILED, Failure, Job, Order, begin, done, fail
+from wicket.scripts.servers import Servers, arguments_of, is_not_awaited
+from wicket.scripts.tape import OffTape, Tape
+from wicket.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, fail
 
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 _GRACE = 0.5
-_WALL_PER_CPU = 10
 _RECURSION = 500
+_SUSPENSIONS = 1_000_000  # calls are counted here, and by the gateway
 _LONGEST_SLEEP = 10.0
+_ATTEMPTS = 3
+_ENOUGH = 0.9
+_EXPIRED = "The script used up its processor time."
 _CUT = "\n… cut: more was printed than is kept\n"
-_DIAGNOSTIC = re.compile(r"^[^:\n]+:(\d+):(\d+): (?:error|warning)\[([\w-]+)\] (.*)$", re.MULTILINE)
-_ALWAYS_WRONG = frozenset({"unresolved-reference", "invalid-syntax", "unresolved-import", "unused-awaitable"})
-_WRONG_ON_OURS = frozenset(
-    {"missing-argument", "unknown-argument", "invalid-argument-type", "unresolved-attribute",
-     "too-many-positional-arguments"}
-)  # fmt: skip
-_OURS = re.compile(r"`_\w+(?:\.\w+)?`")
-_NOT_AWAITED = re.compile(r"<coroutine external_future\(\d+\)>")
 
 
 def main(channel: Channel, order: Order) -> int:
     """The driver's whole life; returns its exit code."""
+    sys.modules["opentelemetry"] = None  # pyright: ignore[reportArgumentType]  (the engine would look for it, in vain)
     binary = find_monty_binary()
     try:
-        jail.confine_tree(memory=_WORKER_MEMORY, cpu=order.cpu, readable=(binary, *_LIBRARIES))
+        jail.confine_tree(memory=_WORKER_MEMORY, cpu=order.cpu, program=binary, readable=_LIBRARIES)
     except jail.JailError:
         return NOT_JAILED
-    return asyncio.run(_drive(channel, binary))
-
-
-async def _drive(channel: Channel, binary: str) -> int:
-    pool = pydantic_monty.AsyncMonty(
+    with pydantic_monty.Monty(
         binary_path=binary, min_processes=1, max_processes=1, feed_duration_limit_grace=_GRACE
-    )
-    async with pool:
-        reader, writer = await asyncio.open_connection(sock=channel.sock, limit=2 * MAX_FRAME)
-        try:
-            kind, payload = await frames.read(reader, 1 << 31)
-        except asyncio.IncompleteReadError:  # a warm child that was not needed
-            os._exit(0)
-        if kind != JOB:
-            return 1
-        begin()
-        outbound = _Outbound(writer)
-        script = _Script(msgspec.json.decode(payload, type=Job), outbound)
-        loop = asyncio.get_running_loop()
-        listening = loop.create_task(script.listen(reader))
-        try:
-            done(outbound, await script.run(pool))
-        except Failure as failure:
-            fail(outbound, failure)
-        listening.cancel()
-        writer.transport.set_write_buffer_limits(0)  # drained means sent, to the last byte
-        await writer.drain()
+    ) as pool:
+        with contextlib.suppress(EOFError):  # a warm child that was not needed
+            _serve(channel, pool, order)
+            channel.linger()
         # Out at once: an orderly end of the pool can meet a finalising interpreter, and abort.
         os._exit(0)
 
 
-class _Outbound(Channel):
-    """The sending half of a channel, on the driver's event loop."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        super().__init__(writer.get_extra_info("socket"))
-        self._writer = writer
-
-    def send(self, kind: bytes, payload: bytes) -> None:
-        self._writer.write(frames.pack(kind, payload))
-
-
-class _Place:
-    """What stands for a server inside the sandbox; empty, the wrapper does all."""
-
-
-class _Server(ClassInstance):
-    """A server as an object: any method call goes out as a frame, by name."""
-
-    def bind(self, script: "_Script", name: str, tools: list[str] | None) -> "_Server":
-        self.script, self.name, self.tools = script, name, tools
-        return self
-
-    def method_allowed(self, name: str) -> bool:
-        return not name.startswith("__")
-
-    def lookup_lazy_attrs(self, name: str) -> Any:
-        """A tool as a value, such as `f = server.tool`: a function the sandbox calls by a name of its own."""
-        self._check(name)
-
-        async def start(*args: Any, **kwargs: Any) -> Any:
-            return await self.script.call(self.name, name, args, kwargs)
-
-        start.__name__ = f"{self.name}__{name}"
-        self.script.lookup[start.__name__] = start
-        return start
-
-    def call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._check(name)
-        return self.script.call(self.name, name, args, kwargs)
-
-    def _check(self, name: str) -> None:
-        if name.startswith("__") or (self.tools is not None and name not in self.tools):
-            raise AttributeError(f"{self.name} has no tool '{name}'")
+def _serve(channel: Channel, pool: Any, order: Order) -> None:
+    checker = Checker()
+    checks = {"type_check": True, "type_check_format": "concise", "external_modules": checker.modules}
+    with _checkout(pool, order.memory, **checks) as session:
+        _warm_up(channel, session, checker)
+        kind, payload = channel.receive()
+        if kind != JOB:
+            os._exit(1)
+        channel.send(BEGUN, b"")
+        begin()
+        job = msgspec.json.decode(payload, type=Job)
+        if job.tape is None:
+            try:
+                if job.stubs:
+                    checker.check(session, job.source, job.stubs, [*job.servers, "tools", "results", "args"])
+                done(channel, _Script(job, channel).run(session, job.source))
+            except Failure as failure:
+                fail(channel, failure)
+            return
+    fail(channel, Failure("cpu", _EXPIRED, line=_find_line(job, channel, pool)))
 
 
-_POSITIONS = {
-    ("tools", "search"): ("query", "limit"),
-    ("tools", "describe"): ("names", "detail"),
-    ("tools", "call"): ("name", "arguments"),
-    ("results", "get"): ("id",),
-}
+def _checkout(pool: Any, memory: int, **options: Any) -> Any:
+    limits: dict[str, Any] = {
+        "max_memory": memory,
+        "max_recursion_depth": _RECURSION,
+        "max_suspensions": _SUSPENSIONS,
+        **options.pop("limits", {}),
+    }
+    return pool.checkout(limits=limits, **options)
+
+
+def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
+    """What every script needs, before there is one; but no job waits for it."""
+    for step in (lambda: session.feed_run("0", skip_type_check=True), lambda: checker.warm_up(session)):
+        if channel.wait(0):
+            return
+        step()
+
+
+def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
+    """The line at which CPU time runs out. The engine stops by the clock on the wall, so what it used is looked at."""
+    variable = marks.name(job.source)
+    marked = marks.python(job.source, variable)
+    seconds = job.cpu
+    for _ in range(_ATTEMPTS):
+        limits = {"max_feed_duration_secs": seconds}
+        with _checkout(pool, job.memory, limits=limits, os_policy={"sleep": "zero"}) as session:
+            before = _cpu_seconds(session.worker_pid)
+            try:
+                _Script(job, Tape(channel, job.tape or [])).run(session, marked)
+            except OffTape:
+                return None
+            except Failure as failure:
+                if failure.report["kind"] != "cpu":
+                    return None
+            else:
+                return None
+            used = _cpu_seconds(session.worker_pid) - before
+            if used >= job.cpu * _ENOUGH or sys.platform != "linux":
+                return _line(session, variable)
+            seconds *= 1.25 * job.cpu / max(used, job.cpu / 100)
+    return None
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    """The CPU time of another process, by the clock that the kernel keeps for it."""
+    return time.clock_gettime((~pid << 3) | 2) if pid is not None and sys.platform == "linux" else 0.0
+
+
+def _line(session: Any, variable: str) -> int | None:
+    try:
+        line = session.feed_run(variable, skip_type_check=True)
+    except pydantic_monty.MontyError:
+        return None
+    return line if isinstance(line, int) and line > 0 else None
 
 
 class _Script:
-    """One job: its calls, its prints, its value."""
+    """One script: its calls, its prints, its value."""
 
-    def __init__(self, job: Job, channel: _Outbound) -> None:
+    def __init__(self, job: Job, channel: Channel) -> None:
         self._job, self._channel = job, channel
+        self._servers = Servers(job.servers)
         self._calls = 0
-        self._outbox: list[bytes] = []
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._waiting: dict[int, int] = {}
+        """Calls that were sent: the gateway's number, and the engine's."""
+        self._settled: dict[int, dict[str, Any]] = {}
+        self._alarms: dict[int, float] = {}
+        self._slept = 0.0
         self._tool_errors: set[str] = set()
         self._printed = 0
-        self.lookup: dict[str, Any] = {}
-        for name, tools in {**job.servers, "tools": None, "results": None}.items():
-            self.lookup[name] = _Server(_Place()).bind(self, name, tools)
 
-    async def run(self, pool: Any) -> bytes:
-        job = self._job
-        session = pool.checkout(
-            limits={
-                # By the clock on the wall, which a busy machine runs down: the gateway counts the CPU time.
-                "max_feed_duration_secs": job.cpu * _WALL_PER_CPU + 1,
-                "max_memory": job.memory,
-                "max_recursion_depth": _RECURSION,
-                "max_suspensions": 1000 + 4 * job.calls,
-                "max_total_sleep_secs": _LONGEST_SLEEP,
-            },
-            type_check=bool(job.stubs),
-            type_check_stubs=job.stubs or None,
-            type_check_format="concise",
-        )
-        async with session:
-            try:
-                value = await self._feed(session, checked=True)
-            except pydantic_monty.MontyTypingError as error:
-                self._report_types(str(error.display()))
-                value = await self._feed(session, checked=False)
-            while self._waiting:  # calls that nobody awaited are made all the same
-                await asyncio.wait(list(self._waiting.values()))
-            return self._encode(value)
-
-    async def _feed(self, session: Any, *, checked: bool) -> Any:
+    def run(self, session: Any, source: str) -> bytes:
+        """The script's value, as JSON. Raises Failure."""
         try:
-            return await session.feed_run(
-                self._job.source,
-                inputs={"args": self._job.args},
-                external_lookup=self.lookup,
-                print_callback=self._print,
-                skip_type_check=not checked,
+            snapshot = session.feed_start(
+                source, inputs={"args": self._job.args}, print_callback=self._print, skip_type_check=True
             )
+            while not isinstance(snapshot, MontyComplete):
+                snapshot = self._step(snapshot)
+            value = snapshot.output
         except (pydantic_monty.MontySyntaxError, pydantic_monty.MontyRuntimeError) as error:
             raise self._failure(error) from None
         except pydantic_monty.MontyCrashedError as error:
+            if "SIGSYS" in str(error):
+                os._exit(FORBIDDEN)
             kind = "cpu" if error.timed_out else "memory"
-            said = "used up its processor time" if error.timed_out else "ran out of memory"
-            raise Failure(kind, f"The script {said}.") from None
-        except pydantic_monty.MontyTypingError:
-            raise
+            raise Failure(kind, _EXPIRED if error.timed_out else "The script ran out of memory.") from None
         except (pydantic_monty.MontyError, RecursionError, ValueError, TypeError) as error:
             raise Failure("value", f"{type(error).__name__}: {error}") from None
+        while self._waiting:  # calls that nobody awaited are made all the same
+            self._receive()
+        return self._encode(value)
 
-    async def call(self, server: str, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Send one call and wait for its answer; the frame goes with all others of this turn."""
-        body = _arguments(server, tool, args, kwargs)
-        text = msgspec.json.encode(plain(body, f"the arguments of {server}.{tool}"))
-        if len(text) > self._job.max_arguments:
-            raise ValueError(f"the arguments of {server}.{tool} are too large")
-        self._calls += 1
-        if self._calls > self._job.calls:
-            raise RuntimeError(f"the limit of {self._job.calls} tool calls in one script is reached")
-        loop = asyncio.get_running_loop()
-        number, answer = self._calls, loop.create_future()
-        self._waiting[number] = answer
-        names = msgspec.json.encode([number, server, tool])
-        self._outbox.append(names[:-1] + b"," + text + b"]")
-        if len(self._outbox) == 1:
-            loop.call_soon(self._flush)
-        return await answer
+    def _step(self, snapshot: Any) -> Any:
+        match snapshot:
+            case NameLookupSnapshot():
+                if snapshot.object_id is not None:
+                    return snapshot.resume_auto()
+                server = self._servers.get(snapshot.variable_name)
+                return snapshot.resume() if server is None else snapshot.resume(value=server)
+            case FunctionSnapshot(is_os_function=True):
+                return self._system(snapshot)
+            case FunctionSnapshot():
+                return snapshot.resume(self._call(snapshot))
+            case FutureSnapshot():
+                return snapshot.resume(self._wait(snapshot.pending_call_ids))
+            case _:
+                raise Failure("runtime", f"the engine stopped at a {type(snapshot).__name__}")
 
-    def _flush(self) -> None:
-        if self._outbox:
-            self._channel.send(CALLS, b"[%s]" % b",".join(self._outbox))
-            self._outbox = []
+    def _call(self, snapshot: Any) -> Any:
+        """Send one call at once; what it answers is waited for later."""
+        try:
+            server, tool = self._servers.called(snapshot.object_id, snapshot.function_name)
+            body = arguments_of(server, tool, snapshot.args, snapshot.kwargs)
+            text = msgspec.json.encode(plain(body, f"the arguments of {server}.{tool}"))
+            if len(text) > self._job.max_arguments:
+                raise ValueError(f"the arguments of {server}.{tool} are too large")
+            self._calls += 1
+            if self._calls > self._job.calls:
+                raise RuntimeError(f"the limit of {self._job.calls} tool calls in one script is reached")
+        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+            return {"exception": error}
+        self._waiting[self._calls] = snapshot.call_id
+        names = msgspec.json.encode([self._calls, server, tool])
+        self._channel.send(CALLS, b"[%s,%s]]" % (names[:-1], text))
+        return {"future": ...}
 
-    async def listen(self, reader: asyncio.StreamReader) -> None:
-        """Hand replies to the calls that wait for them."""
+    def _system(self, snapshot: Any) -> Any:
+        if snapshot.function_name not in ("system.sleep", "system.async_sleep"):
+            return snapshot.resume_not_handled()
+        seconds = max(0.0, float(snapshot.args[0]))
+        self._slept += seconds
+        if self._slept > _LONGEST_SLEEP:
+            said = f"a script may sleep {_LONGEST_SLEEP:g} seconds in all"
+            return snapshot.resume({"exception": TimeoutError(said)})
+        if snapshot.function_name == "system.sleep":
+            time.sleep(seconds)
+            return snapshot.resume({"return_value": None})
+        self._alarms[snapshot.call_id] = time.monotonic() + seconds
+        return snapshot.resume({"future": ...})
+
+    def _wait(self, wanted: list[int]) -> dict[int, Any]:
+        """What has settled of these, once something has."""
         while True:
-            kind, payload = await frames.read(reader, 1 << 31)
-            if kind != REPLIES:
-                os._exit(1)
-            for number, ok, value in msgspec.json.decode(payload):
-                answer = self._waiting.pop(number, None)
-                if answer is None or answer.done():
-                    continue
-                if ok:
-                    answer.set_result(value)
-                else:
-                    self._tool_errors.add(str(value))
-                    answer.set_exception(RuntimeError(str(value)))
+            self._ring()
+            if settled := {number: self._settled.pop(number) for number in wanted if number in self._settled}:
+                return settled
+            patience = min(self._alarms.values()) - time.monotonic() if self._alarms else None
+            if self._channel.wait(patience if patience is None else max(0.0, patience)):
+                self._receive()
+
+    def _ring(self) -> None:
+        now = time.monotonic()
+        for number in [number for number, due in self._alarms.items() if due <= now]:
+            del self._alarms[number]
+            self._settled[number] = {"return_value": None}
+
+    def _receive(self) -> None:
+        kind, payload = self._channel.receive()
+        if kind != REPLIES:
+            os._exit(1)
+        for number, ok, value in msgspec.json.decode(payload):
+            engines = self._waiting.pop(number, None)
+            if engines is None:
+                continue
+            if not ok:
+                self._tool_errors.add(str(value))
+            self._settled[engines] = {"return_value": value} if ok else {"exception": RuntimeError(str(value))}
 
     def _print(self, _stream: str, text: str) -> None:
         left = self._job.printed - self._printed
@@ -235,19 +254,6 @@ class _Script:
         if len(text) > left:
             text = text[:left] + _CUT
         self._channel.send(PRINTED, msgspec.json.encode(text))
-
-    def _report_types(self, text: str) -> None:
-        """Raise what will surely fail; a checker's finer doubts are no reason to refuse a script."""
-        found: list[tuple[int, int, str]] = []
-        for line, column, code, message in _DIAGNOSTIC.findall(text):
-            if "`return` statement outside" in message:
-                continue  # the engine allows it: it ends the script with a value
-            if code in _ALWAYS_WRONG or (code in _WRONG_ON_OURS and _OURS.search(message)):
-                found.append((int(line), int(column), message))
-        if found:
-            line, column, message = found[0]
-            more = "".join(f"\nline {ln}: {said}" for ln, _, said in found[1:5])
-            raise Failure("type", message + more, line=line, column=column)
 
     def _failure(self, error: Any) -> Failure:
         message = str(error.display("type-msg"))
@@ -260,7 +266,7 @@ class _Script:
         if said in self._tool_errors:
             return Failure("tool", said, **where)
         if message.startswith("TimeoutError: feed time limit"):
-            return Failure("cpu", "The script used up its processor time.", **where)
+            return Failure("cpu", _EXPIRED, **where)
         if message.startswith("MemoryError"):
             return Failure("memory", "not enough memory", **where)
         if self._calls > self._job.calls or "suspension" in message:
@@ -268,7 +274,7 @@ class _Script:
         return Failure("runtime", message, **where)
 
     def _encode(self, value: Any) -> bytes:
-        if isinstance(value, str) and _NOT_AWAITED.fullmatch(value):
+        if is_not_awaited(value):
             raise Failure("value", "The script answers with a call that was not awaited.")
         if value is None:
             return b""
@@ -279,17 +285,3 @@ class _Script:
         if len(text) > self._job.max_value:
             raise Failure("output", f"The result is larger than {self._job.max_value} bytes.")
         return text
-
-
-def _arguments(server: str, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    positions = _POSITIONS.get((server, tool))
-    if positions is not None:
-        body = {**dict(zip(positions, args, strict=False)), **kwargs}
-        if tool == "describe" and isinstance(body.get("names"), str):
-            body["names"] = [body["names"]]
-        return body
-    if len(args) == 1 and isinstance(args[0], dict):
-        return {**args[0], **kwargs}
-    if args:
-        raise TypeError(f"{server}.{tool} takes named arguments, such as {server}.{tool}(name=value)")
-    return kwargs

@@ -1,8 +1,7 @@
-"""One run, from the gateway's side: sends the job, answers the child's calls, and ends it whatever it does.
+"""One run, from the gateway's side: sends the job, hands the child's calls on, and ends it whatever it does.
 
-The child is hostile until proven dead. Every frame is bounded and checked, every call is counted and looked up
-again, its CPU time is read from the kernel, and a child that breaks the protocol or stops reading is killed.
-Knows no language.
+The child is hostile until proven dead. Every frame is bounded and checked, its CPU time is read from the kernel,
+and a child that breaks the protocol or stops reading is killed. Knows no language.
 """
 
 import asyncio
@@ -10,44 +9,26 @@ import logging
 import signal
 import time
 from dataclasses import replace
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, cast
 
 import msgspec
 
-from wicket import codec
-from wicket.errors import UnknownName, WicketError
-from wicket.model import Json, JsonObject
+from wicket.model import Json
 from wicket.scripts import diagnostics, frames
-from wicket.scripts.api import HELPERS, Api
-from wicket.scripts.limits import MAX_ARGUMENTS, MAX_DEPTH, MAX_FRAME, MAX_REPLIES, MAX_REPLY, MIB, Limits
+from wicket.scripts.api import Api
+from wicket.scripts.calls import Calls, CallTool, TooManyCalls
+from wicket.scripts.limits import MAX_DEPTH, MAX_FRAME, MIB, Limits
 from wicket.scripts.nursery import Child
-from wicket.scripts.outcome import CallRecord, Outcome, Problem, State, Stats
-from wicket.scripts.values import fit, unwrap
-from wicket.scripts.worker import NOT_JAILED, Job
-from wicket.tasks import Tasks
+from wicket.scripts.outcome import Outcome, Problem, State, Stats
+from wicket.scripts.tape import Taped
+from wicket.scripts.worker import FORBIDDEN, NOT_JAILED, Job
 
 log = logging.getLogger(__name__)
 
-CallKind: TypeAlias = Literal["call", "search", "describe", "result"]
-
 _WATCH_EVERY = 0.1
-_CPU_GRACE = {"vm": 0.5, "python": 0.1}  # the virtual machines stop by themselves, and know the line
+_CPU_GRACE = {"vm": 0.5, "python": 0.1}  # the virtual machines stop by themselves
 _CPU_PER_BYTE = 0.5 / MIB  # conversion of what we sent is not the script's fault
 _STALL = 5.0
-_HELPER_KINDS: dict[tuple[str, str], CallKind] = {
-    ("tools", "search"): "search",
-    ("tools", "describe"): "describe",
-    ("results", "get"): "result",
-}
-
-
-class CallTool(Protocol):
-    """Where a script's calls go. `call` returns a tool's result object; the helpers return any JSON.
-
-    `name` is the tool's key (`server.tool`) for `call`, and empty otherwise. Raises WicketError.
-    """
-
-    async def __call__(self, kind: CallKind, name: str, arguments: JsonObject) -> Json: ...
 
 
 class _Ended(Exception):
@@ -63,24 +44,26 @@ class Session:
     """The conversation with one child."""
 
     def __init__(self, child: Child, job: Job, api: Api, call: CallTool, limits: Limits) -> None:
-        self._child, self._job, self._api, self._call, self._limits = child, job, api, call, limits
-        self._tasks = Tasks()
-        self._slots = asyncio.Semaphore(limits.in_flight)
-        self._records: list[CallRecord] = []
-        self._ids: set[int] = set()
+        self._child, self._job, self._api, self._limits = child, job, api, limits
+        self._calls = Calls(api, call, limits, self._reply)
         self._printed: list[str] = []
         self._printed_size = 0
-        self._replies: list[bytes] = []
-        self._reply_bytes = 0
         self._moved = 0
+        self._cpu_before: float | None = None
         self._killed: _Ended | None = None
         self._stalled_since: float | None = None
         self._writer: asyncio.StreamWriter | None = None
+
+    @property
+    def tape(self) -> list[Taped] | None:
+        """What the script's calls were answered, for a second run; None when it was too much to keep."""
+        return self._calls.tape
 
     async def run(self) -> Outcome:
         began = time.perf_counter()
         watch: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
+        outcome: Outcome | None = None
 
         def look() -> None:
             nonlocal watch
@@ -92,21 +75,25 @@ class Session:
             watch = loop.call_later(_WATCH_EVERY, look)
             self._writer.write(frames.pack(frames.JOB, msgspec.json.encode(self._job)))
             async with asyncio.timeout(self._limits.wall):
-                outcome = await self._converse(reader)
+                outcome = await self._outcome(reader)
+                self._hang_up()
+                if outcome.state != "crash":  # what was started goes on: its author must know what came of it
+                    await self._calls.wait()
         except TimeoutError:
-            outcome = self._failed(
-                _Ended("limit", "wall", f"The script took longer than {self._limits.wall:g} seconds.")
-            )
-        except _Ended as ended:
-            outcome = self._failed(ended)
+            late = _Ended("limit", "wall", f"The script took longer than {self._limits.wall:g} seconds.")
+            outcome = outcome or self._failed(late)
         finally:
             if watch is not None:
                 watch.cancel()
-            self._child.kill()
-            if self._writer is not None:
-                self._writer.transport.abort()
-            await self._tasks.close()
+            self._hang_up()
+            await self._calls.close()
         return self._complete(outcome, began)
+
+    async def _outcome(self, reader: asyncio.StreamReader) -> Outcome:
+        try:
+            return await self._converse(reader)
+        except _Ended as ended:
+            return self._failed(ended)
 
     async def _converse(self, reader: asyncio.StreamReader) -> Outcome:
         while True:
@@ -115,48 +102,27 @@ class Session:
                 self._moved += len(payload)
                 match kind:
                     case frames.CALLS:
-                        self._take_calls(frames.parse(payload, MAX_DEPTH + 4))
+                        self._calls.take(frames.parse(payload, MAX_DEPTH + 4))
                     case frames.PRINTED:
                         self._take_printed(frames.parse(payload, 1))
                     case frames.DONE:
                         return self._done(frames.parse(payload, MAX_DEPTH + 2), len(payload))
                     case frames.FAILED:
                         return self._error(frames.parse(payload, MAX_DEPTH))
+                    case frames.BEGUN if self._cpu_before is None and not self._calls.records:
+                        self._cpu_before = self._child.cpu_seconds()
                     case _:
                         raise frames.BadFrame(f"a frame of kind {kind!r}")
             except frames.BadFrame as error:
                 log.warning("script process %d broke the protocol: %s", self._child.pid, error)
                 raise self._killed or _Ended("crash", "crash", f"The script's process sent {error}.") from None
+            except TooManyCalls:
+                said = f"The script made more than {self._limits.calls} calls."
+                raise _Ended("limit", "calls", said) from None
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise await self._post_mortem() from None
 
     # The child speaks
-
-    def _take_calls(self, calls: Json) -> None:
-        if not isinstance(calls, list) or not calls:
-            raise frames.BadFrame("calls that are not a list")
-        for call in cast("list[Any]", calls):
-            match call:
-                case [int() as number, str() as server, str() as tool, arguments] if (
-                    not isinstance(number, bool)
-                    and 0 < number < 2**31
-                    and number not in self._ids
-                    and isinstance(arguments, dict)
-                ):
-                    self._ids.add(number)
-                    self._take_call(number, server, tool, cast("JsonObject", arguments))
-                case _:
-                    raise frames.BadFrame("a call of the wrong shape")
-
-    def _take_call(self, number: int, server: str, tool: str, arguments: JsonObject) -> None:
-        if len(self._records) >= self._limits.calls:
-            raise _Ended("limit", "calls", f"The script made more than {self._limits.calls} calls.")
-        if max(len(server), len(tool)) > 256:
-            raise frames.BadFrame("a name that is too long")
-        label = f"{server}.{tool}"
-        index = len(self._records)
-        self._records.append(CallRecord(label, "unfinished"))
-        self._tasks.start(self._serve(number, index, server, tool, arguments), f"script call {label}")
 
     def _take_printed(self, text: Json) -> None:
         if not isinstance(text, str):
@@ -170,7 +136,7 @@ class Session:
         if not isinstance(body, dict):
             raise frames.BadFrame("an answer of the wrong shape")
         known = cast("dict[str, Any]", body)
-        return self._outcome(
+        return self._end(
             "done",
             value=known.get("value"),
             has_value="value" in known,
@@ -184,77 +150,26 @@ class Session:
         known = cast("dict[str, Any]", report)
         found = diagnostics.problem(known, self._job.source, self._job.language, self._api)
         state: State = "limit" if found.kind in diagnostics.LIMIT_KINDS else "error"
-        return self._outcome(state, problem=found, stats=_stats(known))
+        return self._end(state, problem=found, stats=_stats(known))
 
-    # Its calls are served
+    # It is answered
 
-    async def _serve(self, number: int, index: int, server: str, tool: str, arguments: JsonObject) -> None:
-        async with self._slots:
-            began = time.perf_counter()
-            ok, value, label = await self._answer(server, tool, arguments)
-            payload = self._encode_reply(ok, value)
-            if payload is None:
-                ok, payload = False, codec.encode(f"{label}: the answer is too large for a script")
-            error = "" if ok else codec.decode(payload)[:300]
-            ms = (time.perf_counter() - began) * 1000
-            self._records[index] = CallRecord(label, "ok" if ok else "failed", error, ms)
-        self._reply_bytes += len(payload)
-        self._replies.append(b"[%d,%s,%s]" % (number, b"true" if ok else b"false", payload))
-        if len(self._replies) == 1:
-            # Whatever else finishes in this turn of the loop goes in the same frame.
-            asyncio.get_running_loop().call_soon(self._flush)
+    def _reply(self, frame: bytes) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._moved += len(frame)
+            self._writer.write(frame)
 
-    async def _answer(self, server: str, tool: str, arguments: JsonObject) -> tuple[bool, Json, str]:
-        """Success, value or message, and the label under which the call is recorded."""
-        label = f"{server}.{tool}"
-        try:
-            if len(codec.encode(arguments)) > 2 * MAX_ARGUMENTS:
-                return False, f"{label}: the arguments are too large", label
-            if server in HELPERS and (server, tool) != ("tools", "call"):
-                kind = _HELPER_KINDS.get((server, tool))
-                if kind is None:
-                    raise UnknownName("function", label, [f"{server}.{name}" for name in HELPERS[server]])
-                return True, await self._call(kind, "", arguments), label
-            if server in HELPERS:
-                target = self._api.find_key(str(arguments.get("name", "")))
-                inner: Any = arguments.get("arguments")
-                arguments = cast("JsonObject", inner) if isinstance(inner, dict) else {}
-            else:
-                target = self._api.find(server, tool)
-            label = target.key
-            body = await self._call("call", target.key, cast("JsonObject", fit(arguments, target.input_schema)))
-            ok, value = unwrap(cast("JsonObject", body))
-        except WicketError as error:
-            return False, f"{label}: {error}", label
-        except Exception:  # the boundary: a defect in a call must not take the run with it
-            log.exception("call of %s by a script failed", label)
-            return False, f"{label}: internal error in the gateway; its log has the cause", label
-        return ok, value if ok else f"{label}: {value}", label
-
-    def _encode_reply(self, ok: bool, value: Json) -> bytes | None:
-        try:
-            payload = codec.encode(value)
-        except (TypeError, ValueError, RecursionError):
-            return None
-        most = MAX_REPLY if self._reply_bytes < MAX_REPLIES else 0
-        if ok and (len(payload) > most or frames.deeper(value, MAX_DEPTH * 2)):
-            return None
-        return payload
-
-    def _flush(self) -> None:
-        replies, self._replies = self._replies, []
-        if self._writer is None or self._writer.is_closing() or not replies:
-            return
-        frame = frames.pack(frames.REPLIES, b"[%s]" % b",".join(replies))
-        self._moved += len(frame)
-        self._writer.write(frame)
+    def _hang_up(self) -> None:
+        self._child.kill()
+        if self._writer is not None:
+            self._writer.transport.abort()
 
     # It is watched
 
     def _watch(self) -> None:
         limits = self._limits
         allowed = limits.cpu + _CPU_GRACE[self._child.order.kind] + self._moved * _CPU_PER_BYTE
-        if self._child.cpu_seconds() > allowed:
+        if self._child.cpu_seconds() - (self._cpu_before or 0.0) > allowed:
             self._kill(_Ended("limit", "cpu", f"The script used more than {limits.cpu:g} s of processor time."))
         waiting = self._writer.transport.get_write_buffer_size() if self._writer else 0
         if not waiting:
@@ -283,7 +198,7 @@ class Session:
             return _Ended("limit", "cpu", f"The script used more than {self._limits.cpu:g} s of processor time.")
         if end.code == -signal.SIGABRT:
             return _Ended("limit", "memory", "The script ran out of memory.")
-        if end.code == -signal.SIGSYS:
+        if end.code in (-signal.SIGSYS, FORBIDDEN):
             log.warning("script process %d tried a forbidden system call and was ended", self._child.pid)
             return _Ended("crash", "crash", "The script's process did something forbidden and was ended.")
         how = f"signal {-end.code}" if end.code < 0 else f"code {end.code}"
@@ -292,19 +207,16 @@ class Session:
     # The end
 
     def _failed(self, ended: _Ended) -> Outcome:
-        problem = ended.problem
-        if problem.kind == "cpu":
-            problem = diagnostics.place_loop(problem, self._job.source)
-        return self._outcome(ended.state, problem=problem)
+        return self._end(ended.state, problem=ended.problem)
 
-    def _outcome(self, state: State, **known: Any) -> Outcome:
+    def _end(self, state: State, **known: Any) -> Outcome:
         return Outcome(state, self._job.language, **known)
 
     def _complete(self, outcome: Outcome, began: float) -> Outcome:
         return replace(
             outcome,
             printed="".join(self._printed),
-            calls=tuple(self._records),
+            calls=tuple(self._calls.records),
             stats=replace(outcome.stats, wall_ms=(time.perf_counter() - began) * 1000),
         )
 

@@ -39,13 +39,17 @@ def prepare() -> None:
     _parsers.append(tree_sitter.Parser(language))
 
 
+def parse(data: bytes) -> Any:
+    """The root of a source's tree, or None where there is no grammar."""
+    prepare()
+    return _parsers[0].parse(data).root_node if _parsers else None
+
+
 def blank(source: str) -> str:
     """`source` without its types. Raises Failure for what cannot be erased."""
-    prepare()
     data = source.encode("utf-8", "replace")
     out = bytearray(data)
-    tree = _parsers[0].parse(data)
-    pending = [tree.root_node]
+    pending = [parse(data)]
     while pending:
         node = pending.pop()
         if node.type in _REFUSED and node.is_named:

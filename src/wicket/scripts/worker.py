@@ -15,10 +15,11 @@ import msgspec
 
 from wicket.scripts import jail
 from wicket.scripts.frames import DONE, FAILED, JOB, Channel
+from wicket.scripts.tape import Taped
 
 Kind: TypeAlias = Literal["vm", "python"]
 
-NOT_JAILED = 97
+NOT_JAILED, FORBIDDEN = 97, 96
 _HEADROOM = 128 * 1024 * 1024  # for the interpreter around the script's own heap
 
 _ENGINES: dict[str, str] = {
@@ -51,6 +52,11 @@ class Job(msgspec.Struct, frozen=True):
     args: dict[str, Any]
     stubs: str = ""
     interfaces: dict[str, str] = {}
+    seed: tuple[int, int, int, int] = (1, 1, 1, 1)
+    """Where random numbers start; 32 bits each."""
+    tape: list[Taped] | None = None
+    """For a second run of a script that used up its CPU time: what its calls were answered. It is there to find the
+    line, and makes no calls."""
 
 
 Engine: TypeAlias = Callable[[Job, Channel], None]
@@ -101,6 +107,7 @@ def main(sock: socket.socket, order: Order) -> int:
         engine(job, channel)
     except Failure as failure:
         fail(channel, failure)
+    channel.linger()
     return 0
 
 

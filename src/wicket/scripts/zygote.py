@@ -88,7 +88,8 @@ def _become_child(handle: int, order: worker.Order) -> NoReturn:
         os.setpgid(0, 0)  # whatever it starts dies with it
         os.dup2(handle, _CHILD_SOCKET)
         os.closerange(_CHILD_SOCKET + 1, 4096)
-        code = worker.main(socket.socket(fileno=_CHILD_SOCKET), order)
+        sock = socket.socket(fileno=_CHILD_SOCKET)  # kept by name: to let go of one asks the kernel for its address
+        code = worker.main(sock, order)
     except BaseException:  # noqa: BLE001  (a child must never return into the zygote's loop)
         code = 1
     finally:

@@ -1,0 +1,90 @@
+"""Servers as objects of a Python script: what stands for them in the engine, and which tool was meant by a call.
+
+Nothing of the driver's is in these objects but a name: every use of one comes back as a question. Knows no frames.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from pydantic_monty import ClassInstance
+
+_POSITIONS = {
+    ("tools", "search"): ("query", "limit"),
+    ("tools", "describe"): ("names", "detail"),
+    ("tools", "call"): ("name", "arguments"),
+    ("results", "get"): ("id",),
+}
+_NOT_AWAITED = re.compile(r"<coroutine external_future\(\d+\)>")
+
+
+class _Place:
+    """What stands for a server inside the sandbox; empty, the wrapper does all."""
+
+
+class _Server(ClassInstance):
+    """One server: knows its tools, and gives one as a value when asked, as in `f = server.tool`."""
+
+    def bind(self, name: str, tools: list[str] | None, values: dict[str, tuple[str, str]]) -> "_Server":
+        self.name, self._tools, self._values = name, tools, values
+        return self
+
+    def lookup_lazy_attrs(self, name: str) -> Any:
+        self.check(name)
+
+        def tool() -> None:
+            """Never called: the engine asks by the name that it is given here."""
+
+        tool.__name__ = f"{self.name}__{name}"
+        self._values[tool.__name__] = self.name, name
+        return tool
+
+    def check(self, name: str) -> None:
+        if name.startswith("__") or (self._tools is not None and name not in self._tools):
+            raise AttributeError(f"{self.name} has no tool '{name}'")
+
+
+class Servers:
+    """All that a script finds by name."""
+
+    def __init__(self, servers: Mapping[str, list[str] | None]) -> None:
+        self._servers: dict[str, list[str] | None] = {**servers, "tools": None, "results": None}
+        self._values: dict[str, tuple[str, str]] = {}
+        self._by_id: dict[UUID, _Server] = {}
+
+    def get(self, name: str) -> Any:
+        """The object of that name, made when it is asked for; the engine asks once."""
+        if name not in self._servers:
+            return None
+        server = _Server(_Place()).bind(name, self._servers[name], self._values)
+        self._by_id[server.id] = server
+        return server
+
+    def called(self, receiver: UUID | None, function: str) -> tuple[str, str]:
+        """The server and the tool that a call means. Raises AttributeError."""
+        if receiver is None:
+            return self._values[function]
+        server = self._by_id[receiver]
+        server.check(function)
+        return server.name, function
+
+
+def arguments_of(server: str, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The named arguments of a call. Raises TypeError."""
+    positions = _POSITIONS.get((server, tool))
+    if positions is not None:
+        body = {**dict(zip(positions, args, strict=False)), **kwargs}
+        if tool == "describe" and isinstance(body.get("names"), str):
+            body["names"] = [body["names"]]
+        return body
+    if len(args) == 1 and isinstance(args[0], dict):
+        return {**args[0], **kwargs}
+    if args:
+        raise TypeError(f"{server}.{tool} takes named arguments, such as {server}.{tool}(name=value)")
+    return kwargs
+
+
+def is_not_awaited(value: Any) -> bool:
+    """Whether a script's value is the text that the engine makes of a call nobody awaited."""
+    return isinstance(value, str) and _NOT_AWAITED.fullmatch(value) is not None
