@@ -1,8 +1,9 @@
 """How long a person waits for the command line: `wicket --help`, and a search over 2,000 catalogued tools.
 
-    python bench/cli.py [--rounds N] [--json]
+    python bench/cli.py [--rounds N] [--imports] [--json]
 
-The commands are run in turn, beside `fastmcp --help`, in new processes. Exit status 1 when a target is missed.
+The commands are run in turn in new processes, beside `fastmcp --help` and a Python that does nothing. Exit status 1
+when a target is missed.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import environments
+from imports import slowest
 from machine import description, load_average
 from report import Verdict, number, save, table
 from wicket.codec import decode, encode
@@ -59,6 +61,7 @@ def commands() -> dict[str, list[str]]:
     beside = Path(sys.executable).with_name("wicket")
     wicket = [str(beside)] if beside.exists() else [sys.executable, "-m", "wicket"]
     found = {
+        "python -c pass": [sys.executable, "-c", "pass"],
         "wicket --help": [*wicket, "--help"],
         "wicket search": [*wicket, "search", "create an issue in a repository"],
         "wicket status": [*wicket, "status"],
@@ -81,9 +84,16 @@ def timed(command: list[str], environ: Mapping[str, str]) -> tuple[float, float]
     return elapsed * 1000, busy * 1000
 
 
+def _imports(command: list[str], environ: Mapping[str, str]) -> str:
+    program = command if command[0] == sys.executable else [sys.executable, *command]
+    packages, _ = slowest(program, environ)
+    return ", ".join(f"{name} {took:.0f}" for name, took in packages if took >= 1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--imports", action="store_true", help="also say which packages take longest to import")
     parser.add_argument("--json", action="store_true", help="also write bench/out/cli.json")
     options = parser.parse_args()
     everybody = commands()
@@ -97,6 +107,9 @@ def main() -> None:
                 if number_of_round:  # the first is for the disk's cache
                     wall[name].append(took)
                     busy[name].append(used)
+        if options.imports:
+            for name in TARGETS:
+                print(f"{name} imports, in ms: {_imports(everybody[name], environ)}\n")
     rows = [
         [
             name,

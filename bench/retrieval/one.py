@@ -1,6 +1,6 @@
 """One ranker on one set, in a process of its own so that its memory is its own. Prints a line of JSON.
 
-python -m retrieval.one RANKER SET FOLDER
+python -m retrieval.one RANKER SET FOLDER LIMIT
 """
 
 import sys
@@ -14,7 +14,7 @@ from retrieval.rankers import Wicket, make
 from retrieval.sets import Labelled, read
 from wicket.codec import encode
 
-_TIMED = 120
+_WARM_UP, _TIMED = 5, 120
 
 
 def resident() -> float:
@@ -33,7 +33,7 @@ def run(name: str, data: Labelled, folder: Path) -> dict[str, Any]:
     for i, query in enumerate(data.queries):
         start = time.perf_counter()
         ranked = ranker.rank(query.text)
-        if 5 <= i < 5 + _TIMED:
+        if _WARM_UP <= i < _WARM_UP + _TIMED:
             timed.append((time.perf_counter() - start) * 1e3)
         if query.groups:
             found.append(measure(ranked, query))
@@ -55,9 +55,9 @@ def _abstention(ranker: Wicket, data: Labelled) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    _, _ranker, _set, _folder = sys.argv
+    _, _ranker, _set, _folder, _limit = sys.argv
     try:
-        _facts = run(_ranker, read(Path(_folder), _set), Path(_folder))
+        _facts = run(_ranker, read(Path(_folder), _set, int(_limit)), Path(_folder))
     except ImportError as problem:
         _facts = {"missing": f"{problem}"}
     sys.stdout.write(encode(_facts).decode() + "\n")

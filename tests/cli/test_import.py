@@ -245,20 +245,56 @@ def test_a_link_to_a_client_file_stays_a_link(shell: Shell) -> None:
         ("win32", "cursor", ".cursor/mcp.json"),
         ("darwin", "codex", ".codex/config.toml"),
         ("win32", "gemini", ".gemini/settings.json"),
-        (
-            "darwin",
-            "cline",
-            (
-                "Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/settings/"
-                "cline_mcp_settings.json"
-            ),
-        ),
+        ("darwin", "windsurf", ".codeium/windsurf/mcp_config.json"),
+        ("win32", "claude-code", ".claude.json"),
+        ("darwin", "cline", ".cline/data/settings/cline_mcp_settings.json"),
     ],
 )
 def test_each_platform_has_its_places(platform: str, client: str, expected: str, tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path), "APPDATA": str(tmp_path / "roaming")}
     where = folders(environ, platform, tmp_path)
     assert user_files(CLIENTS[client], where)[0].path == tmp_path / expected
+
+
+def test_a_packaged_claude_desktop_has_a_folder_of_its_own_on_windows(tmp_path: Path) -> None:
+    environ = {"USERPROFILE": str(tmp_path), "APPDATA": str(tmp_path / "roaming"), "LOCALAPPDATA": str(tmp_path / "lo")}
+    _, packaged = user_files(CLIENTS["claude-desktop"], folders(environ, "win32", tmp_path))
+    inside = "lo/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/claude_desktop_config.json"
+    assert packaged.path == tmp_path / inside
+    assert len(user_files(CLIENTS["claude-desktop"], folders(environ, "darwin", tmp_path))) == 1
+
+
+def test_claude_code_on_windows_names_folders_with_slashes_of_either_kind() -> None:
+    where = folders({"USERPROFILE": "/h"}, "win32", Path(r"C:\work\app"))
+    sections = [file.section for file in user_files(CLIENTS["claude-code"], where)]
+    assert sections == [
+        ("mcpServers",),
+        ("projects", "C:/work/app", "mcpServers"),
+        ("projects", r"C:\work\app", "mcpServers"),
+    ]
+
+
+def test_what_cline_had_in_the_editor_is_found_too() -> None:
+    files = user_files(CLIENTS["cline"], folders({"HOME": "/h"}, "darwin", Path("/w")))
+    user = "/h/Library/Application Support/Code/User"
+    assert str(files[1].path) == f"{user}/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+
+
+@pytest.mark.parametrize(
+    ("client", "variable", "expected"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "/elsewhere/.claude.json"),
+        ("codex", "CODEX_HOME", "/elsewhere/config.toml"),
+        ("gemini", "GEMINI_CLI_HOME", "/elsewhere/.gemini/settings.json"),
+        ("cline", "CLINE_DATA_DIR", "/elsewhere/settings/cline_mcp_settings.json"),
+        ("cline", "CLINE_MCP_SETTINGS_PATH", "/elsewhere"),
+    ],
+)
+def test_a_client_that_was_told_to_keep_its_file_elsewhere_is_found_there(
+    client: str, variable: str, expected: str
+) -> None:
+    where = folders({"HOME": "/h", variable: "/elsewhere"}, "linux", Path("/w"))
+    assert str(user_files(CLIENTS[client], where)[0].path) == expected
 
 
 def test_every_client_has_a_test_of_its_layout() -> None:

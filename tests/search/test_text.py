@@ -1,9 +1,12 @@
 """Words, stems, parts and features: what both sides of a match are made of."""
 
+from pathlib import Path
+
 import pytest
 
+from wicket.core.search import static
 from wicket.core.search.features import Features
-from wicket.core.search.static import grams, packaged_table
+from wicket.core.search.static import Table, grams, packaged_table
 from wicket.core.search.text import parts, stem, words
 
 
@@ -69,6 +72,15 @@ def test_related_words_lie_closer_than_unrelated_ones() -> None:
     assert near("picture", "photo") > near("picture", "invoice") + 0.2
     assert near("send an email", "write a message to somebody") > near("send an email", "restart the cluster") + 0.2
     assert near("kuberntes", "kubernetes") > near("kuberntes", "spreadsheet") + 0.1
+
+
+def test_a_word_means_the_same_before_and_after_the_whole_vocabulary_is_learnt() -> None:
+    data = Path(static.__file__).with_name("table.bin").read_bytes()
+    fresh, learnt = Table(data), Table(data)
+    learnt.vectors([[f"word{i}" for i in range(1000)]])
+    for text in ("create", "0", "subhuman", "notaword", "two\nlines", "issue repository issue"):
+        assert fresh.encode(text).tolist() == learnt.encode(text).tolist()
+    assert fresh.encode("the").tolist() != fresh.encode("kubernetes").tolist()
 
 
 def test_every_word_has_pieces_within_the_table() -> None:

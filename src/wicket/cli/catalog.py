@@ -11,10 +11,10 @@ from wicket.cli.common import (
     name_failures,
     tool_as_json,
     with_gateway,
+    with_library,
 )
 from wicket.cli.completion import complete_server, complete_tool
 from wicket.cli.output import note, say, say_json, styled, table, write
-from wicket.codec import pretty
 from wicket.telemetry import clean
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from wicket.app import Gateway
     from wicket.core.search import Answer, Explanation
+    from wicket.library import Library
     from wicket.model import Detail, ServerStatus, Tool
 
 
@@ -137,13 +138,16 @@ def search(
     from dataclasses import asdict
 
     from wicket.core.signature import describe as rendered
+    from wicket.model import LOCAL
 
-    async def work(gateway: "Gateway") -> "tuple[Answer, list[Explanation], dict[str, str]]":
-        answer = await gateway.verbs.search(query, limit=limit, servers=server or None)
-        reasons = [await gateway.verbs.explain(query, hit.tool) for hit in answer.hits] if explain else []
-        return answer, reasons, gateway.catalogue.failures
+    async def work(library: "Library") -> "tuple[Answer, list[Explanation], dict[str, str]]":
+        finder, catalogue = library.finder, library.catalogue
+        wanted = [catalogue.server(name).name for name in server] if server else None
+        answer = await finder.search(query, LOCAL, limit=limit, servers=wanted)
+        reasons = [await finder.explain(query, LOCAL, hit.tool) for hit in answer.hits] if explain else []
+        return answer, reasons, catalogue.failures
 
-    answer, reasons, failures = with_gateway(config, work, verbose=verbose)
+    answer, reasons, failures = with_library(config, work, verbose=verbose)
     if json:
         hits = [{"score": hit.score, **tool_as_json(hit.tool)} for hit in answer.hits]
         for hit, reason in zip(hits, reasons, strict=False):
@@ -188,6 +192,7 @@ def describe(
 
     Example: wicket describe git.git_log --detail brief
     """
+    from wicket.codec import pretty
     from wicket.core.signature import describe as rendered
 
     levels: dict[str, Detail] = {"signature": "signature", "brief": "brief", "full": "full"}

@@ -99,14 +99,6 @@ def machine(config: Config) -> Iterator[Finding]:
     yield _clock(config)
 
 
-def dialects(config: Config, built_in: Iterator[str] | list[str]) -> Iterator[Finding]:
-    known = list(built_in)
-    for name in config.dialects:
-        if name not in known:
-            fix = f'dialects = ["{known[0]}"]   # of {", ".join(known)}'
-            yield Finding("problem", "dialects", f"'{name}' is not built in", fix)
-
-
 def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
     command = os.path.expandvars(config.command or "")
     folder = settings.base_dir / Path(config.cwd or ".").expanduser()

@@ -1,22 +1,31 @@
 """What most verbs share: finding the configuration, running against a gateway, and the options for that."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from wicket.cli.completion import complete_server, complete_tool
-from wicket.cli.output import note
+from wicket.cli.output import note, say, say_json
 from wicket.cli.root import VERBOSE
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from wicket.app import Gateway
     from wicket.config.model import Config
+    from wicket.library import Library
     from wicket.model import Tool
 
 T = TypeVar("T")
+Opened = TypeVar("Opened", bound="Library")
+
+_GARBAGE = 50_000
+"""New objects between two searches for garbage. Nearly all that a command reads stays to its end, so that looking
+through it after every few hundred objects finds nothing and takes a third of the reading."""
 
 
 def _verbose(ctx: typer.Context, wanted: bool) -> bool:
@@ -50,14 +59,50 @@ def with_gateway(
     path: Path | None, work: "Callable[[Gateway], Awaitable[T]]", *, verbose: bool = False, names_notes: bool = True
 ) -> T:
     """Run `work` against a gateway of its own; no server needs to be running, and none starts unasked."""
+    from wicket.app import Gateway
+
+    return _run(path, Gateway.open, work, verbose=verbose, names_notes=names_notes)
+
+
+def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *, verbose: bool = False) -> T:
+    """`with_gateway` for a verb that only looks for tools, and waits for nothing else to load."""
+    return _run(path, _library, work, verbose=verbose)
+
+
+@asynccontextmanager
+async def _library(config: "Config") -> "AsyncGenerator[Library]":
+    if config.allow_runtime_servers:  # those that were added count too, and the registry knows them
+        from wicket.app import Gateway
+
+        async with Gateway.open(config) as gateway:
+            yield gateway
+        return
+    from wicket.library import Library
+
+    library = Library(config)
+    try:
+        yield library
+    finally:
+        await library.close()
+
+
+def _run(
+    path: Path | None,
+    opened: "Callable[[Config], AbstractAsyncContextManager[Opened]]",
+    work: "Callable[[Opened], Awaitable[T]]",
+    *,
+    verbose: bool,
+    names_notes: bool = True,
+) -> T:
     import asyncio
+    import gc
 
     import msgspec
 
-    from wicket.app import Gateway
     from wicket.cli.progress import progress
     from wicket.telemetry import configure_logging
 
+    gc.set_threshold(_GARBAGE)
     config = read(path)
     lazy = tuple(msgspec.structs.replace(server, start="lazy") for server in config.servers)
     configure_logging(os.environ.get("WICKET_LOG", "info" if verbose else "critical"))
@@ -66,10 +111,30 @@ def with_gateway(
             note(f"wicket: {text}")
 
     async def run() -> T:
-        async with Gateway.open(msgspec.structs.replace(config, servers=lazy)) as gateway, progress(gateway):
-            return await work(gateway)
+        async with opened(msgspec.structs.replace(config, servers=lazy)) as room, progress(room):
+            return await work(room)
 
     return asyncio.run(run())
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Seconds of what was given to `option`, such as 90d; None when nothing was."""
+    from wicket.config.units import seconds
+
+    if text is None:
+        return None
+    try:
+        return seconds(text)
+    except ValueError as problem:
+        raise typer.BadParameter(f"expected {problem}", param_hint=option) from None
+
+
+def tell(value: Any, words: str, *, json: bool) -> None:
+    """An answer: the value for programs, or the words for people."""
+    if json:
+        say_json(value)
+    else:
+        say(words)
 
 
 def name_failures(failures: dict[str, str], *, verbose: bool = False) -> None:

@@ -53,10 +53,9 @@ def doctor(
 
 
 def _examined(settings: "Config", *, start: bool, verbose: bool) -> "list[Finding]":
-    from wicket.app import DIALECTS
     from wicket.cli import checks
 
-    found = [*checks.configuration(settings), *checks.dialects(settings, list(DIALECTS))]
+    found = list(checks.configuration(settings))
     for server in settings.servers:
         if server.enabled:
             found += checks.server(server, settings)

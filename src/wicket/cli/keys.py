@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wicket.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
-from wicket.cli.output import note, say, say_json, table
+from wicket.cli.common import ConfigOption, JsonOption, VerboseOption, duration, tell, with_gateway
+from wicket.cli.output import note, say_json, table
 
 if TYPE_CHECKING:
     from wicket.store.registry_base import StoredKey
@@ -36,16 +36,13 @@ def create(
     Example: wicket keys create ci --scope discover --scope register
     """
     rates = _rates(rate or [])
-    lifetime = _lifetime(expires)
+    lifetime = duration(expires, "--expires")
     text, kept = with_gateway(
         config,
         lambda gateway: gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates),
         verbose=verbose,
     )
-    if json:
-        say_json({"key": text, **_shown(kept)})
-        return
-    say(text)
+    tell({"key": text, **_shown(kept)}, text, json=json)
     note(f"Scopes: {', '.join(sorted(kept.scopes))}. Only its digest is kept: write the key down now.")
 
 
@@ -81,10 +78,7 @@ def revoke(
     Example: wicket keys revoke ci
     """
     ended = with_gateway(config, lambda gateway: gateway.registry.keys.revoke(name), verbose=verbose)
-    if json:
-        say_json(_shown(ended))
-    else:
-        say(f"Revoked '{ended.name}' ({ended.hint}…).")
+    tell(_shown(ended), f"Revoked '{ended.name}' ({ended.hint}…).", json=json)
 
 
 def _shown(key: "StoredKey") -> dict[str, Any]:
@@ -113,14 +107,3 @@ def _rates(given: list[str]) -> dict[str, int]:
             raise typer.BadParameter(f"'{item}' is not KIND=NUMBER", param_hint="--rate")
         rates[kind] = int(count)
     return rates
-
-
-def _lifetime(text: str | None) -> float | None:
-    from wicket.config.units import seconds
-
-    if text is None:
-        return None
-    try:
-        return seconds(text)
-    except ValueError as problem:
-        raise typer.BadParameter(f"expected {problem}", param_hint="--expires") from None

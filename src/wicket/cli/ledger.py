@@ -14,7 +14,7 @@ from wicket.codec import encode
 from wicket.core.signature import first_sentence
 from wicket.dialects.base import ToolCall
 from wicket.dialects.native import NATIVE
-from wicket.model import JsonObject, Silent, Tool, as_list, as_object, as_text
+from wicket.model import LOCAL, JsonObject, Silent, Tool, as_list, as_object, as_text
 
 Counter = Callable[[str], int]
 CHARS_PER_TOKEN = 4
@@ -56,7 +56,7 @@ async def ledger(gateway: Gateway, heaviest: int = 10) -> Ledger:
     snapshot = await gateway.catalogue.complete()
     costs = {tool.key: count(prompt_text(name, tool.definition)) for name, tool in snapshot.wire.items()}
     by_server = {name: sum(costs[tool.key] for tool in tools) for name, tools in snapshot.by_server.items()}
-    menu = [count(prompt_text(tool["name"], tool)) for tool in await NATIVE.list(gateway.verbs)]
+    menu = [count(prompt_text(tool["name"], tool)) for tool in await NATIVE.list(gateway.verbs, LOCAL)]
     tool = _typical(snapshot.tools, costs)
     query = first_sentence(tool.description) or tool.name if tool else ""
     search, call = await _flow(gateway, tool, query, count) if tool else (0, 0)

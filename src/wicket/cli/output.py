@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, TextIO
 
-from wicket.codec import pretty
 from wicket.errors import WicketError
 from wicket.telemetry import clean
 
@@ -27,6 +26,8 @@ def say(text: str = "") -> None:
 
 def say_json(value: Any) -> None:
     """JSON in which everything that a terminal could obey is escaped: the same value, and harmless."""
+    from wicket.codec import pretty
+
     sys.stdout.write(f"{_UNPRINTABLE.sub(_escaped, pretty(value))}\n")
 
 

@@ -4,11 +4,14 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from wicket.app import Gateway
 from wicket.tasks import Tasks
 from wicket.telemetry import clean
 from wicket.upstream.lifecycle import State
+
+if TYPE_CHECKING:
+    from wicket.library import Library
 
 PATIENCE = 1.0  # seconds after which a person wants to know
 REFRESH = 0.1
@@ -16,18 +19,18 @@ _NAMED = 3
 
 
 @asynccontextmanager
-async def progress(gateway: Gateway) -> AsyncGenerator[None]:
-    """Show how far the servers of `gateway` are, for as long as the body takes."""
+async def progress(library: "Library") -> AsyncGenerator[None]:
+    """Show how far the servers of `library` are, for as long as the body takes."""
     tasks = Tasks()
     if sys.stderr.isatty():
-        tasks.start(_show(gateway), "progress")
+        tasks.start(_show(library), "progress")
     try:
         yield
     finally:
         await tasks.close()
 
 
-async def _show(gateway: Gateway) -> None:
+async def _show(library: "Library") -> None:
     await asyncio.sleep(PATIENCE)
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -36,15 +39,15 @@ async def _show(gateway: Gateway) -> None:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         while True:
-            words, done, total = _standing(gateway)
+            words, done, total = _standing(library)
             bar.update(task, description=words, completed=done, total=total or None)
             await asyncio.sleep(REFRESH)
 
 
-def _standing(gateway: Gateway) -> tuple[str, int, int]:
+def _standing(library: "Library") -> tuple[str, int, int]:
     """What is going on, and how many servers of how many have been heard."""
-    catalogue = gateway.catalogue
-    states = {name: gateway.pool.state(name)[0] for name in catalogue.servers}
+    catalogue = library.catalogue
+    states = {name: library.pool.state(name)[0] for name in catalogue.servers}
     busy = [name for name, state in states.items() if state is not State.IDLE]
     heard = [name for name in busy if name in catalogue.now.listings or name in catalogue.failures]
     waited_for = [name for name in busy if name not in heard]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wicket.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
-from wicket.cli.output import note, say, say_json, table
+from wicket.cli.common import ConfigOption, JsonOption, VerboseOption, duration, tell, with_gateway
+from wicket.cli.output import note, say_json, table
 from wicket.codec import decode, pretty
 
 if TYPE_CHECKING:
@@ -67,12 +67,9 @@ def show(
     Example: wicket registry show filesystem
     """
     record = with_gateway(config, lambda gateway: gateway.registry.registry.find(name), verbose=verbose)
-    if json:
-        from wicket.registry.desk import response
+    from wicket.registry.desk import response
 
-        say_json(response(record))
-    else:
-        say(pretty(record.body))
+    tell(response(record), pretty(record.body), json=json)
 
 
 @app.command("publish")
@@ -139,24 +136,28 @@ def mirror(
 
     Example: wicket registry mirror https://registry.example --every 1h
     """
-    pause = _interval(every)
+    pause = duration(every, "--every")
     credential = key or os.environ.get("WICKET_API_KEY", "")
 
     async def work(gateway: "Gateway") -> None:
         import asyncio
 
+        from wicket.errors import WicketError
         from wicket.registry.mirror import Mirror
         from wicket.upstream.egress import HttpClient
 
-        client = HttpClient(max_message=gateway.config.limits.max_message)
+        client = HttpClient()
         desk = gateway.registry
         try:
             follower = Mirror(url, desk.records, desk.notes, client, key=credential)
-            while True:
-                _say_synced(await follower.sync(), json)
-                if pause is None:
-                    return
-                await asyncio.sleep(pause)
+            await desk.registry.plant()
+            _say_synced(await follower.sync(), json)
+            while pause is not None:
+                await asyncio.sleep(max(1.0, pause))
+                try:
+                    _say_synced(await follower.sync(), json)
+                except WicketError as problem:  # it may be there again the next time
+                    note(f"wicket: {problem}")
         finally:
             await client.close()
 
@@ -164,28 +165,13 @@ def mirror(
 
 
 def _say_record(what: str, record: "StoredRecord", json: bool) -> None:
-    if json:
-        from wicket.registry.desk import response
+    from wicket.registry.desk import response
 
-        say_json(response(record))
-    else:
-        say(f"{what} {record.name} {record.version}.")
+    tell(response(record), f"{what} {record.name} {record.version}.", json=json)
 
 
 def _say_synced(done: "Synced", json: bool) -> None:
     facts = {"taken": done.taken, "unchanged": done.unchanged, "refused": done.refused, "pages": done.pages}
-    if json:
-        say_json(facts)
-    else:
-        say(f"Took {done.taken} records, {done.unchanged} were known, {done.refused} could not be used.")
-
-
-def _interval(text: str | None) -> float | None:
-    from wicket.config.units import seconds
-
-    if text is None:
-        return None
-    try:
-        return max(1.0, seconds(text))
-    except ValueError as problem:
-        raise typer.BadParameter(f"expected {problem}", param_hint="--every") from None
+    records = "record" if done.taken == 1 else "records"
+    words = f"Took {done.taken} {records}; {done.unchanged} were known, {done.refused} could not be used."
+    tell(facts, words, json=json)

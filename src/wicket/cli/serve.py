@@ -12,6 +12,8 @@ from wicket.cli.output import note
 from wicket.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wicket.config.model import Config
 
 
@@ -41,23 +43,37 @@ def serve(
     if print_clients and http is None:
         raise typer.BadParameter("over stdio, stdout belongs to the client; add --http :", param_hint="--print-clients")
     settings = read(config)
-    configure_logging(os.environ.get("WICKET_LOG", "debug" if verbose else settings.log_level))
+    level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
+
+    def log_as_asked(config: "Config") -> None:
+        configure_logging(level or config.log_level)
+
+    log_as_asked(settings)
     _log_notes(settings)
     if http is None:
         _explain_to_a_person()
-        asyncio.run(_stdio(settings, dialect or []))
+        asyncio.run(_stdio(settings, dialect or [], log_as_asked))
     else:
-        asyncio.run(_http(_at(settings, http), dialect or [], no_auth=no_auth, print_clients=print_clients))
+        settings = _at(settings, http)
+        asyncio.run(_http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients))
 
 
-async def _stdio(config: "Config", dialects: list[str]) -> None:
+async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:
     from wicket.app import Gateway, run_until_signalled
 
     async with Gateway.open(config) as gateway:
+        gateway.on_reload.append(reloaded)
         await run_until_signalled(lambda stop: gateway.serve_stdio(stop, *dialects))
 
 
-async def _http(config: "Config", dialects: list[str], *, no_auth: bool, print_clients: bool) -> None:
+async def _http(
+    config: "Config",
+    dialects: list[str],
+    reloaded: "Callable[[Config], None]",
+    *,
+    no_auth: bool,
+    print_clients: bool,
+) -> None:
     from wicket.app import Gateway, run_until_signalled
     from wicket.cli.snippets import page
     from wicket.surface.guard import load_token
@@ -75,6 +91,7 @@ async def _http(config: "Config", dialects: list[str], *, no_auth: bool, print_c
             sys.stdout.flush()
 
     async with Gateway.open(config) as gateway:
+        gateway.on_reload.append(reloaded)
         await run_until_signalled(lambda stop: gateway.serve_http(stop, *dialects, token=token, on_ready=ready))
 
 

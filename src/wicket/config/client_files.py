@@ -13,7 +13,10 @@ from typing import Any, TypeAlias
 
 Section: TypeAlias = tuple[str, ...]
 
-_CLINE = Path("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
+_CLINE = Path("settings", "cline_mcp_settings.json")
+_DESKTOP = Path("Claude", "claude_desktop_config.json")
+_DESKTOP_PACKAGE = "Claude_pzs8sxrjxfjjc"
+"""What Windows calls Claude Desktop as a package, which it is by default since 2026."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,22 @@ def project_file(client: Client, where: Folders) -> ClientFile | None:
     return ClientFile(client, where.cwd / name, section)
 
 
+def _claude_desktop(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    files = [where.config / _DESKTOP]
+    if where.platform == "win32":
+        # A package gets a folder of its own in place of %APPDATA%, and never sees the file there.
+        local = Path(where.environ.get("LOCALAPPDATA") or where.home / "AppData" / "Local")
+        files.append(local / "Packages" / _DESKTOP_PACKAGE / "LocalCache" / "Roaming" / _DESKTOP)
+    return tuple((file, ("mcpServers",)) for file in files)
+
+
 def _claude_code(where: Folders) -> tuple[tuple[Path, Section], ...]:
-    # Servers added for one folder alone stand in the same file, under that folder.
-    file = where.home / ".claude.json"
-    return (file, ("mcpServers",)), (file, ("projects", str(where.cwd), "mcpServers"))
+    # Servers added for one folder alone stand in the same file, under that folder, which on Windows is written with
+    # slashes by some of its programs and with backslashes by others.
+    file = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home) / ".claude.json"
+    here = str(where.cwd)
+    spellings = dict.fromkeys((here.replace("\\", "/"), here)) if where.platform == "win32" else (here,)
+    return (file, ("mcpServers",)), *((file, ("projects", spelt, "mcpServers")) for spelt in spellings)
 
 
 def _vscode(where: Folders) -> tuple[tuple[Path, Section], ...]:
@@ -88,8 +103,11 @@ def _vscode(where: Folders) -> tuple[tuple[Path, Section], ...]:
 
 
 def _cline(where: Folders) -> tuple[tuple[Path, Section], ...]:
-    alone = where.home / ".cline" / "data" / "settings" / "cline_mcp_settings.json"
-    return (where.config / "Code" / "User" / _CLINE, ("mcpServers",)), (alone, ("mcpServers",))
+    # Once kept by the editor, and brought over from there when a newer Cline starts.
+    given, data = where.environ.get("CLINE_MCP_SETTINGS_PATH"), where.environ.get("CLINE_DATA_DIR")
+    own = Path(given) if given else Path(data or where.home / ".cline" / "data") / _CLINE
+    once = where.config / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev" / _CLINE
+    return (own, ("mcpServers",)), (once, ("mcpServers",))
 
 
 def _zed(where: Folders) -> tuple[tuple[Path, Section], ...]:
@@ -107,6 +125,11 @@ def _codex(where: Folders) -> tuple[tuple[Path, Section], ...]:
     return ((folder / "config.toml", ("mcp_servers",)),)
 
 
+def _gemini(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    home = Path(where.environ.get("GEMINI_CLI_HOME") or where.home)
+    return ((home / ".gemini" / "settings.json", ("mcpServers",)),)
+
+
 def _at(*parts: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]]:
     return lambda where: ((where.home.joinpath(*parts), ("mcpServers",)),)
 
@@ -114,18 +137,14 @@ def _at(*parts: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]]:
 CLIENTS: Mapping[str, Client] = {
     client.id: client
     for client in (
-        Client(
-            "claude-desktop",
-            "Claude Desktop",
-            lambda where: ((where.config / "Claude" / "claude_desktop_config.json", ("mcpServers",)),),
-        ),
+        Client("claude-desktop", "Claude Desktop", _claude_desktop),
         Client("claude-code", "Claude Code", _claude_code, (".mcp.json", ("mcpServers",)), (("type", "stdio"),)),
         Client("cursor", "Cursor", _at(".cursor", "mcp.json"), (".cursor/mcp.json", ("mcpServers",))),
         Client("vscode", "VS Code", _vscode, (".vscode/mcp.json", ("servers",)), (("type", "stdio"),)),
         Client("windsurf", "Windsurf", _at(".codeium", "windsurf", "mcp_config.json")),
         Client("zed", "Zed", _zed, (".zed/settings.json", ("context_servers",)), (("source", "custom"),)),
         Client("codex", "Codex", _codex, (".codex/config.toml", ("mcp_servers",))),
-        Client("gemini", "Gemini CLI", _at(".gemini", "settings.json"), (".gemini/settings.json", ("mcpServers",))),
+        Client("gemini", "Gemini CLI", _gemini, (".gemini/settings.json", ("mcpServers",))),
         Client("cline", "Cline", _cline, None, (("type", "stdio"),)),
     )
 }

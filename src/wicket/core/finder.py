@@ -6,10 +6,11 @@ what was built is stored beside the listing, so that the next process reads inst
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wicket.config.favourites import Favourite
 from wicket.config.secrets import missing_secrets
 from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.search import Answer, Explanation, SearchIndex
@@ -27,9 +28,17 @@ class Finder:
     """See the module's docstring."""
 
     def __init__(
-        self, catalogue: Catalogue, pool: Pool, store: Store, base_dir: Path, *, semantic: bool = False
+        self,
+        catalogue: Catalogue,
+        pool: Pool,
+        store: Store,
+        base_dir: Path,
+        *,
+        semantic: bool = False,
+        favourites: Iterable[Favourite] = (),
     ) -> None:
         self._semantic = semantic
+        self._favourites = _keys(favourites)
         self._catalogue = catalogue
         self._pool = pool
         self._store = store
@@ -50,13 +59,23 @@ class Finder:
             servers=servers,
             visible=lambda tool: policy.visible(principal, tool),
             usage=await self._store.usage(principal),
+            favourites=self._favourites,
             trouble=self._trouble,
         )
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool stands where it stands in the answer to `query`."""
         await self._current(None)
-        return self._index.explain(query, tool, usage=await self._store.usage(principal))
+        used = await self._store.usage(principal)
+        return self._index.explain(query, tool, usage=used, favourites=self._favourites)
+
+    def use(self, *, semantic: bool, favourites: Iterable[Favourite] | None = None) -> None:
+        """Rank with the sentence encoder from now on, or without it; and by other favourites where they are given."""
+        if favourites is not None:
+            self._favourites = _keys(favourites)
+        if semantic != self._semantic:
+            self._semantic = semantic
+            self._indexed = {}  # the next search reads the index anew
 
     async def close(self) -> None:
         await self._tasks.wait()
@@ -107,6 +126,10 @@ class Finder:
         config = self._catalogue.servers.get(tool.server)
         missing = missing_secrets(config, os.environ, self._base_dir) if config else ()
         return f"its server needs {', '.join(missing)} to be set" if missing else ""
+
+
+def _keys(favourites: Iterable[Favourite]) -> frozenset[str]:
+    return frozenset(f"{favourite.server}.{favourite.tool}" for favourite in favourites)
 
 
 def _encoder() -> "SentenceEncoder":

@@ -6,7 +6,7 @@ same in every catalogue and need no scaling per query. Knows feature numbers and
 
 from collections.abc import Sequence
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wicket.core.search.features import Features
 from wicket.core.search.numeric import np
@@ -22,61 +22,82 @@ _USUAL_LENGTH = 45.0
 _LONG = 110.0
 """Beyond this length a text says too many different things: what it has of any of them counts less and less."""
 
+_STEP = 16384
+
 
 class Matrix:
     """Letters and meanings of every tool."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        counts = np.concatenate([s.counts for s in segments] or [np.empty(0, np.uint32)])
-        numbers = np.concatenate([s.numbers for s in segments] or [np.empty(0, np.uint32)])
-        weights = np.concatenate([s.weights for s in segments] or [np.empty(0, np.float16)])
-        self.size = len(counts)
-        self.meanings = _columns([s.meanings for s in segments])
-        self.learned = _columns([s.learned for s in segments])
-        self._join(counts, numbers, weights.astype(np.float32))
+        sizes = [len(s.meanings) for s in segments]
+        self.size = sum(sizes)
+        self.meanings = _unit([s.meanings for s in segments])
+        self.learned = _unit([s.learned for s in segments])
+        before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+        self._owners = _joined([s.owners for s in segments], np.int32)
+        self._owners += np.repeat(before, [len(s.owners) for s in segments] or [0])
+        self._weights = _joined([s.weights for s in segments], np.float16)
+        self._spans = _joined([s.spans for s in segments], np.int64)
+        self._begins = np.cumsum(self._spans) - self._spans
+        self._index(_joined([s.numbers for s in segments], np.uint32))
 
-    def _join(
-        self, counts: "NDArray[np.uint32]", numbers: "NDArray[np.uint32]", weights: "NDArray[np.float32]"
-    ) -> None:
-        # One 64-bit key carries number and position: sorting plain integers is several times quicker than argsort.
-        keys = np.left_shift(numbers.astype(np.uint64), np.uint64(32)) | np.arange(len(numbers), dtype=np.uint64)
+    def _index(self, numbers: "NDArray[np.uint32]") -> None:
+        """Find the features that segments share, how rare each is, and how much each tool has to say.
+
+        Postings stay where they are: only the segments' features are sorted. Narrow types and few copies, because
+        this is what the first search of a process waits for.
+        """
+        # One 64-bit key carries number and place: sorting plain integers is several times quicker than argsort.
+        keys = numbers.astype(np.uint64) << np.uint64(32)
+        keys |= np.arange(len(numbers), dtype=np.uint64)
         keys.sort()
-        order = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        numbers = numbers[order]
-        first = np.flatnonzero(np.diff(numbers, prepend=~numbers[:1])) if len(numbers) else np.empty(0, np.int64)
-        self._numbers = numbers[first]
-        self._edges = np.append(first, len(numbers))
-        spread = np.diff(self._edges)
+        self._places = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        keys >>= np.uint64(32)
+        first = np.flatnonzero(np.concatenate((np.ones(1, bool), keys[1:] != keys[:-1]))[: len(keys)])
+        self._numbers = keys[first].astype(np.uint32)
+        self._edges = np.append(first, len(keys))
+        spread = np.add.reduceat(self._spans[self._places], first) if len(first) else first
         self._rarity = (np.log((1 + self.size) / (1 + spread)) + 1).astype(np.float32)
-        owners = np.repeat(np.arange(self.size, dtype=np.int64), counts)[order]
-        values = weights[order] * np.repeat(self._rarity, spread)
-        lengths = np.sqrt(np.bincount(owners, values * values, self.size)).astype(np.float32)
-        divisors = np.maximum(lengths, 1.0) ** _NORMALISATION * _USUAL_LENGTH ** (1 - _NORMALISATION)
-        divisors *= np.maximum(lengths / _LONG, 1.0)
-        self._owners = owners
-        self._values = values / divisors[owners]
+        rarity = np.empty(len(keys), np.float32)
+        rarity[self._places] = np.repeat(self._rarity, np.diff(self._edges))
+        lengths = np.sqrt(self._squares(rarity)).astype(np.float32)
+        self._divisors = np.maximum(lengths, 1.0) ** _NORMALISATION * _USUAL_LENGTH ** (1 - _NORMALISATION)
+        self._divisors *= np.maximum(lengths / _LONG, 1.0)
+
+    def _squares(self, rarity: "NDArray[np.float32]") -> "NDArray[np.float64]":
+        """What the weights of each tool's features come to, squared. In steps that stay in the processor's cache."""
+        total = np.zeros(self.size)
+        for start in range(0, len(rarity), _STEP):
+            features = slice(start, start + _STEP)
+            spans = self._spans[features]
+            begin = int(self._begins[start])
+            postings = slice(begin, begin + int(spans.sum()))
+            worth = np.repeat(rarity[features], spans)
+            worth *= self._weights[postings]
+            worth *= worth
+            total += np.bincount(self._owners[postings], worth, self.size)
+        return total
 
     def letters(self, queries: Sequence[Features]) -> "NDArray[np.float32]":
         """Near-cosine of each query's features with each tool's: one row a query."""
-        places: list[NDArray[np.int64]] = []
+        found: list[NDArray[np.int64]] = []
         weights: list[NDArray[np.float32]] = []
-        rows: list[int] = []
-        for row, query in enumerate(queries):
+        for query in queries:
             at, weight = self._look_up(query)
-            places.append(at)
+            found.append(at)
             weights.append(weight / np.float32(np.linalg.norm(weight) or 1.0))
-            rows += [row * self.size] * len(at)
-        at = np.concatenate(places)
-        starts = self._edges[at]
-        lengths = self._edges[at + 1] - starts
-        # All postings of all rows in one go: where each list begins, repeated, plus a running number within it.
-        every: NDArray[np.int64] = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(
-            int(lengths.sum())
-        )
-        target = self._owners[every] + np.repeat(np.array(rows, np.int64), lengths)
-        values = self._values[every] * np.repeat(np.concatenate(weights), lengths)
+        at = np.concatenate(found)
+        rows = np.repeat(np.arange(len(queries)) * self.size, [len(one) for one in found])
+        # All postings of all rows in one go: from a feature to its places in segments, from a place to its postings.
+        lengths = self._edges[at + 1] - self._edges[at]
+        places = self._places[_ranges(self._edges[at], lengths)]
+        spans = self._spans[places]
+        every = _ranges(self._begins[places], spans)
+        target = self._owners[every] + np.repeat(np.repeat(rows, lengths), spans)
+        worth = np.concatenate(weights) * self._rarity[at]
+        values = self._weights[every] * np.repeat(np.repeat(worth, lengths), spans)
         total = np.bincount(target, values, len(queries) * self.size)
-        return total.astype(np.float32).reshape(len(queries), self.size)
+        return (total.reshape(len(queries), self.size) / self._divisors).astype(np.float32)
 
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
         """Where the query's known features are, and what each weighs."""
@@ -94,10 +115,19 @@ def _damped(count: float) -> float:
     return 1.0 if count == 1 else 1 + log(count)
 
 
-def _columns(parts: "list[NDArray[np.int8]]") -> "NDArray[np.float32]":
-    """Unit vectors as columns, which is the quicker side for a product with few rows."""
+def _joined(parts: "Sequence[NDArray[Any]]", kind: Any) -> "NDArray[Any]":
+    return np.concatenate(parts, dtype=kind, casting="unsafe") if parts else np.empty(0, kind)
+
+
+def _ranges(starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.int64]":
+    """All numbers from each start on, as many as its length says."""
+    return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
+
+
+def _unit(parts: "list[NDArray[np.int8]]") -> "NDArray[np.float32]":
+    """The vectors of all segments, one a row, at length one."""
     if not parts:
         return np.empty((0, 0), np.float32)
-    joined = np.concatenate(parts).astype(np.float32)
-    joined /= np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-9)
-    return np.ascontiguousarray(joined.T)
+    rows = np.concatenate(parts, dtype=np.float32)
+    rows /= np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-9)[:, None]
+    return rows

@@ -49,13 +49,13 @@ def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     scale = 1 + sum(worth)
     vectors = [packaged_table().vectors(split), *([model.encode(texts)] if model else [])]
     sides = list(zip(worth, vectors, (matrix.meanings, matrix.learned), strict=False))
-    meaning = _sum([weight * (rows[0] @ columns) for weight, rows, columns in sides])
+    meaning = _sum([weight * (tools @ asked[0]) for weight, asked, tools in sides])
     whole = (letters[0] + meaning) / np.float32(scale)
     if len(texts) == 1:
         return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
     # Meanings of the parts are compared for tools that have a chance only: it is the costliest step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
-    of_parts = _sum([weight * (rows[1:] @ columns[:, near]) for weight, rows, columns in sides])
+    of_parts = _sum([weight * (asked[1:] @ tools[near].T) for weight, asked, tools in sides])
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
     by_part[:, near] = (letters[1:, near] + of_parts) / np.float32(scale)
     fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART)

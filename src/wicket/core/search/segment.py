@@ -7,6 +7,7 @@ listing alone, and is versioned: bytes that another version of this code or anot
 
 import struct
 from dataclasses import dataclass
+from itertools import accumulate
 from math import log
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 4
+VERSION = 5
 FIELDS: dict[str, float] = {
     "server": 1.2,
     "name": 2.0,
@@ -30,7 +31,7 @@ FIELDS: dict[str, float] = {
     "parameter_text": 0.4,
     "about": 0.15,
 }
-_HEAD = struct.Struct("<4sHHIII")  # magic, version, width of the model's vectors, table, tools, features
+_HEAD = struct.Struct("<4sHHIIII")  # magic, version, width of the model's vectors, table, tools, features, postings
 _MAGIC = b"WKSG"
 _SCALE = 127.0
 
@@ -52,27 +53,35 @@ def build_segment(listing: Listing, model: Model | None = None) -> bytes:
     texts = [tool_text(tool, listing) for tool in listing.tools]
     numbers: list[int] = []
     weights: list[float] = []
-    counts: list[int] = []
-    for text in texts:
-        before = len(numbers)
+    owners: list[int] = []
+    for owner, text in enumerate(texts):
         for feature, weight in weigh(text):
             numbers.append(feature)
             weights.append(weight)
-        counts.append(len(numbers) - before)
+            owners.append(owner)
     table = packaged_table()
     meanings = table.vectors(words(text.meaning) for text in texts) if texts else np.empty((0, table.width))
     learned = model.encode([text.meaning for text in texts]) if model and texts else np.empty((len(texts), 0))
+    order = np.argsort(np.asarray(numbers, "<u4"), kind="stable")
+    features, spans = np.unique(np.asarray(numbers, "<u4"), return_counts=True)
     width = model.width if model else 0
+    small = _small(len(texts))
     return b"".join(
         (
-            _HEAD.pack(_MAGIC, VERSION, width, table.checksum, len(texts), len(numbers)),
-            np.asarray(counts, "<u4").tobytes(),
-            np.asarray(numbers, "<u4").tobytes(),
-            np.asarray(weights, "<f2").tobytes(),
+            _HEAD.pack(_MAGIC, VERSION, width, table.checksum, len(texts), len(features), len(numbers)),
+            features.tobytes(),
+            spans.astype(small).tobytes(),
+            np.asarray(owners, small)[order].tobytes(),
+            np.asarray(weights, "<f2")[order].tobytes(),
             np.rint(meanings * _SCALE).astype(np.int8).tobytes(),
             np.rint(learned * _SCALE).astype(np.int8).tobytes(),
         )
     )
+
+
+def _small(tools: int) -> str:
+    """The type that can number a listing's tools."""
+    return "<u2" if tools < 1 << 16 else "<u4"
 
 
 def weigh(text: ToolText) -> list[tuple[int, float]]:
@@ -89,10 +98,12 @@ def weigh(text: ToolText) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment as arrays over its bytes: per tool a count of features, then all features in that order."""
+    """A segment as arrays over its bytes: the listing's features in order, and for each the tools that have it."""
 
-    counts: "NDArray[np.uint32]"
     numbers: "NDArray[np.uint32]"
+    spans: "NDArray[np.unsignedinteger]"
+    """How many tools have each feature: `owners` and `weights` hold that many entries for it."""
+    owners: "NDArray[np.unsignedinteger]"
     weights: "NDArray[np.float16]"
     meanings: "NDArray[np.int8]"
     learned: "NDArray[np.int8]"
@@ -105,15 +116,19 @@ class Segment:
         if len(data) < _HEAD.size:
             return None
         table = packaged_table()
-        magic, version, width, checksum, count, features = _HEAD.unpack_from(data)
+        magic, version, width, checksum, count, features, postings = _HEAD.unpack_from(data)
         expected = (_MAGIC, VERSION, model.width if model else 0, table.checksum, tools)
-        size = _HEAD.size + count * (4 + table.width + width) + features * 6
-        if (magic, version, width, checksum, count) != expected or len(data) != size:
+        if (magic, version, width, checksum, count) != expected:
             return None
-        at = _HEAD.size
-        counts = np.frombuffer(data, "<u4", count, at)
-        numbers = np.frombuffer(data, "<u4", features, at := at + 4 * count)
-        weights = np.frombuffer(data, "<f2", features, at := at + 4 * features)
-        meanings = np.frombuffer(data, np.int8, count * table.width, at := at + 2 * features)
-        learned = np.frombuffer(data, np.int8, count * width, at + count * table.width)
-        return cls(counts, numbers, weights, meanings.reshape(count, table.width), learned.reshape(count, width))
+        small = np.dtype(_small(count))
+        kinds = (("<u4", features), (small, features), (small, postings), ("<f2", postings))
+        kinds += ((np.int8, count * table.width), (np.int8, count * width))
+        sizes = [np.dtype(kind).itemsize * length for kind, length in kinds]
+        if len(data) != _HEAD.size + sum(sizes):
+            return None
+        starts = accumulate(sizes, initial=_HEAD.size)
+        numbers, spans, owners, weights, meanings, learned = (
+            np.frombuffer(data, kind, length, at) for (kind, length), at in zip(kinds, starts, strict=False)
+        )
+        meanings, learned = meanings.reshape(count, table.width), learned.reshape(count, width)
+        return cls(numbers, spans, owners, weights, meanings, learned)

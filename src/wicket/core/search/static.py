@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _HEAD = struct.Struct("<8sIIII")
 _MAGIC = b"WKTABLE1"
+_FEW = 200
+"""Words that a process looks up before it learns the whole vocabulary: a command that searches once never does."""
 
 
 def grams(word: str, buckets: int) -> list[int]:
@@ -56,13 +58,22 @@ class Table:
         self._scales = np.frombuffer(data, "<f4", total, _HEAD.size)
         self._rows = np.frombuffer(data, np.int8, total * self.width, _HEAD.size + 4 * total)
         self._rows = self._rows.reshape(total, self.width)
-        self._text = data[len(data) - length :]
+        self._text = b"\n%b\n" % data[len(data) - length :]
         self._count = count
+        self._looked_up = 0
         self._oov = lru_cache(maxsize=4096)(self._grams)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {word: i for i, word in enumerate(self._text.decode().split("\n"))}
+        return {word: i for i, word in enumerate(self._text.decode().split("\n")[1:-1])}
+
+    def _number(self, word: str) -> int | None:
+        """The row of a word. A few are found by reading, the common ones first; for many, all are learnt."""
+        if self._looked_up < _FEW:
+            self._looked_up += 1
+            at = self._text.find(f"\n{word}\n".encode("utf-8", "surrogatepass"))
+            return None if at < 0 else self._text.count(b"\n", 0, at)
+        return self._numbers.get(word)
 
     def _grams(self, word: str) -> list[int]:
         return [self._count + number for number in grams(word, self.buckets)]
@@ -78,7 +89,7 @@ class Table:
             starts.append(len(ids))
             for word, count in Counter(text).items():
                 weight = 1 + math.log(count)
-                row = self._numbers.get(word)
+                row = self._number(word)
                 if row is not None:
                     ids.append(row)
                     weights.append(weight)

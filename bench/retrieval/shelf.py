@@ -1,0 +1,61 @@
+"""Stores that speed is measured on: so many tools, with their search segments, in the file that Wicket itself uses."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from retrieval.sets import Labelled, names, own_queries, read
+from wicket.core.search import build_segment
+from wicket.model import Listing
+from wicket.store.base import StoredListing
+from wicket.store.sqlite import SqliteStore
+
+
+def fill(file: Path, data: Path, tools: int) -> None:
+    """A store with exactly that many tools: the real catalogues' first, then the sets', then all again."""
+    chosen = list(islice(_tools(data), tools))
+    made = Labelled("speed", "", chosen, []).listings()
+
+    async def save() -> None:
+        store = SqliteStore(file)
+        try:
+            for listing in made:
+                await store.save_listing(StoredListing(listing, "", build_segment(listing)))
+        finally:
+            await store.close()
+
+    asyncio.run(save())
+
+
+def _tools(data: Path) -> Iterator[dict[str, Any]]:
+    sets = ["catalog_report", *(name for name in names(data) if not name.startswith("catalog_"))]
+    for turn in count():
+        for name in sets:
+            for tool in read(data, name).tools:
+                yield {**tool, "server": f"{tool['server']}-{name}-{turn}"}
+
+
+def listings(file: str) -> list[Listing]:
+    async def load() -> list[Listing]:
+        store = SqliteStore(Path(file))
+        try:
+            return [one.listing for one in await store.load_listings()]
+        finally:
+            await store.close()
+
+    return asyncio.run(load())
+
+
+def segments(file: str) -> dict[str, bytes]:
+    db = sqlite3.connect(file)
+    try:
+        return dict(db.execute("SELECT server, segment FROM listing").fetchall())
+    finally:
+        db.close()
+
+
+def queries() -> list[str]:
+    return [query.text for query in own_queries()]

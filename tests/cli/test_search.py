@@ -1,0 +1,74 @@
+"""`wicket search`: what it ranks by besides the query, and that it answers like the gateway does."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import Shell
+from tests.conftest import PEERS, peer
+from wicket import Gateway
+from wicket.codec import encode
+from wicket.config.model import Config
+from wicket.model import LOCAL
+
+OFFERS = {
+    "mail": {"send_note": "Send a short note to a person", "list_notes": "List the notes that a person got"},
+    "chat": {"send_note": "Send a short note to a person", "archive_room": "Compress a room's history into a file"},
+}
+
+
+@pytest.fixture
+def notes(shell: Shell) -> Shell:
+    """Two servers that both send notes."""
+    servers: dict[str, Any] = {}
+    for name, tools in OFFERS.items():
+        listed: list[dict[str, Any]] = [
+            {"name": tool, "description": text, "inputSchema": {}} for tool, text in tools.items()
+        ]
+        said = encode({"server": name, "serverInfo": {}, "instructions": "", "tools": listed})
+        file = shell.write(f"{name}.json", said.decode())
+        servers[name] = {"command": sys.executable, "args": [str(PEERS / "replay.py"), str(file)]}
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    return shell
+
+
+def found(shell: Shell, query: str) -> list[str]:
+    return [hit["key"] for hit in shell.run("search", query, "--json").json["hits"]]
+
+
+def pin(shell: Shell, server: str, tool: str) -> None:
+    override = {"name": f"my_{tool}", "server": server, "tool": tool}
+    (shell.cwd / "tools.overrides.json").write_bytes(encode({"overrides": [override]}))
+
+
+def test_of_two_tools_that_fit_alike_the_pinned_one_comes_first(notes: Shell) -> None:
+    upper, lower = found(notes, "send a note to a person")[:2]
+    assert {upper, lower} == {"mail.send_note", "chat.send_note"}
+    pin(notes, *lower.split("."))
+    assert found(notes, "send a note to a person")[:2] == [lower, upper]
+    assert "usage 0.03" in notes.run("search", "send a note to a person", "--explain").out
+
+
+def test_a_pinned_tool_does_not_bury_a_far_better_match(notes: Shell) -> None:
+    for query in ("send a note to a person", "compress the history of a room"):
+        before = found(notes, query)
+        pin(notes, "mail", "list_notes")
+        assert found(notes, query)[0] == before[0] != "mail.list_notes"
+
+
+def test_a_server_is_named_loosely_and_a_wrong_name_is_answered_with_near_ones(notes: Shell) -> None:
+    hits = notes.run("search", "note", "--server", "MAIL", "--json").json["hits"]
+    assert {hit["server"] for hit in hits} == {"mail"}
+    done = notes.run("search", "note", "--server", "mial")
+    assert done.code == 2
+    assert "mail" in done.err
+
+
+async def test_servers_that_were_added_at_run_time_are_searched_too(shell: Shell) -> None:
+    config = shell.cwd / "wicket.toml"
+    config.write_text(f"allow_runtime_servers = true\nstate_dir = '{shell.home / 'state'}'\n")
+    added = Config.from_dict({"servers": {"late": peer("Echo")}}).servers[0]
+    async with Gateway.open(config) as gateway:
+        await gateway.registry.managed.register(added, LOCAL)
+    assert "late.echo" in found(shell, "echo a message")

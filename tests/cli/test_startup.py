@@ -1,0 +1,76 @@
+"""What a command loads: a person who asks for help or a tool waits for nothing else."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from tests.cli.shell import PATIENCE, Shell
+from tests.conftest import peer
+from wicket.cli import app
+from wicket.cli.verbs import VERBS
+from wicket.codec import encode
+
+ROOMS = {"app", "surface", "dialects", "registry", "scripts"}
+HEAVY = {"rich", "aiohttp", "uvicorn", "yaml", "re2", "jsonschema_rs", "lupa", "pydantic"}
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
+from wicket.cli import main
+main()
+"""
+
+
+def loaded(shell: Shell, *arguments: str) -> set[str]:
+    """Every module that has been imported when the command ends, by its full name."""
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    done = subprocess.run(
+        command, cwd=shell.cwd, env=shell.environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def rooms(modules: set[str]) -> set[str]:
+    return {name.split(".")[1] for name in modules if name.startswith("wicket.")}
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
+def test_help_loads_neither_a_verb_nor_what_verbs_need(shell: Shell, arguments: tuple[str, ...]) -> None:
+    modules = loaded(shell, *arguments)
+    own = {name for name in modules if name.startswith("wicket.")}
+    assert own == {"wicket.cli", "wicket.cli.root", "wicket.cli.verbs", "wicket.errors"}
+    assert not packages(modules) & (HEAVY | {"msgspec", "asyncio", "numpy", "sqlite3"})
+
+
+def test_help_on_a_verb_loads_that_verb_alone(shell: Shell) -> None:
+    modules = loaded(shell, "search", "--help")
+    assert "wicket.cli.catalog" in modules
+    assert not {"wicket.cli.manage", "wicket.cli.registry", "wicket.cli.serve"} & modules
+    assert not packages(modules) & (HEAVY | {"msgspec", "asyncio", "numpy", "sqlite3"})
+
+
+def test_search_loads_no_room_that_it_does_not_enter(shell: Shell) -> None:
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    shell.run("tools")
+    modules = loaded(shell, "search", "echo a message")
+    assert "numpy" in modules
+    assert rooms(modules) & ROOMS <= {"scripts"}
+    words_and_numbers = {"wicket.scripts.limits", "wicket.scripts.names"}
+    assert {name for name in modules if name.startswith("wicket.scripts.")} <= words_and_numbers
+    assert not packages(modules) & HEAVY
+
+
+def test_the_summary_of_every_verb_is_how_its_own_help_begins() -> None:
+    tree: Any = get_command(app)
+    commands = tree.commands
+    assert [verb.name for verb in VERBS] == list(commands)
+    for verb in VERBS:
+        assert commands[verb.name].help.splitlines()[0] == verb.summary
+        assert commands[verb.name].name == verb.name
