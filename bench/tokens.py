@@ -20,12 +20,13 @@ from typing import Any
 
 import environments
 from report import Verdict, number, save, table
-from wicket.app import DIALECTS, Gateway
+from wicket.app import Gateway
 from wicket.codec import decode, encode
 from wicket.config.model import ServerConfig
 from wicket.core.catalog import fingerprint
 from wicket.dialects.base import ToolCall
 from wicket.dialects.chain_words import brief
+from wicket.dialects.known import NAMES
 from wicket.dialects.own_resources import read
 from wicket.model import JsonObject, Listing, Silent, Tool
 from wicket.store.base import StoredListing
@@ -98,7 +99,7 @@ async def stock(folder: Path) -> JsonObject:
 async def measure(gateway: Gateway, queries: Sequence[str]) -> Measured:
     found = Measured()
     verbs = gateway.verbs
-    for name in DIALECTS:
+    for name in NAMES:
         protocol = gateway.protocol(name)
         menu = await protocol.menu.list(verbs)
         if name == "native":

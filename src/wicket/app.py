@@ -14,106 +14,77 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from wicket.codec import encode
-from wicket.config.favourites import favourites
 from wicket.config.formats import load
 from wicket.config.model import Config
 from wicket.core.calls import Calls
-from wicket.core.catalog import Catalogue, Snapshot, fingerprint
-from wicket.core.finder import Finder
+from wicket.core.catalog import Snapshot, fingerprint
 from wicket.core.instructions import instructions
 from wicket.core.offers import Offers
-from wicket.core.policy import Policy
+from wicket.core.policy import demand
 from wicket.core.results import Results
 from wicket.core.scripting import Scripting
 from wicket.core.verbs import Verbs
-from wicket.dialects.base import Dialect, Menu
-from wicket.dialects.broker import Broker
-from wicket.dialects.chain import Chain
-from wicket.dialects.flat import Flat
+from wicket.dialects import known
 from wicket.dialects.guides import guide
-from wicket.dialects.lua import LUA
-from wicket.dialects.meta import Meta
-from wicket.dialects.native import NATIVE
 from wicket.errors import ConfigError
+from wicket.library import Library
 from wicket.model import (
     API_KEY_PREFIX,
     LOCAL,
     CallRequest,
+    Changed,
     Hit,
     JsonObject,
-    ListKind,
     Principal,
     ServerStatus,
     Silent,
     Tool,
 )
-from wicket.reload import watch
-from wicket.store.sqlite import SqliteStore
+from wicket.reload import staying, watch
 from wicket.surface.feed import Feed
 from wicket.surface.held import HeldCalls
 from wicket.surface.protocol import Protocol
 from wicket.tasks import Tasks
-from wicket.upstream.pool import Pool
 
 if TYPE_CHECKING:
+    from wicket.dialects.base import Menu
     from wicket.registry.desk import Desk
 
 log = logging.getLogger(__name__)
 
-DIALECTS: Mapping[str, Callable[["Gateway"], Dialect]] = {
-    "native": lambda gateway: NATIVE,
-    "flat": lambda gateway: Flat(unprefixed=gateway.config.unprefixed),
-    "lua": lambda gateway: LUA,
-    "meta": lambda gateway: Meta(upper=gateway.config.meta.upper),
-    "chain": lambda gateway: Chain(lambda: gateway.registry),
-    "broker": lambda gateway: Broker(favourites(gateway.config.base_dir), dotted=gateway.config.dotted_names),
-    "bridge": lambda gateway: gateway.bridge(),
-}
 
-
-class Gateway:
+class Gateway(Library):
     """A running gateway. Open it with `Gateway.open(...)`."""
 
     def __init__(self, config: Config) -> None:
-        self.config = config
+        _check(config)
+        super().__init__(config)
         self.feed = Feed()
-        self.store = SqliteStore(config.state_path / "wicket.db")
-        self.pool = Pool(
-            config.servers,
-            on_event=self._heard,
-            max_message=config.limits.max_message,
-            max_call=config.limits.max_call,
-            base_dir=config.base_dir,
-        )
-        self.catalogue = Catalogue(config.servers, Policy(config.servers), self.pool, self.store, config.limits)
-        self.catalogue.aliases = config.aliases
+        self.principal = LOCAL
+        """In whose name the library acts."""
+        self.on_reload: list[Callable[[Config], None]] = []
+        """Called with every configuration that is taken up while we run."""
         self.catalogue.watch(self._changed)
-        results = Results(self.store, config.results)
-        self.calls = Calls(self.catalogue, self.pool, results, self.store)
+        self.results = Results(self.store, config.results)
+        self.calls = Calls(self.catalogue, self.pool, self.results, self.store)
+        self.calls.admit = self._admit
         self.scripting = Scripting(config.scripts)
         self.offers = Offers(self.catalogue, self.pool, unprefixed=config.unprefixed)
-        self.finder = Finder(self.catalogue, self.pool, self.store, config.base_dir, semantic=config.search.semantic)
         self.verbs = Verbs(
             self.catalogue,
             self.pool,
             self.finder,
             self.calls,
-            results,
+            self.results,
             self.scripting,
             self.store,
             self.offers,
             config.base_dir,
         )
-        if config.unprefixed and len(self.catalogue.servers) != 1:
-            raise ConfigError(
-                f"names can only pass without a prefix when there is one server, not {len(self.catalogue.servers)}",
-                key="unprefixed",
-                hint="Leave it out, or leave one server enabled.",
-            )
         self.held = HeldCalls()
+        self._protocols: list[tuple[Protocol, tuple[str, ...]]] = []
+        """What is served, and the dialects it was asked for by name; the configured ones where by none."""
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -121,18 +92,25 @@ class Gateway:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, source: "Config | Mapping[str, Any] | str | Path") -> AsyncGenerator["Gateway"]:
-        """A gateway for a configuration file, a `Config`, or the content of a file as a mapping."""
+    async def open(
+        cls, source: "Config | Mapping[str, Any] | str | Path", *, api_key: str | None = None
+    ) -> AsyncGenerator["Gateway"]:
+        """A gateway for a configuration file, a `Config`, or the content of a file as a mapping.
+
+        With `api_key`, its methods act for whom the key belongs to; else for its owner.
+        """
         gateway = cls(read_config(source))
-        if gateway.config.allow_runtime_servers:
-            await gateway.registry.managed.restore()
-        for server in gateway.catalogue.servers.values():
-            if server.start == "eager":
-                gateway._tasks.start(gateway._start_eagerly(server.name), f"start {server.name}")
         try:
+            if api_key is not None:
+                gateway.principal = await gateway._holder(api_key)
+            if gateway.config.allow_runtime_servers:
+                await gateway.registry.managed.restore()
+            for server in gateway.catalogue.servers.values():
+                if server.start == "eager":
+                    gateway._tasks.start(gateway._start_eagerly(server.name), f"start {server.name}")
             yield gateway
         finally:
-            await gateway._close()
+            await gateway.close()
 
     @cached_property
     def registry(self) -> "Desk":
@@ -146,64 +124,89 @@ class Gateway:
             SqliteRegistry(self.store),
             self.pool,
             self.catalogue,
-            pinned=lambda: bool(favourites(self.config.base_dir)),
+            pinned=lambda: bool(self.config.favourites),
         )
-
-    def bridge(self) -> Dialect:
-        from wicket.dialects.bridge import Bridge
-
-        return Bridge(self.registry)
 
     # The library
 
     async def servers(self) -> list[ServerStatus]:
+        demand(self.principal, "discover", "listing servers")
         return await self.verbs.servers(connect=True)
 
     async def tools(self, server: str | None = None) -> tuple[Tool, ...]:
+        demand(self.principal, "discover", "listing tools")
         return await self.verbs.tools(server)
 
     async def search(self, query: str, limit: int = 5) -> tuple[Hit, ...]:
-        return (await self.verbs.search(query, limit=limit)).hits
+        return (await self.verbs.search(query, principal=self.principal, limit=limit)).hits
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> JsonObject:
         """The upstream's result, whole and untouched. Raises WicketError when there is none."""
-        return (await self.verbs.call(CallRequest(name, dict(arguments or {}), Silent(), whole=True))).body
+        return (
+            await self.verbs.call(CallRequest(name, dict(arguments or {}), Silent(self.principal), whole=True))
+        ).body
 
     # Serving
 
     def apply(self, config: Config) -> None:
-        """Use another configuration from now on: swap what the servers are, let calls in flight end on the old ones.
+        """Use another configuration from now on: build what it asks for, swap, let calls in flight end on the old.
 
-        Servers that were added while Wicket runs stay, unless the configuration has one of that name.
+        Where it cannot be used ConfigError is raised, and nothing has changed. Servers that were added while we run
+        stay, unless the configuration has one of that name or allows none.
         """
-        configured = {server.name for server in self.config.servers} | {server.name for server in config.servers}
-        added = [server for name, server in self.catalogue.servers.items() if name not in configured]
-        known = set(self.catalogue.servers)
-        for upstream in self.pool.swap((*config.servers, *added)):
-            self._tasks.start(upstream.retire(), f"retire {upstream.config.name}")
-        self.catalogue.aliases = config.aliases
-        self.catalogue.swap((*config.servers, *added))
-        self.config = msgspec.structs.replace(self.config, servers=config.servers, aliases=config.aliases)
+        _check(config)
+        menus = [self._menu(names, config) for _, names in self._protocols]
+        if "registry" in self.__dict__:
+            self.registry.reconfigure(config)
+        old, self.config = self.config, staying(self.config, config)
+        self._swap_servers(old, config)
+        self.results.config = config.results
+        self.scripting.use(config.scripts)
+        self.finder.use(semantic=config.search.semantic, favourites=config.favourites)
+        self.offers.unprefixed = config.unprefixed
+        for (protocol, _), menu in zip(self._protocols, menus, strict=True):
+            protocol.menu = menu
+        if _shown(old) != _shown(config):
+            self.feed.publish(["menu"])
+        for hear in self.on_reload:
+            hear(self.config)
         log.info("the configuration was reloaded: %r", self)
+
+    def _swap_servers(self, old: Config, new: Config) -> None:
+        configured = {server.name for server in (*old.servers, *new.servers)}
+        added = [server for name, server in self.catalogue.servers.items() if name not in configured]
+        servers = (*new.servers, *added) if new.allow_runtime_servers else new.servers
+        before = set(self.catalogue.servers)
+        limits = new.limits
+        for upstream in self.pool.swap(servers, max_message=limits.max_message, max_call=limits.max_call):
+            self._tasks.start(upstream.retire(), f"retire {upstream.config.name}")
+        self.catalogue.swap(servers, new.aliases, limits)
         for server in self.catalogue.servers.values():
-            if server.start == "eager" and server.name not in known:
+            if server.start == "eager" and server.name not in before:
                 self._tasks.start(self._start_eagerly(server.name), f"start {server.name}")
+        if new.allow_runtime_servers and "registry" not in self.__dict__:
+            self._tasks.start(self.registry.managed.restore(), "restore installed servers")
 
     def _watch_config(self) -> None:
         if self.config.path is not None:
             self._tasks.start(watch(self.config.path, self.apply), "watch configuration")
 
+    def _menu(self, names: tuple[str, ...], config: Config) -> "Menu":
+        return known.menu(names or config.dialects, config, lambda: self.registry)
+
     def protocol(self, *names: str) -> Protocol:
-        """The MCP methods over the dialects of these names."""
-        unknown = [name for name in names if name not in DIALECTS]
-        if unknown:
-            raise ConfigError(
-                f"dialect '{unknown[0]}' is not built in",
-                key="dialects",
-                hint=f"Known are {', '.join(DIALECTS)}.",
-            )
-        menu = Menu(tuple(DIALECTS[name](self) for name in names))
-        return Protocol(self.verbs, menu, self.offers, lambda: self.instructions(*names), self.feed, self.held)
+        """The MCP methods over the dialects of these names; over those that are configured, without any."""
+        protocol = Protocol(
+            self.verbs,
+            self._menu(names, self.config),
+            self.offers,
+            lambda: self.instructions(*names),
+            self.feed,
+            self.held,
+            named=bool(names),
+        )
+        self._protocols.append((protocol, names))
+        return protocol
 
     async def instructions(self, *dialects: str) -> str:
         """The capability index for clients: fixed for a configuration once every server has been seen."""
@@ -227,7 +230,7 @@ class Gateway:
         """Serve one client over stdin and stdout, until it leaves or `stop` is set."""
         from wicket.surface.stdio import serve_stdio
 
-        protocol = self.protocol(*(dialects or self.config.dialects))
+        protocol = self.protocol(*dialects)
         self._watch_health()
         self._watch_config()
         await serve_stdio(protocol, stop, await self._principal(os.environ))
@@ -244,14 +247,18 @@ class Gateway:
 
         http = self.config.http
         check_exposure(http, authenticated=token is not None)
-        protocols = {"/mcp": self.protocol(*(dialects or self.config.dialects))}
-        protocols |= {f"/mcp/{name}": self.protocol(name) for name in DIALECTS}
+        protocols = {"/mcp": self.protocol(*dialects)}
+        protocols |= {f"/mcp/{name}": self.protocol(name) for name in known.NAMES}
         sessions = Sessions(
             lambda session: (self._tasks.start(self.pool.close_session(session), "end session"), None)[1]
         )
         self.feed.subscribe(sessions.changed)
-        guard = Guard(http, token, self.registry.keys, public=self.config.registry.public)
-        app = App(protocols, guard, sessions, http.max_body, Rest(self.registry))
+
+        def guard(config: Config) -> Guard:
+            return Guard(config.http, token, self.registry.keys, public=config.registry.public)
+
+        app = App(protocols, guard(self.config), sessions, http.max_body, Rest(self.registry))
+        self.on_reload.append(lambda config: app.use(guard(config), config.http.max_body))
         self._watch_health()
         self._watch_config()
         with closing(listen(http.host, http.port)) as sock:
@@ -273,13 +280,21 @@ class Gateway:
         key = environ.get("WICKET_API_KEY") or environ.get("MCPLOOKUP_API_KEY", "")
         if not key.startswith(API_KEY_PREFIX) and not environ.get("WICKET_API_KEY"):
             return LOCAL  # a key of another service is not ours to judge
+        return await self._holder(key)
+
+    async def _holder(self, key: str) -> Principal:
+        """Whose API key it is. Raises ConfigError."""
         principal = await self.registry.keys.principal(key)
         if principal is None:
             raise ConfigError(
-                "Authentication failed: the API key in WICKET_API_KEY is unknown, expired or revoked",
-                hint="Unset it, or make one with: wicket keys create NAME.",
+                "Authentication failed: the API key is unknown, expired or revoked",
+                hint="Make one with: wicket keys create NAME. WICKET_API_KEY is where it is read from.",
             )
         return principal
+
+    async def _admit(self, principal: Principal) -> None:
+        """The holder of an API key calls a tool: the key's own limit counts."""
+        await self.registry.keys.admit(principal, "invoke", "invocation")
 
     def _watch_health(self) -> None:
         if "registry" in self.__dict__:
@@ -289,11 +304,11 @@ class Gateway:
         await self.catalogue.renew(server)
 
     def _heard(self, server: str, method: str, params: JsonObject) -> None:
-        self.catalogue.heard(server, method, params)
+        super()._heard(server, method, params)
         self.offers.heard(server, method, params)
 
     def _changed(self, old: Snapshot, new: Snapshot) -> None:
-        kinds: list[ListKind] = []
+        kinds: list[Changed] = []
         if [tool.definition for tool in old.tools] != [tool.definition for tool in new.tools]:
             kinds.append("tools")
         for kind in ("resources", "prompts"):
@@ -305,16 +320,29 @@ class Gateway:
                 kinds.append(kind)
         self.feed.publish(kinds)
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         await self._tasks.close()
         await self.held.close()
         await self.scripting.close()
         if "registry" in self.__dict__:
             await self.registry.close()
-        await self.finder.close()
-        await self.catalogue.close()
-        await self.pool.close()
-        await self.store.close()
+        await super().close()
+
+
+def _check(config: Config) -> None:
+    """What no single option shows to be wrong. Raises ConfigError."""
+    enabled = sum(server.enabled for server in config.servers)
+    if config.unprefixed and enabled != 1:
+        raise ConfigError(
+            f"names can only pass without a prefix when there is one server, not {enabled}",
+            key="unprefixed",
+            hint="Leave it out, or leave one server enabled.",
+        )
+
+
+def _shown(config: Config) -> tuple[object, ...]:
+    """What decides which tools of ours a client sees."""
+    return config.dialects, config.dotted_names, config.unprefixed, config.meta, config.favourites
 
 
 def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:

@@ -13,6 +13,8 @@ JsonObject: TypeAlias = dict[str, Any]
 
 Detail: TypeAlias = Literal["signature", "brief", "full"]
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
+Changed: TypeAlias = ListKind | Literal["menu"]
+"""What may have changed for clients: a list of the upstreams', or which tools of ours are shown."""
 
 MODERN_VERSION = "2026-07-28"
 LEGACY_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -43,7 +45,7 @@ def as_text(value: Any) -> str:
 
 API_KEY_PREFIX = "wk_"
 SCOPES = frozenset({"discover", "register", "invoke", "admin"})
-"""What a principal may be allowed: look servers up, publish them, call tools, and everything else."""
+"""What a principal may be allowed: look servers and tools up, publish servers, call tools, and everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     rates: tuple[tuple[str, int], ...] = ()
     """Requests an hour by kind, where they differ from the configured ones."""
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
 
 
 LOCAL = Principal("local", SCOPES)

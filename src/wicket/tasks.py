@@ -13,6 +13,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work` to its end, also when whoever waits for it is cancelled meanwhile; that is heard of afterwards."""
+    task = asyncio.create_task(work)  # noqa: TID251  (awaited here, whatever happens)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
 class Tasks:
     """A set of running tasks that end no later than their owner."""
 

@@ -55,11 +55,11 @@ class Speaker:
 
     def __init__(self, gateway: Gateway, *dialects: str, principal: Principal = LOCAL, session: str = "local") -> None:
         self.gateway = gateway
-        self._menu = gateway.protocol(*dialects).menu
+        self._protocol = gateway.protocol(*dialects)
         self._caller = Silent(principal, session)
 
     async def call(self, tool: str, /, **arguments: Any) -> JsonObject:
-        return await self._menu.call(self.gateway.verbs, tool, ToolCall(arguments, self._caller))
+        return await self._protocol.menu.call(self.gateway.verbs, tool, ToolCall(arguments, self._caller))
 
     async def text(self, tool: str, /, **arguments: Any) -> str:
         """The text of a call that succeeds."""
@@ -74,4 +74,4 @@ class Speaker:
         return result["content"][0]["text"]
 
     async def names(self) -> list[str]:
-        return [tool["name"] for tool in await self._menu.list(self.gateway.verbs)]
+        return [tool["name"] for tool in await self._protocol.menu.list(self.gateway.verbs)]

@@ -11,12 +11,16 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.gateway.serving import TOKEN
 from wicket.codec import decode
 
+PATIENCE = httpx2.Timeout(30, read=300)
+"""What the SDK's own HTTP client has: a package may have to be downloaded before a call is answered."""
+
 
 class Talker:
     """Calls tools and looks at what a model would see."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, address: str = "") -> None:
         self.client = client
+        self.address = address
 
     async def names(self) -> set[str]:
         return {tool.name for tool in (await self.client.list_tools()).tools}
@@ -47,7 +51,7 @@ async def talking(
 ) -> AsyncGenerator[Talker]:
     url = f"{address}/{dialect}"
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, cache=None) as client,
     ):
-        yield Talker(client)
+        yield Talker(client, address)

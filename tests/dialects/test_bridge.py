@@ -214,6 +214,17 @@ async def test_headers_are_really_sent_and_nothing_of_the_clients_own(open_gatew
             assert "cookie" not in request.headers
 
 
+async def test_what_lets_a_client_in_here_is_shown_to_no_server(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}, registry=LOOPBACK) as gateway, serve_http(gateway) as address, HttpPeer() as server:
+        key, _ = await gateway.registry.keys.create("ann", ["invoke"])
+        async with talking(address, key) as talker:
+            await talker.call("invoke_tool", endpoint=server.url, tool_name="x", arguments={})
+        assert server.received
+        for request in server.received:
+            assert "authorization" not in request.headers
+            assert key not in str(request)
+
+
 async def test_results_pass_whole_and_errors_of_a_tool_stay_errors(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
         async with raw_client(f"{address}/bridge") as client:

@@ -87,56 +87,6 @@ async def test_a_limit_answers_in_the_published_words(open_gateway: OpenGateway)
 
 
 @pytest.mark.parametrize(
-    ("kind", "command", "expected"),
-    [
-        ("npm", "@user/my-mcp-server", ["npx", "-y", "@user/my-mcp-server"]),
-        ("npm", "server@1.2.3 --root '/a b'", ["npx", "-y", "server@1.2.3", "--root", "/a b"]),
-        (
-            "pypi",
-            "mcp-server-time==1.0 --local-timezone UTC",
-            ["uvx", "mcp-server-time==1.0", "--local-timezone", "UTC"],
-        ),
-    ],
-)
-async def test_a_package_is_installed_and_its_tools_are_there_at_once(
-    open_gateway: OpenGateway, programs: Path, kind: str, command: str, expected: list[str]
-) -> None:
-    async with open_gateway({}, **OPTIONS) as gateway, serve_http(gateway) as address, talking(address) as talker:
-        said = await talker.text("install_mcp_server", name="My Server", type=kind, command=command)
-        started = "Server started and tools available with prefix: My-Server_"
-        assert said == f"✅ Installed My-Server ({kind}, bridge mode)\n{started}"
-        assert {"My-Server_echo", "My-Server_pid"} <= await talker.names()
-        assert await talker.text("My-Server_echo", message="through the bridge") == "through the bridge"
-        (managed,) = await talker.value("list_managed_servers")
-        assert (managed["name"], managed["type"], managed["status"]) == ("My-Server", kind, "running")
-        assert "echo" in managed["tools"]
-        config = gateway.catalogue.servers["My-Server"]
-        assert [config.command, *config.args] == expected
-
-
-async def test_an_image_runs_with_limits_and_without_secrets_on_its_command_line(
-    open_gateway: OpenGateway, programs: Path
-) -> None:
-    async with open_gateway({}, **OPTIONS) as gateway, serve_http(gateway) as address, talking(address) as talker:
-        await talker.text(
-            "install_mcp_server", name="box", type="docker", command="org/image:1", env={"TOKEN": "very-secret"}
-        )
-        config = gateway.catalogue.servers["box"]
-        assert config.args[:3] == ("run", "--rm", "-i")
-        assert "--memory" in config.args
-        assert config.args[-3:] == ("-e", "TOKEN", "org/image:1")
-        assert not any("very-secret" in argument for argument in config.args)
-        assert config.env == {"TOKEN": "very-secret"}
-
-
-async def test_without_an_engine_an_image_is_a_clear_error(open_gateway: OpenGateway, programs: Path) -> None:
-    (programs / "docker").write_text("#!/bin/sh\nexit 1\n")
-    async with bridge(open_gateway) as talker:
-        problem = await talker.problem("install_mcp_server", name="box", type="docker", command="org/image")
-        assert problem.startswith("❌ Failed to install box: Server unreachable: No Docker engine is running here.")
-
-
-@pytest.mark.parametrize(
     ("kind", "command"),
     [
         ("npm", "-c 'rm -rf /'"),
@@ -160,21 +110,11 @@ async def test_without_an_engine_an_image_is_a_clear_error(open_gateway: OpenGat
         ("remote", "https://x.example/${env:HOME}"),
     ],
 )
-async def test_what_is_no_package_is_never_started(
-    open_gateway: OpenGateway, programs: Path, kind: str, command: str
-) -> None:
+@pytest.mark.usefixtures("careless_programs")
+async def test_what_is_no_package_is_never_started(open_gateway: OpenGateway, kind: str, command: str) -> None:
     async with bridge(open_gateway) as talker:
         assert (await talker.problem("install_mcp_server", name="x", type=kind, command=command)).startswith("❌")
         assert await talker.value("list_managed_servers") == []
-
-
-async def test_a_server_that_does_not_start_is_not_kept(open_gateway: OpenGateway, programs: Path) -> None:
-    (programs / "npx").write_text("#!/bin/sh\necho no such package >&2\nexit 1\n")
-    async with bridge(open_gateway) as talker:
-        problem = await talker.problem("install_mcp_server", name="x", type="npm", command="missing")
-        assert problem.startswith("❌ Failed to install x: Server unreachable")
-        assert await talker.value("list_managed_servers") == []
-        assert not any(name.startswith("x_") for name in await talker.names())
 
 
 async def test_a_taken_name_is_refused_be_it_configured_or_installed(
@@ -236,10 +176,11 @@ async def test_a_client_that_listens_hears_of_tools_that_come_and_go(
     assert "sdk_echo" in after - before
 
 
+@pytest.mark.node
 async def test_direct_mode_writes_claude_desktops_file_and_leaves_the_rest(
-    open_gateway: OpenGateway, programs: Path, tmp_path: Path
+    open_gateway: OpenGateway, home: Path
 ) -> None:
-    file = tmp_path / "home" / ".config" / "Claude" / "claude_desktop_config.json"
+    file = home / ".config" / "Claude" / "claude_desktop_config.json"
     file.parent.mkdir(parents=True)
     file.write_text(
         json.dumps({"theme": "dark", "mcpServers": {"old": {"command": "old", "args": ["--token", "abc123"]}}})
@@ -272,27 +213,12 @@ async def test_direct_mode_writes_claude_desktops_file_and_leaves_the_rest(
         )
 
 
-async def test_a_file_of_claude_desktop_that_is_broken_is_never_written(
-    open_gateway: OpenGateway, programs: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "home" / ".config" / "Claude" / "claude_desktop_config.json"
+@pytest.mark.node
+async def test_a_file_of_claude_desktop_that_is_broken_is_never_written(open_gateway: OpenGateway, home: Path) -> None:
+    file = home / ".config" / "Claude" / "claude_desktop_config.json"
     file.parent.mkdir(parents=True)
     file.write_text('{"mcpServers": {broken')
     async with bridge(open_gateway) as talker:
         await talker.problem("install_mcp_server", name="new", type="npm", command="x", mode="direct")
         await talker.problem("remove_claude_server", name="new")
     assert file.read_text() == '{"mcpServers": {broken'
-
-
-async def test_recommended_servers_can_be_installed_as_they_are_recommended(
-    open_gateway: OpenGateway, programs: Path
-) -> None:
-    async with bridge(open_gateway) as talker:
-        smart = await talker.value(
-            "discover_smart", query="I need to manage my files and keep notes in a knowledge graph"
-        )
-        for server in smart["recommendations"][:2]:
-            kind = "npm" if server["npm_package"] else "pypi"
-            command = server["npm_package"] or server["pypi_package"]
-            await talker.text("install_mcp_server", name=server["name"], type=kind, command=command, mode="bridge")
-        assert len(await talker.value("list_managed_servers")) == 2

@@ -204,10 +204,11 @@ class TestFavourites:
         ],
     )
     async def test_a_broken_file_is_refused_with_its_place(self, text: str, problem: str, tmp_path: Path) -> None:
-        async with broker(tmp_path, SERVERS) as gateway:
-            (tmp_path / "tools.overrides.json").write_text(text)
-            with pytest.raises(ConfigError, match=problem):
-                gateway.protocol("broker")
+        (tmp_path / "tools.overrides.json").write_text(text)
+        (tmp_path / "wicket.toml").write_text("")
+        with pytest.raises(ConfigError, match=problem) as refused:
+            load(tmp_path / "wicket.toml")
+        assert refused.value.file == str(tmp_path / "tools.overrides.json")
 
 
 async def test_a_favourite_of_an_unknown_server_says_so(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ import pytest_asyncio
 
 from tests.conftest import CATALOG
 from tests.dialects.seeds import Speaker, gateway_over
-from wicket.app import DIALECTS, Gateway
+from wicket.app import Gateway
 from wicket.codec import decode, encode
 from wicket.config.model import ServerConfig
 from wicket.core.catalog import fingerprint
 from wicket.dialects.chain_words import brief
+from wicket.dialects.known import NAMES
 from wicket.dialects.own_resources import read
 from wicket.model import LOCAL, Listing, Silent, Tool
 from wicket.store.base import StoredListing
@@ -89,7 +90,7 @@ class TestBudgets:
         assert tokens(await gateway.instructions(dialect)) <= 420
 
     async def test_descriptions_describe_and_give_no_orders(self, gateway: Gateway) -> None:
-        for dialect in DIALECTS:
+        for dialect in NAMES:
             if dialect == "flat":
                 continue
             for tool in await gateway.protocol(dialect).menu.list(gateway.verbs):
@@ -97,6 +98,6 @@ class TestBudgets:
                 assert tool["annotations"]["title"]
 
     async def test_all_vocabularies_fit_on_one_menu(self, gateway: Gateway) -> None:
-        names = await Speaker(gateway, *DIALECTS).names()
+        names = await Speaker(gateway, *NAMES).names()
         assert len(names) == len(set(names)) > 1966
         assert {"find_tools", "execute", "TOOL_CALL", "call_tool_chain", "broker_invoke", "invoke_tool"} <= set(names)

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from mcp import Client
 
 from tests.conftest import OpenGateway, peer, published
 from tests.dialects.seeds import TRANSPORTS, Speaker, gateway_over, seed_server, speaking
+from tests.dialects.talking import Talker
+from tests.gateway.serving import serve_http
 
 SERVERS = {"calculator": seed_server("calculator"), "data-server": seed_server("data")}
 
@@ -186,10 +189,17 @@ async def test_seed_000_name_sanitisation(open_gateway: OpenGateway) -> None:
             assert await Speaker(gateway, "lua").text("execute", script=script) == ident
 
 
-async def test_sessions_have_upstreams_of_their_own_where_the_server_asks_for_it(open_gateway: OpenGateway) -> None:
-    async with open_gateway({"counter": peer("Echo", isolation="session")}) as gateway:
-        first, second = Speaker(gateway, "lua", session="one"), Speaker(gateway, "lua", session="two")
-        script = "result(counter.pid():await())"
-        pids = [await agent.text("execute", script=script) for agent in (first, second, first)]
-    assert pids[0] != pids[1]
-    assert pids[0] == pids[2]
+@pytest.mark.node
+@pytest.mark.parametrize(("isolation", "seen"), [("session", [1, 1, 2]), ("shared", [1, 2, 3])])
+async def test_sessions_see_upstream_state_of_their_own_where_the_server_asks_for_it(
+    open_gateway: OpenGateway, isolation: str, seen: list[int]
+) -> None:
+    thinking = published("mcp-server-sequential-thinking", isolation=isolation, env={"DISABLE_THOUGHT_LOGGING": "true"})
+    script = """
+        local thought = {thought = "on", nextThoughtNeeded = true, thoughtNumber = 1, totalThoughts = 3}
+        result(thinking.sequentialthinking(thought):await().thoughtHistoryLength)
+    """
+    async with open_gateway({"thinking": thinking}) as gateway, serve_http(gateway, "lua", token=None) as address:
+        async with Client(address, mode="legacy") as one, Client(address, mode="legacy") as other:
+            talkers = [Talker(one), Talker(other), Talker(one)]
+            assert [int(await agent.text("execute", script=script)) for agent in talkers] == seen

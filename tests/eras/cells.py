@@ -77,8 +77,8 @@ class Steps:
         self._steps: list[tuple[float, float | None]] = []
         self._whole = asyncio.Event()
 
-    async def __call__(self, done: float, total: float | None, message: str | None) -> None:
-        self._steps.append((done, total))
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self._steps.append((progress, total))
         if len(self._steps) == self._count:
             self._whole.set()
 

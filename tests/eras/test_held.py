@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import OpenGateway
+from tests.conftest import OpenGateway, peer
 from tests.eras.chair import SERVER
 from tests.eras.house import upstream
 from tests.eras.table import Link
@@ -130,3 +130,20 @@ async def test_a_server_without_questions_may_still_have_a_client_carry_its_stat
         assert (first["resultType"], first.get("inputRequests")) == ("input_required", None)
         last = (await client.call("come_back", requestState=first["requestState"], **plain))["result"]
         assert last["content"][0]["text"] == "welcome back"
+
+
+async def test_what_is_told_while_the_client_answers_a_question_reaches_it_when_it_comes_back(
+    open_gateway: OpenGateway,
+) -> None:
+    async with open_gateway({"x": peer("TellsWhileItAsks")}, unprefixed=True) as gateway:
+        async with serve_http(gateway, "flat") as address, raw_client(address) as raw:
+            client = Asker(raw)
+            begun = await client.call("slow", _meta={**ABLE, "progressToken": "first"})
+            assert begun["result"]["resultType"] == "input_required"
+            await gateway.call("x.release")
+            replies = {key: {"action": "decline"} for key in begun["result"]["inputRequests"]}
+            back: JsonObject = {"requestState": begun["result"]["requestState"], "inputResponses": replies}
+            *told, answer = await client.call("slow", _meta={**ABLE, "progressToken": "second"}, **back)
+            assert answer["result"]["content"][0]["text"] == "the client says decline"
+            progress = [one["params"] for one in told]
+            assert progress == [{"progressToken": "second", "progress": step, "total": 3} for step in (1, 2, 3)]

@@ -11,27 +11,27 @@ from tests.gateway.serving import serve_http
 from wicket.dialects.base import ToolCall
 from wicket.dialects.flat import Flat
 from wicket.errors import Refused
-from wicket.model import Silent
+from wicket.model import LOCAL, Silent
 
 
 async def test_definitions_pass_as_they_came_but_for_the_name(open_gateway: OpenGateway) -> None:
     captured = {tool["name"]: tool for tool in json.loads((CATALOG / "git.json").read_text())["tools"]}
     async with open_gateway({"git": replay("git")}) as gateway:
-        listed = {tool["name"]: tool for tool in await Flat().list(gateway.verbs)}
+        listed = {tool["name"]: tool for tool in await Flat().list(gateway.verbs, LOCAL)}
     assert listed["git__git_log"] == {**captured["git_log"], "name": "git__git_log"}
 
 
 async def test_names_are_short_unique_and_plain(open_gateway: OpenGateway) -> None:
     servers = {name: replay(name) for name in ("awslabs-aws-dataprocessing", "awslabs-ecs", "gitlab", "git")}
     async with open_gateway(servers) as gateway:
-        names = [tool["name"] for tool in await Flat().list(gateway.verbs)]
+        names = [tool["name"] for tool in await Flat().list(gateway.verbs, LOCAL)]
         assert len(names) == len(set(names)) == len(await gateway.tools())
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
 
 
 async def test_a_schema_without_a_type_is_shown_as_the_object_it_means(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("OneBadTool")}) as gateway:
-        listed = {tool["name"]: tool for tool in await Flat().list(gateway.verbs)}
+        listed = {tool["name"]: tool for tool in await Flat().list(gateway.verbs, LOCAL)}
     assert listed["x__untyped"]["inputSchema"]["type"] == "object"
 
 

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,16 +119,7 @@ async def test_both_kinds_of_client_hear_that_the_flat_list_changed(open_gateway
     async with open_gateway({"x": peer("GrowsATool")}) as gateway, serve_http(gateway, "flat") as address:
         async with raw_client(address) as client:
             await gateway.tools()
-            session = await legacy_session(client)
-            auth = {**ACCEPT, "Authorization": f"Bearer {TOKEN}"}
-            listen = {"notifications": {"toolsListChanged": True}, "_meta": META}
-            routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
-            message = {"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen", "params": listen}
-            async with (
-                client.session.get(address, headers={**auth, **session}) as legacy,
-                client.session.post(address, json=message, headers={**auth, **routing}) as modern,
-            ):
-                assert "acknowledged" in json.dumps(await next_event(modern))
+            async with change_stream(client, "legacy") as legacy, change_stream(client, "modern") as modern:
                 assert (await client.post(INITIALIZE))[0] == 200
                 await gateway.call("x.release")
                 assert (await next_event(legacy))["method"] == "notifications/tools/list_changed"
@@ -135,6 +128,39 @@ async def test_both_kinds_of_client_hear_that_the_flat_list_changed(open_gateway
                 assert heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 9
             names = [tool["name"] for tool in (await client.modern("tools/list"))[1]["result"]["tools"]]
             assert "x__grown" in names
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_storm_of_changes_reaches_a_client_at_most_twice_a_second(open_gateway: OpenGateway, era: str) -> None:
+    async with open_gateway({"x": peer("ChangesAllTheTime")}) as gateway, serve_http(gateway, "flat") as address:
+        async with raw_client(address) as client, change_stream(client, era) as stream:
+            await client.modern("tools/list")
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await gateway.call("x.release")
+            told, names = 0, list[str]()
+            while "x__v2000" not in names:
+                assert (await next_event(stream))["method"] == "notifications/tools/list_changed"
+                told += 1
+                names = [tool["name"] for tool in (await client.modern("tools/list"))[1]["result"]["tools"]]
+            assert 1 < told <= (loop.time() - began) / 0.5 + 1
+
+
+@asynccontextmanager
+async def change_stream(client: Raw, era: str) -> AsyncGenerator[aiohttp.ClientResponse]:
+    """The stream on which a client of an era hears that lists changed."""
+    auth = {**ACCEPT, "Authorization": f"Bearer {TOKEN}"}
+    if era == "legacy":
+        session = await legacy_session(client)
+        async with client.session.get(client.address, headers={**auth, **session}) as stream:
+            yield stream
+        return
+    listen = {"notifications": {"toolsListChanged": True}, "_meta": META}
+    routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"}
+    message = {"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen", "params": listen}
+    async with client.session.post(client.address, json=message, headers={**auth, **routing}) as stream:
+        assert "acknowledged" in json.dumps(await next_event(stream))
+        yield stream
 
 
 async def next_event(stream: aiohttp.ClientResponse) -> Any:

@@ -183,7 +183,7 @@ class TestWithEveryCatalogue:
 
     async def test_the_menu_stays_small(self, gateway: Gateway) -> None:
         assert len(await gateway.tools()) == 1966
-        menu = await NATIVE.list(gateway.verbs)
+        menu = await NATIVE.list(gateway.verbs, LOCAL)
         told = await gateway.instructions()
         assert tokens(menu) <= 600
         assert tokens(told) <= 400

@@ -11,10 +11,10 @@ import pytest
 
 from tests.conftest import Server, peer
 from tests.dialects.seeds import Speaker
-from tests.gateway.serving import serve_http, toml_of
+from tests.gateway.serving import Command, raw_client, serve_http, toml_of
 from wicket.app import Gateway
 from wicket.config.formats import load
-from wicket.errors import UnknownName
+from wicket.errors import ConfigError, UnknownName
 from wicket.reload import needing_restart
 
 
@@ -121,7 +121,7 @@ async def test_a_served_gateway_follows_its_file_and_a_broken_one_changes_nothin
 ) -> None:
     write(config, {"x": peer("Echo")}, "[http]\nport = 0")
     broken, reloaded = hear("the old one stays in use"), hear("the configuration was reloaded")
-    waits = hear("changes of http take effect when Wicket is started again")
+    waits = hear("changes of http.port take effect when Wicket is started again")
     async with Gateway.open(config) as gateway, serve_http(gateway):
         first = await pid(gateway, "x")
         config.write_text("servers = [broken")
@@ -135,8 +135,85 @@ async def test_a_served_gateway_follows_its_file_and_a_broken_one_changes_nothin
         await waits.wait()
 
 
-async def test_every_option_either_is_live_or_is_named(config: Path) -> None:
+async def test_what_needs_a_restart_is_named_and_stays(config: Path) -> None:
+    config.write_text("[http]\nport = 0\n")
+    async with Gateway.open(config) as gateway:
+        old = gateway.config
+        config.write_text('state_dir = "elsewhere"\n[http]\nhost = "127.0.0.2"\nport = 1\nmax_body = "1 MiB"\n')
+        assert needing_restart(old, load(config)) == ["http.host", "http.port", "state_dir"]
+        gateway.apply(load(config))
+        assert (gateway.config.http.host, gateway.config.http.port, gateway.config.state_path) == (
+            old.http.host,
+            old.http.port,
+            old.state_path,
+        )
+        assert gateway.config.http.max_body == 2**20
+
+
+async def test_limits_hold_from_now_on(config: Path) -> None:
     write(config, {"x": peer("Echo")})
-    old = load(config)
-    write(config, {"z": peer("Echo")}, 'dialects = ["flat"]\naliases = { a = "z.pid" }\n[limits]\nmax_tools = 5')
-    assert needing_restart(old, load(config)) == ["dialects", "limits"]
+    async with Gateway.open(config) as gateway:
+        agent = Speaker(gateway, "native")
+        answer = await agent.text("call_tool", name="x.big", arguments={"rows": 100})
+        assert "row 99" in answer
+        assert await agent.text("run_script", code="return 1", language="lua") == "1"
+        limits = "[limits]\nmax_call = 0.2\n[results]\nlarge = 100\n[scripts]\nsource = 4"
+        write(config, {"x": peer("Echo")}, limits)
+        gateway.apply(load(config))
+        answer = await agent.text("call_tool", name="x.big", arguments={"rows": 100})
+        assert "read_result" in answer
+        assert "4 are accepted" in await agent.problem("run_script", code="return 1", language="lua")
+        assert "limits.max_call" in await agent.problem("call_tool", name="x.slow", arguments={})
+
+
+async def test_who_is_answered_over_http_changes_with_the_file(config: Path) -> None:
+    write(config, {"x": peer("Echo")}, "[http]\nport = 0")
+    async with Gateway.open(config) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+        assert (await client.modern("tools/list", Host="wicket.example"))[0] == 421
+        write(config, {"x": peer("Echo")}, '[http]\nport = 0\nallowed_hosts = ["wicket.example"]\nmax_body = 300')
+        gateway.apply(load(config))
+        assert (await client.modern("tools/list", Host="wicket.example"))[0] == 200
+        message = {"name": "call_tool", "arguments": {"name": "x.echo", "arguments": {"message": "m" * 300}}}
+        assert (await client.modern("tools/call", message))[0] == 413
+
+
+async def test_a_configuration_that_cannot_be_used_changes_nothing(config: Path) -> None:
+    write(config, {"x": peer("Echo")}, "unprefixed = true")
+    async with Gateway.open(config) as gateway:
+        agent = Speaker(gateway, "flat")
+        before = await agent.names()
+        write(config, {"x": peer("Echo"), "y": peer("Echo")}, "unprefixed = true")
+        with pytest.raises(ConfigError, match="one server, not 2"):
+            gateway.apply(load(config))
+        assert await agent.names() == before
+        assert list(gateway.catalogue.servers) == ["x"]
+        write(config, {"x": peer("Echo"), "y": peer("Echo")})
+        gateway.apply(load(config))
+        assert {"x__echo", "y__echo"} <= set(await agent.names())
+
+
+async def test_a_client_hears_of_another_dialect_and_of_new_favourites(tmp_path: Path) -> None:
+    servers = {"x": peer("Echo")}
+    command = await Command.start(tmp_path, servers)
+    assert (await command.initialize())["capabilities"]["tools"] == {"listChanged": True}
+    assert "find_tools" in await names(command)
+
+    async def told_of(*expected: str) -> None:
+        """Each time that the list changed it is read; sooner or later it is the expected one."""
+        while (await command.receive()).get("method") != "notifications/tools/list_changed" or (
+            await names(command)
+        ) != list(expected):
+            pass
+
+    (tmp_path / "wicket.toml").write_text(f'dialects = ["broker"]\n{toml_of(servers)}')
+    await told_of("broker_search", "broker_invoke")
+    (tmp_path / "tools.overrides.json").write_text('{"overrides": [{"name": "say", "server": "x", "tool": "echo"}]}')
+    await told_of("broker_search", "broker_invoke", "say")
+    assert (await command.call("say", {"message": "by its name"}))["content"][0]["text"] == "by its name"
+    (tmp_path / "tools.overrides.json").unlink()
+    await told_of("broker_search", "broker_invoke")
+    assert await command.finish() == 0
+
+
+async def names(command: Command) -> list[str]:
+    return [tool["name"] for tool in (await command.ask("tools/list"))["result"]["tools"]]

@@ -1,4 +1,4 @@
-"""A DNS server on loopback, over UDP and TCP, that answers TXT questions from a table."""
+"""A DNS server on loopback, over UDP and TCP, that answers questions for texts and addresses from tables."""
 
 from importlib import import_module
 from typing import Any
@@ -12,6 +12,7 @@ class Zone:
 
     def __init__(self) -> None:
         self.records: dict[str, list[str]] = {}
+        self.addresses: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
         self.asked: list[str] = []
         self.refusing = False
@@ -26,11 +27,15 @@ class Zone:
         while name in self.aliases:
             reply.add_answer(*_dnslib.RR.fromZone(f"{name}. 60 CNAME {self.aliases[name]}."))
             name = self.aliases[name]
-        for text in self.records.get(name, ()):
+        address = self.addresses.get(name, "")
+        if address and request.q.qtype == (_dnslib.QTYPE.AAAA if ":" in address else _dnslib.QTYPE.A):
+            kind = "AAAA" if ":" in address else "A"
+            reply.add_answer(*_dnslib.RR.fromZone(f"{name}. 60 {kind} {address}"))
+        for text in self.records.get(name, ()) if request.q.qtype == _dnslib.QTYPE.TXT else ():
             data = text.encode()
             parts = [data[at : at + 255] for at in range(0, len(data), 255)]
             reply.add_answer(_dnslib.RR(f"{name}.", _dnslib.QTYPE.TXT, rdata=_dnslib.TXT(parts), ttl=60))
-        if name not in self.records:
+        if name not in self.records and not address:
             reply.header.rcode = 3
         return reply
 

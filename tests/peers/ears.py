@@ -12,6 +12,7 @@ from wicket.model import (
     JsonObject,
 )
 from wicket.upstream.connection import Connection
+from wicket.upstream.connection import Ears as CallEars
 
 ME: JsonObject = {"name": "test", "version": "1"}
 ENVELOPE: JsonObject = {META_VERSION: MODERN_VERSION, META_CLIENT_INFO: ME, META_CAPABILITIES: {}}
@@ -41,11 +42,15 @@ class Ears:
 
 
 class Heard:
-    """An `on_notification` that remembers; `any` is set by the first."""
+    """Remembers the notifications of one call; `any` is set by the first."""
 
     def __init__(self) -> None:
         self.all: list[tuple[str, JsonObject]] = []
         self.any = asyncio.Event()
+
+    @property
+    def ears(self) -> CallEars:
+        return CallEars(self)
 
     def __call__(self, method: str, params: JsonObject) -> None:
         self.all.append((method, params))

@@ -1,4 +1,4 @@
-"""Starts `sdk_server.py` and says where it can be reached."""
+"""Starts a server on the SDK and says where it can be reached."""
 
 import subprocess
 import sys
@@ -10,9 +10,9 @@ from wicket.codec import decode
 
 
 @contextmanager
-def sdk_addresses() -> Generator[dict[str, str]]:
-    """The addresses of a running SDK server: `events`, `json` and `sse`."""
-    command = [sys.executable, str(Path(__file__).with_name("sdk_server.py"))]
+def sdk_addresses(script: str = "sdk_server.py") -> Generator[dict[str, str]]:
+    """The addresses of a running SDK server: `events`, `json` and `sse` of `sdk_server.py`."""
+    command = [sys.executable, str(Path(__file__).with_name(script))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin
         assert process.stdout

@@ -64,9 +64,14 @@ class Echo:
                 number = message["params"]["requestId"]
                 if number in self.waiting:
                     self.waiting.remove(number)
+            if "id" in message and "method" not in message:
+                self.on_reply(message)
             if "id" in message and "method" in message:
                 self.requests.append(message["method"])
                 self.on_request(message)
+
+    def on_reply(self, message: Message) -> None:
+        """The client answered a question of ours."""
 
     def on_request(self, message: Message) -> None:
         method, number, params = message["method"], message["id"], message.get("params", {})
@@ -343,6 +348,51 @@ class GrowsATool(Echo):
     def on_list(self, number: Any, params: Message) -> None:
         extra = [{"name": "grown", "inputSchema": {"type": "object"}}] if self.grown else []
         self.answer(number, {"tools": self.tools + extra})
+
+
+class ChangesAllTheTime(Echo):
+    """After `release` its list is another one two thousand times, a millisecond apart, and it says so each time."""
+
+    version = 0
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "release":
+            threading.Thread(target=self.change, daemon=True).start()
+            self.text(number, "it begins")
+        else:
+            super().on_call(number, name, arguments, meta)
+
+    def change(self) -> None:
+        pause = threading.Event()
+        for version in range(1, 2001):
+            self.version = version
+            self.notify("notifications/tools/list_changed")
+            pause.wait(0.001)
+
+    def on_list(self, number: Any, params: Message) -> None:
+        self.answer(number, {"tools": [*self.tools, {"name": f"v{self.version}", "inputSchema": {"type": "object"}}]})
+
+
+class TellsWhileItAsks(Echo):
+    """A call of `slow` asks its client something; `release` has it tell of progress before there is a reply."""
+
+    token: Any = None
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "slow":
+            self.token = meta.get("progressToken")
+            self.waiting.append(number)
+            params: Message = {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}}
+            self.send({"jsonrpc": "2.0", "id": "question", "method": "elicitation/create", "params": params})
+        elif name == "release":
+            for step in (1, 2, 3):
+                self.notify("notifications/progress", {"progressToken": self.token, "progress": step, "total": 3})
+            self.text(number, "told")
+        else:
+            super().on_call(number, name, arguments, meta)
+
+    def on_reply(self, message: Message) -> None:
+        self.text(self.waiting.pop(), f"the client says {message['result']['action']}")
 
 
 class AnswersWildly(Echo):

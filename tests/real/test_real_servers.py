@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.conftest import ROOT, OpenGateway, Server, published
+from tests.eras.cells import Steps
 from tests.gateway.serving import META, Command, raw_client, serve_http, toml_of
 
 Mode = Literal["legacy", "auto"]
@@ -89,14 +90,10 @@ async def test_node_servers(transport: str, mode: Mode, tmp_path: Path, open_gat
         assert graph.structured_content["entities"][0]["observations"] == ["wrote the first program"]
         image = await call(client, "everything.get-tiny-image")
         assert [block.type for block in image.content] == ["text", "image", "text"]
-        heard: list[float] = []
-
-        async def heard_of(progress: float, total: float | None, message: str | None) -> None:
-            heard.append(progress)
-
+        steps = Steps(4)
         operation = {"name": "everything.trigger-long-running-operation", "arguments": {"duration": 0.2, "steps": 4}}
-        await client.call_tool("call_tool", operation, progress_callback=heard_of)
-        assert heard[:3] == [1, 2, 3]  # the last comes with the answer, and the SDK may drop it then
+        await client.call_tool("call_tool", operation, progress_callback=steps)
+        assert await steps.all() == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.node

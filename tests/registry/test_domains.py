@@ -10,7 +10,7 @@ from tests.registry.conftest import Clock, OpenDesk
 from wicket.errors import BadArguments, ConfigError, UnknownName
 from wicket.model import Principal
 from wicket.registry.dns import LookupFailed, Resolver, txt_records
-from wicket.registry.domains import Domains, normalised
+from wicket.registry.domains import normalised
 
 ANN = Principal("ann", frozenset({"register"}))
 BOB = Principal("bob", frozenset({"register"}))
@@ -181,21 +181,6 @@ async def test_a_day_is_what_one_has_to_prove_and_ninety_what_it_lasts(
     clock.pass_hours(2 * 24)
     assert not await domains.covers(ANN, "example.com")
     assert (await domains.check("example.com", ANN)).state == "expired"
-
-
-async def test_a_domain_is_verified_by_its_file(open_desk: OpenDesk, names: Names) -> None:
-    desk = open_desk()
-    asked: list[str] = []
-
-    async def fetch(url: str) -> str:
-        asked.append(url)
-        return f"something else\nwicket-verify={claim.token}\n"
-
-    domains = Domains(desk.records, [Resolver.parse(names.address)], fetch)
-    claim = await domains.begin("example.com", ANN)
-    checked = await domains.check("example.com", ANN)
-    assert (checked.state, checked.method) == ("verified", "file")
-    assert asked == ["https://example.com/.well-known/mcp-registry-auth"]
 
 
 async def test_the_file_is_not_fetched_from_this_machine(open_desk: OpenDesk, names: Names) -> None:

@@ -1,16 +1,20 @@
 """Health is measured: from calls and probes, by a formula that is written down."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import ClassVar
 
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from tests.peers.http_faults import Says
+from tests.peers.http_faults import Received, Says
 from tests.registry.conftest import Clock, OpenDesk
 from tests.registry.greets import Greets
 from wicket.errors import WicketError
 from wicket.model import LOCAL
 from wicket.registry.health import UNKNOWN, measured
+from wicket.registry.probes import AT_ONCE
 from wicket.store.registry_base import Observation
 
 
@@ -111,6 +115,36 @@ async def test_a_registered_address_that_is_watched_is_asked_there(open_desk: Op
     assert well_now.main.status == "healthy"
     (ill_now,) = await desk.measure("ill", 1, LOCAL)
     assert (ill_now.main.status, ill_now.main.score) == ("unhealthy", 0)
+
+
+class Crowded(Greets):
+    """Does not answer a probe before as many are under way, at all of its kind, as may be at once."""
+
+    under_way: ClassVar[list[int]] = []
+    full: ClassVar[asyncio.Event]
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.rpc_method == "ping":
+            self.under_way.append(self.under_way[-1] + 1 if self.under_way else 1)
+            if self.under_way[-1] == AT_ONCE:
+                self.full.set()
+            await self.full.wait()
+            self.under_way.append(self.under_way[-1] - 1)
+        await super().answer(request, writer)
+
+
+async def test_only_a_few_are_probed_at_the_same_time(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+    Crowded.full = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        for number in range(2 * AT_ONCE):
+            server = await stack.enter_async_context(Crowded())
+            remotes = [{"type": "streamable-http", "url": server.url}]
+            body = {"name": f"io.github.ann/s{number}", "description": "A server", "version": "1.0.0"}
+            await desk.registry.publish({**body, "remotes": remotes}, LOCAL)
+            await desk.measure(f"s{number}", 1, LOCAL)
+        assert len(await desk.probes.round()) == 2 * AT_ONCE
+    assert max(Crowded.under_way) == AT_ONCE
 
 
 async def test_a_watch_ends_after_a_day_and_old_probes_are_dropped(open_desk: OpenDesk, clock: Clock) -> None:

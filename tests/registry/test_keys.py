@@ -85,6 +85,22 @@ async def test_a_limit_holds_across_a_restart_and_refills_with_time(open_desk: O
     await open_desk().keys.admit(ann, "register", "registration")
 
 
+@pytest.mark.parametrize(
+    ("scope", "kind", "most"),
+    [("discover", "discovery", 100), ("register", "registration", 10), ("discover", "health", 1000)],
+)
+async def test_without_configuration_the_limits_are_the_published_ones(
+    open_desk: OpenDesk, scope: str, kind: str, most: int
+) -> None:
+    keys = open_desk().keys
+    ann = Principal("ann", frozenset({scope, "invoke"}))
+    for _ in range(most):
+        await keys.admit(ann, scope, kind)
+        await keys.admit(ann, "invoke", "invocation")
+    with pytest.raises(RateLimited, match=f"Rate limit exceeded: {most} {kind} requests an hour."):
+        await keys.admit(ann, scope, kind)
+
+
 async def test_limits_are_each_keys_own_and_the_owner_has_none(open_desk: OpenDesk) -> None:
     keys = open_desk(registry={"rates": {"discovery": 2}}).keys
     ann, bob = Principal("ann", frozenset({"discover"})), Principal("bob", frozenset({"discover"}), (("discovery", 4),))

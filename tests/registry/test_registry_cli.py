@@ -1,15 +1,17 @@
 """`wicket keys`, `wicket registry`, `wicket servers --health`, and a pipe under an API key."""
 
 import json
-import os
+import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import PEERS
+from tests.registry.command import WICKET, serving, wicket
 
 
 @pytest.fixture
@@ -19,21 +21,6 @@ def folder(tmp_path: Path) -> Path:
         f'state_dir = "state"\n[servers.echo]\ncommand = {json.dumps(sys.executable)}\nargs = {peer}\n'
     )
     return tmp_path
-
-
-def wicket(folder: Path, *arguments: str, code: int = 0, stdin: str = "", **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "wicket", *arguments],
-        check=False,
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **variables},
-        timeout=60,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout if code == 0 else done.stderr
 
 
 def test_a_key_is_shown_once_listed_and_revoked(folder: Path) -> None:
@@ -68,6 +55,67 @@ def test_health_is_shown_after_a_call(folder: Path) -> None:
 def test_a_registry_that_is_none_is_said_to_be_none(folder: Path) -> None:
     assert "not the address of a registry" in wicket(folder, "registry", "mirror", "nowhere", code=2)
     assert "cannot be connected to" in wicket(folder, "registry", "mirror", "http://127.0.0.1:1", code=1)
+
+
+def publish(folder: Path, version: str) -> None:
+    body = {"name": "com.example/otters", "description": "Counts otters in rivers", "version": version}
+    (folder / "server.json").write_text(json.dumps(body))
+    wicket(folder, "registry", "publish", "server.json")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The folder of another gateway."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "wicket.toml").write_text('state_dir = "state"\n')
+    publish(folder, "1.0.0")
+    return folder
+
+
+def test_another_registry_is_mirrored_and_then_only_what_changed(folder: Path, source: Path) -> None:
+    key = wicket(source, "keys", "create", "mirror", "-s", "discover").strip()
+    with serving(source) as origin:
+        said = wicket(folder, "registry", "mirror", origin, "--key", key)
+        assert re.fullmatch(r"Took 1 record; \d+ were known, 0 could not be used\.\n", said)
+        assert json.loads(wicket(folder, "registry", "show", "otters"))["version"] == "1.0.0"
+        again = json.loads(wicket(folder, "registry", "mirror", origin, "--json", WICKET_API_KEY=key))
+        assert (again["taken"], again["refused"], again["pages"]) == (0, 0, 1)
+        publish(source, "1.1.0")
+        assert json.loads(wicket(folder, "registry", "mirror", origin, "--json", "--key", key))["taken"] == 2
+        assert json.loads(wicket(folder, "registry", "show", "otters"))["version"] == "1.1.0"
+        wicket(source, "registry", "delete", "com.example/otters", "1.1.0")
+        wicket(source, "registry", "delete", "com.example/otters", "1.0.0")
+        wicket(folder, "registry", "mirror", origin, "--key", key)
+        assert "No server named 'otters'" in wicket(folder, "registry", "show", "otters", code=2)
+
+
+def test_a_registry_is_followed_until_one_stops_also_when_it_was_away(
+    folder: Path, source: Path, unused_tcp_port: int
+) -> None:
+    key = wicket(source, "keys", "create", "mirror", "-s", "discover", "--rate", "discovery=0").strip()
+    at = f"127.0.0.1:{unused_tcp_port}"
+    command = [WICKET, "registry", "mirror", f"http://{at}", "--key", key, "--every", "1s"]
+    with ExitStack() as stack:
+        with serving(source, at):
+            pipe = subprocess.PIPE
+            follower = stack.enter_context(subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True))
+            stack.callback(follower.terminate)
+            assert follower.stdout
+            assert follower.stderr
+            assert follower.stdout.readline().startswith("Took 1 record;")
+        assert "cannot be connected to" in follower.stderr.readline()
+        publish(source, "2.0.0")
+        with serving(source, at):
+            while follower.stdout.readline().startswith("Took 0 records"):
+                pass
+            assert json.loads(wicket(folder, "registry", "show", "otters"))["version"] == "2.0.0"
+
+
+def test_a_registry_that_lets_nobody_in_says_so(folder: Path, source: Path) -> None:
+    with serving(source) as origin:
+        assert "answered HTTP 401" in wicket(folder, "registry", "mirror", origin, code=1)
+        assert "the key in --key" in wicket(folder, "registry", "mirror", origin, "--key", "wk_wrong", code=1)
 
 
 def ask(folder: Path, *calls: dict[str, Any], **variables: str) -> list[Any]:

@@ -110,6 +110,28 @@ async def test_updated_since_gives_what_changed(open_gateway: OpenGateway) -> No
         assert later["servers"] == []
 
 
+async def test_what_was_deleted_is_shown_to_those_who_ask_for_it_or_for_changes(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}) as gateway, api(gateway) as client:
+        for version in ("1.0.0", "2.0.0"):
+            await client.ask("POST", "/v0.1/publish", weather(version))
+        versions = "/v0.1/servers/io.github.ann%2Fweather/versions"
+        status, _, gone = await client.ask("DELETE", f"{versions}/2.0.0")
+        assert (status, gone["_meta"][OFFICIAL]["status"]) == (200, "deleted")
+
+        async def listed(path: str) -> list[str]:
+            return [entry["server"]["version"] for entry in (await client.get(path))["servers"]]
+
+        assert await listed("/v0.1/servers?search=ann/weather") == ["1.0.0"]
+        assert await listed("/v0.1/servers?search=ann/weather&include_deleted=true") == ["1.0.0", "2.0.0"]
+        assert "2.0.0" in await listed("/v0.1/servers?search=ann/weather&updated_since=2020-01-01T00:00:00Z")
+        assert await listed(versions) == ["1.0.0"]
+        assert await listed(f"{versions}?include_deleted=true") == ["2.0.0", "1.0.0"]
+        assert (await client.ask("GET", f"{versions}/2.0.0"))[0] == 404
+        assert (await client.get(f"{versions}/2.0.0?include_deleted=true"))["server"]["version"] == "2.0.0"
+        assert (await client.get(f"{versions}/latest?include_deleted=true"))["server"]["version"] == "1.0.0"
+        assert (await client.ask("GET", f"{versions}?include_deleted=perhaps"))[0] == 400
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -162,6 +184,7 @@ async def test_keys_are_asked_for_and_their_scopes_hold(open_gateway: OpenGatewa
 async def test_a_public_registry_is_read_by_everybody_and_written_by_few(open_gateway: OpenGateway) -> None:
     async with open_gateway({}, registry={"public": True}) as gateway, api(gateway) as client:
         assert (await client.get("/v0.1/servers?limit=1", key=None))["servers"]
+        assert (await client.get("/openapi.json", key=None))["paths"]
         assert (await client.ask("POST", "/v0.1/publish", weather(), key=None))[0] == 401
         assert (await client.ask("GET", "/v0.1/servers", key="wk_forged"))[0] == 401
         assert (await client.ask("POST", "/mcp/bridge", {}, key=None))[0] == 401

@@ -1,8 +1,5 @@
 """The REST API under generated requests: never a server error, always what its own description promises."""
 
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.registry.command import serving, wicket
 from wicket.codec import decode
 
 schemathesis: Any = import_module("schemathesis")
@@ -23,24 +21,11 @@ EXAMPLES = 40  # for each operation
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A gateway of its own as the installed command; its origin, and a key that may do everything here."""
     folder = tmp_path_factory.mktemp("served")
-    config = folder / "wicket.toml"
-    config.write_text('state_dir = "state"\n[registry.rates]\ndiscovery = 0\nregistration = 0\n')
-    wicket = [sys.executable, "-m", "wicket"]
-    key = subprocess.run(
-        [*wicket, "keys", "create", "fuzz", "-s", "discover", "-s", "register", "-c", str(config)],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    command = [*wicket, "serve", "--http", "127.0.0.1:0", "-c", str(config)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        found = None
-        while found is None:
-            found = re.search(r"at (http://\S+)/mcp", process.stderr.readline())
-        yield found[1], key
-        process.terminate()
-        process.communicate(timeout=20)
+    rates = "[registry.rates]\ndiscovery = 0\nregistration = 0\n"
+    (folder / "wicket.toml").write_text(f'state_dir = "state"\n{rates}')
+    key = wicket(folder, "keys", "create", "fuzz", "-s", "discover", "-s", "register").strip()
+    with serving(folder) as origin:
+        yield origin, key
 
 
 def operations(origin: str, key: str) -> dict[str, Any]:

@@ -18,18 +18,6 @@ def addresses() -> Iterator[dict[str, str]]:
         yield found
 
 
-@pytest.fixture
-async def client() -> AsyncIterator[HttpClient]:
-    client = HttpClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
-def ears() -> Ears:
-    return Ears()
-
-
 @pytest.fixture(params=["events", "json"])
 async def legacy(
     request: pytest.FixtureRequest, addresses: dict[str, str], client: HttpClient, ears: Ears
@@ -95,7 +83,7 @@ async def test_progress_reaches_the_request_it_belongs_to(
 ) -> None:
     for connection in (legacy, modern):
         heard = Heard()
-        await connection.request("tools/call", call("progress", modern=connection is modern), on_notification=heard)
+        await connection.request("tools/call", call("progress", modern=connection is modern), heard.ears)
         assert [(method, params["message"]) for method, params in heard.all] == [("notifications/progress", "half way")]
     assert ears.heard.empty()
 
@@ -112,7 +100,7 @@ async def test_cancelling_the_wait_cancels_the_work(legacy: HttpConnection, mode
     for connection in (legacy, modern):
         heard = Heard()
         params = call("hang", modern=connection is modern)
-        waiting = asyncio.ensure_future(connection.request("tools/call", params, on_notification=heard))
+        waiting = asyncio.ensure_future(connection.request("tools/call", params, heard.ears))
         await heard.any.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

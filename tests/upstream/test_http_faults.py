@@ -3,7 +3,6 @@
 import asyncio
 import resource
 import socket
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,6 @@ from wicket.upstream.http import HttpClient, HttpConnection, HttpFailed, HttpRef
 
 MAX_MESSAGE = 2**20
 TOKEN = "tok-3n-value"
-
-
-@pytest.fixture
-async def client() -> AsyncIterator[HttpClient]:
-    client = HttpClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
-def ears() -> Ears:
-    return Ears()
 
 
 def connect(url: str, client: HttpClient, ears: Ears, version: str = "2025-11-25") -> HttpConnection:
@@ -274,7 +261,7 @@ async def test_a_batch_is_taken_apart(client: HttpClient, ears: Ears) -> None:
     async with peers.Streams(batch) as peer:
         heard = Heard()
         connection = connect(peer.url, client, ears)
-        result = await connection.request("tools/list", {}, on_notification=heard)
+        result = await connection.request("tools/list", {}, heard.ears)
         assert result == {"no": 1}
         assert heard.all == [("notifications/message", {"data": "hi"})]
 
@@ -287,7 +274,7 @@ async def test_what_the_whole_gateway_must_know_goes_to_the_host(client: HttpCli
     )
     async with peers.Streams(stream) as peer:
         heard = Heard()
-        await connect(peer.url, client, ears).request("x", {}, on_notification=heard)
+        await connect(peer.url, client, ears).request("x", {}, heard.ears)
     assert not heard.all
     assert ears.heard.get_nowait() == ("notifications/tools/list_changed", {})
 
@@ -303,7 +290,7 @@ async def test_a_request_that_the_host_denies_is_answered_with_an_error(client: 
 async def test_a_modern_server_has_no_way_to_ask(client: HttpClient, ears: Ears) -> None:
     async with peers.AsksBack() as peer:
         connection, heard = connect(peer.url, client, ears, MODERN_VERSION), Heard()
-        calling = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}, on_notification=heard))
+        calling = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}, heard.ears))
         await heard.any.wait()
         await connection.request("tools/list", {})
         assert await calling == {"ok": True}

@@ -23,18 +23,6 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[HttpClient]:
-    client = HttpClient()
-    yield client
-    await client.close()
-
-
-@pytest.fixture
-def ears() -> Ears:
-    return Ears()
-
-
-@pytest.fixture
 async def sdk(address: str, client: HttpClient, ears: Ears) -> AsyncIterator[SseConnection]:
     connection = SseConnection("sdk", address, {}, client, ears, max_message=2**20)
     await shake_hands(connection)
@@ -59,8 +47,8 @@ async def test_the_servers_own_error_is_kept(sdk: SseConnection) -> None:
 
 async def test_progress_goes_to_its_request_and_the_rest_to_the_host(sdk: SseConnection, ears: Ears) -> None:
     heard = Heard()
-    await sdk.request("tools/call", call("progress"), on_notification=heard)
-    await sdk.request("tools/call", call("change"), on_notification=heard)
+    await sdk.request("tools/call", call("progress"), heard.ears)
+    await sdk.request("tools/call", call("change"), heard.ears)
     assert [params["message"] for _, params in heard.all] == ["half way"]
     assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
 
@@ -83,7 +71,7 @@ async def test_the_server_may_ask_back_during_a_call(sdk: SseConnection, ears: E
 
 async def test_cancelling_the_wait_cancels_the_work(sdk: SseConnection) -> None:
     heard = Heard()
-    waiting = asyncio.ensure_future(sdk.request("tools/call", call("hang"), on_notification=heard))
+    waiting = asyncio.ensure_future(sdk.request("tools/call", call("hang"), heard.ears))
     await heard.any.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

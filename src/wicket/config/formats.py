@@ -7,7 +7,10 @@ Nothing is expanded or started: a missing secret is no error until its server is
 
 from pathlib import Path
 
+import msgspec
+
 from wicket.config import layouts, syntax
+from wicket.config.favourites import favourites
 from wicket.config.misfit import Misfit, dotted
 from wicket.config.model import Config
 from wicket.errors import ConfigError
@@ -16,7 +19,7 @@ _LARGEST = 64 * 1024**2
 
 
 def load(path: str | Path) -> Config:
-    """Read the configuration file at `path`. Raises ConfigError."""
+    """Read the configuration file at `path`, and the favourites beside it. Raises ConfigError."""
     path = Path(path).expanduser()
     try:
         if path.stat().st_size > _LARGEST:
@@ -31,7 +34,8 @@ def load(path: str | Path) -> Config:
         raise ConfigError("is not UTF-8 text.", file=str(path), hint="Save it as UTF-8.") from None
     except ValueError as error:  # a path with a NUL in it
         raise ConfigError(f"is not a path: {error}.", file=repr(str(path)), hint="Check the path.") from None
-    return parse(text, path)
+    config = parse(text, path)
+    return msgspec.structs.replace(config, favourites=favourites(config.base_dir))
 
 
 def parse(text: str, path: str | Path | None = None) -> Config:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from wicket.config import layouts, locate, server
+from wicket.config.favourites import Favourite
 from wicket.config.misfit import Misfit, dotted
 from wicket.config.options import build
 from wicket.config.server import ResolvedServer, ServerConfig
@@ -144,6 +145,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     path: Path | None = None
     """The file this was read from."""
+    favourites: tuple[Favourite, ...] = ()
+    """The tools to show by name, from the files beside it."""
     notes: tuple[str, ...] = ()
     """What the file asked for that was read differently or left out; for the log and `wicket doctor`."""
 

@@ -1,12 +1,14 @@
 """The one path that every tool call takes, whoever makes it: a client, a script, the library, the command line.
 
-    name -> policy -> arguments -> cache -> rate -> upstream (admission, one request, deadline) -> shape -> record
+    name -> caller's limits -> policy -> arguments -> cache -> rate -> upstream (admission, one request, deadline)
+         -> shape -> record
 
 The steps are methods of other rooms; this file is their order.
 """
 
 import hashlib
 import time
+from collections.abc import Awaitable, Callable
 
 from wicket.codec import encode
 from wicket.core.cache import outcome_of
@@ -15,7 +17,7 @@ from wicket.core.delivery import Delivery
 from wicket.core.results import Results, size_of
 from wicket.core.schema import check_arguments, coerce, parse_arguments
 from wicket.errors import WicketError
-from wicket.model import CallRequest, CallResult, Tool
+from wicket.model import LOCAL, CallRequest, CallResult, Principal, Tool
 from wicket.store.base import CallRecord, Store
 from wicket.upstream.pool import Pool
 
@@ -28,10 +30,14 @@ class Calls:
         self._delivery = Delivery(catalogue, pool)
         self._results = results
         self._store = store
+        self.admit: Callable[[Principal], Awaitable[None]] | None = None
+        """Asked about everybody but the gateway's owner before a call is made; raises where it may not be."""
 
     async def call(self, request: CallRequest) -> CallResult:
         """Make the call. Raises WicketError when there is no answer; an answer that says `isError` is an answer."""
         tool = await self._catalogue.resolve(request.tool)
+        if self.admit is not None and request.caller.principal is not LOCAL:
+            await self.admit(request.caller.principal)
         return await self._delivery.with_fallback(tool, lambda tool: self._call(tool, request))
 
     async def _call(self, tool: Tool, request: CallRequest) -> CallResult:

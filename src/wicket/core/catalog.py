@@ -177,8 +177,9 @@ class Catalogue:
             timer.cancel()
         self._publish(self._snapshot.listings, Policy(self.servers.values()))
 
-    def swap(self, servers: Iterable[ServerConfig]) -> None:
+    def swap(self, servers: Iterable[ServerConfig], aliases: Mapping[str, str], limits: LimitsConfig) -> None:
         """Take another configuration: what is known of servers that are reached as before stays known."""
+        self.aliases, self._limits = aliases, limits
         old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
         same = {
             name

@@ -10,6 +10,7 @@ from typing import Any
 from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.names import nearest
 from wicket.core.passage import pass_on
+from wicket.core.policy import demand
 from wicket.errors import UnknownName
 from wicket.model import Caller, JsonObject, as_list, as_object, as_text
 from wicket.upstream.pool import Pool
@@ -73,6 +74,7 @@ class Offers:
     async def read(
         self, uri: str, caller: Caller, meta: Mapping[str, Any], resume: Mapping[str, Any] | None = None
     ) -> JsonObject:
+        demand(caller.principal, "invoke", "reading a server's resources")
         server, original = self.locate(uri)
         params: JsonObject = {"uri": original}
         body = await pass_on(self._pool, server, "resources/read", params, caller, meta, resume=resume)
@@ -86,6 +88,7 @@ class Offers:
         meta: Mapping[str, Any],
         resume: Mapping[str, Any] | None = None,
     ) -> JsonObject:
+        demand(caller.principal, "invoke", "getting a server's prompts")
         server, original = await self._find_prompt(name)
         params: JsonObject = {"name": original}
         if arguments is not None:
@@ -95,6 +98,7 @@ class Offers:
 
     async def complete(self, params: JsonObject, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
         """Completion of a prompt's or template's argument, by whoever offers it."""
+        demand(caller.principal, "discover", "completion")
         reference = as_object(params.get("ref"))
         if reference.get("type") == "ref/prompt":
             server, original = await self._find_prompt(as_text(reference.get("name")))
@@ -112,6 +116,7 @@ class Offers:
 
     async def watch(self, uri: str, caller: Caller, changed: Callable[[str], None]) -> Callable[[], None]:
         """Hear when a resource changes, until the returned function is called; `changed` gets its address."""
+        demand(caller.principal, "invoke", "watching a server's resources")
         server, original = self.locate(uri)
         config = self._catalogue.servers.get(server)
         session = caller.session if config and config.isolation == "session" else ""

@@ -1,6 +1,8 @@
-"""Which tools may be seen and called. Pure; asked before ranking, listing and calling alike.
+"""Which tools may be seen and called, and what a principal's scopes allow. Pure; asked before ranking, listing and
+calling alike.
 
-Today the configuration's globs decide, the same for every principal; the principal is already part of the question.
+Which tools there are is the configuration's globs' decision, the same for every principal; whether somebody may look
+for tools, or call them, is a matter of scopes.
 """
 
 from collections.abc import Collection, Iterable
@@ -25,16 +27,21 @@ class Policy:
 
     def check(self, principal: Principal, tool: Tool) -> None:
         """Raises Denied, saying which option forbids the call."""
-        if not principal.scopes & {"invoke", "admin"}:
-            raise Denied(
-                "Authentication failed: calling tools needs an API key with the scope 'invoke'.",
-                hint="Make one with: wicket keys create NAME --scope invoke.",
-            )
+        demand(principal, "invoke", "calling tools")
         if not self.visible(principal, tool):
             raise Denied(
                 f"'{tool.key}' may not be called: the configuration of server '{tool.server}' leaves it out.",
                 hint="Its 'allowed_tools' and 'denied_tools' decide.",
             )
+
+
+def demand(principal: Principal, scope: str, doing: str = "this") -> None:
+    """Raises Denied unless the principal may; `doing` says what."""
+    if not principal.may(scope):
+        raise Denied(
+            f"Authentication failed: {doing} needs an API key with the scope '{scope}'.",
+            hint=f"Make one with: wicket keys create NAME --scope {scope}.",
+        )
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

@@ -39,18 +39,18 @@ class Results:
 
     def __init__(self, store: Store, config: ResultsConfig) -> None:
         self._store = store
-        self._config = config
+        self.config = config
 
     async def shape(self, result: CallResult, principal: Principal, most: int | None = None) -> JsonObject:
         """The result itself, or, when it has over `most` tokens, its beginning with a handle to the whole."""
         tokens = size_of(result.body) // CHARS_PER_TOKEN
-        if tokens <= (self._config.large if most is None else min(most, self._config.large)):
+        if tokens <= (self.config.large if most is None else min(most, self.config.large)):
             return result.body
         handle = secrets.token_urlsafe(16)
         stored = StoredResult(
-            handle, principal.name, result.tool.key, encode(result.body), time.time() + self._config.keep
+            handle, principal.name, result.tool.key, encode(result.body), time.time() + self.config.keep
         )
-        await self._store.save_result(stored, self._config.max_bytes)
+        await self._store.save_result(stored, self.config.max_bytes)
         return self._announce(result, handle, tokens)
 
     async def read(
@@ -65,7 +65,7 @@ class Results:
     ) -> Slice:
         """A slice of a stored result: items where `path` leads to a list, lines otherwise."""
         value = await self.value(handle, principal, path)
-        return await asyncio.to_thread(_slice, value, grep, offset, limit, self._config.large * CHARS_PER_TOKEN)
+        return await asyncio.to_thread(_slice, value, grep, offset, limit, self.config.large * CHARS_PER_TOKEN)
 
     async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
         """The value of a stored result, or the part of it at `path`."""
@@ -104,7 +104,7 @@ class Results:
         whole = value if isinstance(value, str) else pretty(value)
         text = (
             f"[Large result of {result.tool.key}: about {tokens:,} tokens, stored as id {handle} "
-            f"for {self._config.keep / 3600:g} h. "
+            f"for {self.config.keep / 3600:g} h. "
             f"read_result, or the resource wicket://result/{handle}, reads the rest by path, grep, offset and limit; "
             f"in a script, results.get(id, {{path}}) gives the data; as an argument of another call, "
             f'{{"{REFERENCE}": "{handle}", "path": "…"}} stands for its value.]\n'

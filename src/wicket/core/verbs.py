@@ -20,6 +20,7 @@ from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.finder import Finder
 from wicket.core.names import nearest
 from wicket.core.offers import Offers
+from wicket.core.policy import demand
 from wicket.core.results import Results, Slice
 from wicket.core.scripting import Script, Scripting
 from wicket.core.search import Answer, Explanation
@@ -88,6 +89,7 @@ class Verbs:
         limit: int = 5,
         servers: Collection[str] | None = None,
     ) -> Answer:
+        demand(principal, "discover", "searching tools")
         wanted = None if servers is None else [self.catalogue.server(name).name for name in servers]
         return await self._finder.search(query, principal, limit=limit, servers=wanted)
 

@@ -3,16 +3,20 @@
 A handler gets checked arguments and returns a tool result. It keeps nothing between calls.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from wicket.codec import pretty
 from wicket.core.names import nearest
+from wicket.core.policy import demand
 from wicket.core.schema import check_arguments, parse_arguments
 from wicket.core.verbs import Verbs
-from wicket.errors import ConfigError, Refused, UnknownName, WicketError
-from wicket.model import Caller, JsonObject, Tool
+from wicket.errors import AmbiguousName, ConfigError, Refused, UnknownName, WicketError
+from wicket.model import LOCAL, Caller, JsonObject, Principal, Tool, as_list, as_object, as_text
+
+_SENTENCE_END = re.compile(r"\.\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,14 @@ Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
 
 @dataclass(frozen=True, slots=True)
 class DialectTool:
-    """One row of a dialect's table."""
+    """One row of a dialect's table. `needs` are the scopes without which nobody may call it.
+
+    A row that says nothing needs both: a script, say, sees every tool and may call it.
+    """
 
     definition: JsonObject
     handler: Handler
+    needs: tuple[str, ...] = ("discover", "invoke")
 
     @property
     def name(self) -> str:
@@ -47,8 +55,8 @@ class Dialect(Protocol):
     name: str
     fixed: bool
 
-    async def list(self, verbs: Verbs) -> list[JsonObject]:
-        """The tools as a client sees them."""
+    async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
+        """The tools as a client sees them; without the scope `discover`, only the dialect's own."""
         ...
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
@@ -72,7 +80,7 @@ class Table:
         self.name = name
         self._rows = {row.name: row for row in rows}
 
-    async def list(self, verbs: Verbs) -> list[JsonObject]:
+    async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
         return [row.definition for row in self._rows.values()]
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
@@ -80,6 +88,8 @@ class Table:
         if row is None:
             return None
         try:
+            for scope in row.needs:
+                demand(call.caller.principal, scope, name)
             arguments = parse_arguments(call.arguments)
             check_arguments(Tool("", name, row.definition), arguments)
             return await row.handler(verbs, ToolCall(arguments, call.caller, call.meta, call.resume))
@@ -98,11 +108,11 @@ class Menu:
     def fixed(self) -> bool:
         return all(dialect.fixed for dialect in self.dialects)
 
-    async def list(self, verbs: Verbs) -> list[JsonObject]:
+    async def list(self, verbs: Verbs, principal: Principal = LOCAL) -> list[JsonObject]:
         shown: dict[str, JsonObject] = {}
         owner: dict[str, str] = {}
         for dialect in self.dialects:
-            for tool in await dialect.list(verbs):
+            for tool in await dialect.list(verbs, principal):
                 if tool["name"] in shown:
                     raise ConfigError(
                         f"the dialects '{owner[tool['name']]}' and '{dialect.name}' both have a tool '{tool['name']}'",
@@ -114,14 +124,17 @@ class Menu:
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None
+        principal = call.caller.principal
         for dialect in self.dialects:
             try:
                 if (result := await dialect.call(verbs, name, call)) is not None:
-                    return result
+                    return result if principal.may("discover") else _discreet(result)
             except UnknownName as problem:  # a vocabulary with words of its own for this
                 unknown = problem
-        names = [tool["name"] for tool in await self.list(verbs)] if unknown is None else []
-        raise unknown or UnknownName("tool", name, nearest(name, names))
+        if unknown is not None and principal.may("discover"):
+            raise unknown
+        names = [tool["name"] for tool in await self.list(verbs, principal)]
+        raise UnknownName("tool", name, nearest(name, names))
 
     async def find(self, verbs: Verbs, name: str) -> Tool | None:
         """The upstream tool that a name on this menu stands for by itself."""
@@ -129,6 +142,19 @@ class Menu:
             if (tool := await dialect.find(verbs, name)) is not None:
                 return tool
         return None
+
+
+def _discreet(result: JsonObject) -> JsonObject:
+    """A result for somebody who may not look for tools: a name that means none does not tell those that do."""
+    detail = as_object(as_object(result.get("_meta")).get("wicket/error"))
+    ambiguous = detail.get("code") == AmbiguousName.code
+    if not ambiguous and not (detail.get("code") == UnknownName.code and detail.get("kind") in ("tool", "server")):
+        return result
+    first = as_object(next(iter(as_list(result.get("content"))), None))
+    what, *_ = _SENTENCE_END.split(as_text(first.get("text")), maxsplit=1)
+    told = f"{what.rstrip('.')}. Looking for tools needs an API key with the scope 'discover'."
+    kept = {key: value for key, value in detail.items() if key != "near"}
+    return {**result, "content": [{"type": "text", "text": told}], "_meta": {"wicket/error": kept}}
 
 
 def own_tool(name: str, title: str, description: str, parameters: JsonObject, **hints: bool) -> JsonObject:
@@ -164,8 +190,8 @@ def failure(problem: WicketError, words: str = "") -> JsonObject:
     `words` are the vocabulary's own for it, where it has any.
     """
     detail: JsonObject = {"code": problem.code, "retryable": problem.retryable}
-    if isinstance(problem, UnknownName) and problem.near:
-        detail["near"] = list(problem.near)
+    if isinstance(problem, UnknownName):
+        detail |= {"kind": problem.kind, **({"near": list(problem.near)} if problem.near else {})}
     if isinstance(problem, Refused):
         detail["error"] = problem.error
         words = words or f"Server '{problem.server}' answered with an error: {problem.message} ({problem.rpc_code})"

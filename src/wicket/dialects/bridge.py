@@ -15,7 +15,7 @@ from wicket.dialects import bridge_words as words
 from wicket.dialects.base import ToolCall
 from wicket.dialects.bridge_tools import DEFINITIONS
 from wicket.errors import WicketError
-from wicket.model import CallRequest, JsonObject, Tool
+from wicket.model import CallRequest, JsonObject, Principal, Tool
 from wicket.registry.desk import Desk
 
 _WIRE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -33,7 +33,9 @@ class Bridge:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def list(self, verbs: Verbs) -> list[JsonObject]:
+    async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
+        if not principal.may("discover"):
+            return list(DEFINITIONS)
         await verbs.catalogue.complete(self._desk.managed.running)
         installed = [{**tool.definition, "name": name} for name, tool in self._installed(verbs).items()]
         return [*DEFINITIONS, *installed]
@@ -68,7 +70,6 @@ class Bridge:
         if tool is None:
             return None
         try:
-            await self._desk.keys.admit(call.caller.principal, "invoke", "invocation")
             request = CallRequest(tool.key, call.arguments, call.caller, call.meta, whole=True)
             result = (await verbs.call(request)).body
         except WicketError as problem:

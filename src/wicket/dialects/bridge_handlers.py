@@ -1,5 +1,6 @@
 """The `bridge` tools that look servers up, register them, watch them and call them."""
 
+from wicket.core.policy import demand
 from wicket.core.schema import parse_arguments
 from wicket.core.verbs import Verbs
 from wicket.dialects import bridge_words as words
@@ -124,7 +125,7 @@ async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     endpoint, tool = given["endpoint"], given["tool_name"]
     try:
         if "://" not in endpoint:
-            await desk.keys.admit(call.caller.principal, "invoke", "invocation")
+            demand(call.caller.principal, "invoke", "calling tools")
             server = verbs.catalogue.server(endpoint)
             request = CallRequest(f"{server.name}.{tool}", given["arguments"], call.caller, call.meta, whole=True)
             return (await verbs.call(request)).body

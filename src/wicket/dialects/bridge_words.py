@@ -48,6 +48,8 @@ def problem_text(problem: WicketError, doing: str = "") -> str:
 
 def failed(problem: WicketError, doing: str = "") -> JsonObject:
     detail: JsonObject = {"code": problem.code, "retryable": problem.retryable}
+    if isinstance(problem, UnknownName):
+        detail["kind"] = problem.kind
     if isinstance(problem, Refused):
         detail["error"] = problem.error
     retry_after = getattr(problem, "retry_after", None)

@@ -47,16 +47,17 @@ class Broker:
     fixed = False
 
     def __init__(self, favourites: Sequence[Favourite] = (), *, dotted: bool = False) -> None:
-        self._table = Table("broker", (DialectTool(_SEARCH, self.search), DialectTool(_INVOKE, self.invoke)))
+        rows = DialectTool(_SEARCH, self.search, ("discover",)), DialectTool(_INVOKE, self.invoke, ("invoke",))
+        self._table = Table("broker", rows)
         self._dotted = dotted
         self._favourites = {_safe(favourite.name): favourite for favourite in favourites}
 
-    async def list(self, verbs: Verbs) -> list[JsonObject]:
-        wanted = {favourite.server for favourite in self._favourites.values()}
-        snapshot = await verbs.catalogue.complete(wanted)
+    async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
+        favourites = self._favourites if principal.may("discover") else {}
+        snapshot = await verbs.catalogue.complete({favourite.server for favourite in favourites.values()})
         known = {tool.key: tool for tool in snapshot.tools}
-        shown = [_shown(name, one, known.get(f"{one.server}.{one.tool}")) for name, one in self._favourites.items()]
-        listed = [*await self._table.list(verbs), *shown]
+        shown = [_shown(name, one, known.get(f"{one.server}.{one.tool}")) for name, one in favourites.items()]
+        listed = [*await self._table.list(verbs, principal), *shown]
         if self._dotted:
             named = {_safe(one.name): one.name for one in self._favourites.values()}
             named |= {"broker_search": "broker.search", "broker_invoke": "broker.invoke"}

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from wicket.registry.desk import Desk
 
 CHARS_PER_TOKEN = 4
+_NEEDS = {"call_tool_chain": ("discover", "invoke"), "register_manual": ("admin",), "deregister_manual": ("admin",)}
+"""The scopes of what does more than look tools up."""
 
 
 class Chain(Table):
@@ -46,7 +48,7 @@ class Chain(Table):
             "register_manual": self.register,
             "deregister_manual": self.deregister,
         }
-        super().__init__("chain", tuple(DialectTool(one, handlers[one["name"]]) for one in DEFINITIONS))
+        super().__init__("chain", tuple(DialectTool(one, handlers[one["name"]], _needs(one)) for one in DEFINITIONS))
 
     async def register(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         desk, principal = self._desk(), call.caller.principal
@@ -167,6 +169,10 @@ async def _with_script(verbs: Verbs, call: ToolCall, code: str, seconds: float) 
 async def _api(verbs: Verbs, call: ToolCall) -> Api:
     """Every server's and tool's identifier, of what is known already."""
     return await verbs.scripting.api(verbs, call.caller.principal, "")
+
+
+def _needs(definition: JsonObject) -> tuple[str, ...]:
+    return _NEEDS.get(definition["name"], ("discover",))
 
 
 def _failed(message: str) -> Outcome:

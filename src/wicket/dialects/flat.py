@@ -10,7 +10,7 @@ from wicket.core.catalog import Snapshot
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import ToolCall, failure
 from wicket.errors import Refused, WicketError
-from wicket.model import CallRequest, JsonObject, Tool
+from wicket.model import CallRequest, JsonObject, Principal, Tool
 
 
 class Flat:
@@ -22,7 +22,9 @@ class Flat:
     def __init__(self, *, unprefixed: bool = False) -> None:
         self._unprefixed = unprefixed
 
-    async def list(self, verbs: Verbs) -> list[JsonObject]:
+    async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
+        if not principal.may("discover"):
+            return []
         snapshot = await verbs.catalogue.complete()
         return [_shown(name, tool) for name, tool in self._names(snapshot).items()]
 

@@ -118,6 +118,7 @@ LUA = Table(
                 readOnlyHint=True,
             ),
             list_servers,
+            ("discover",),
         ),
         DialectTool(
             own_tool(
@@ -128,6 +129,7 @@ LUA = Table(
                 readOnlyHint=True,
             ),
             list_server_tools,
+            ("discover",),
         ),
         DialectTool(
             own_tool(
@@ -138,6 +140,7 @@ LUA = Table(
                 readOnlyHint=True,
             ),
             tool_details,
+            ("discover",),
         ),
         DialectTool(
             own_tool(
@@ -154,6 +157,7 @@ LUA = Table(
                 openWorldHint=True,
             ),
             inspect_tool_response,
+            ("invoke",),
         ),
         DialectTool(
             own_tool(

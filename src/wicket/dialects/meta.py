@@ -102,6 +102,7 @@ class Meta(Table):
                     readOnlyHint=True,
                 ),
                 self.list_tools,
+                ("discover",),
             ),
             DialectTool(
                 own_tool(
@@ -112,6 +113,7 @@ class Meta(Table):
                     readOnlyHint=True,
                 ),
                 self.get,
+                ("discover",),
             ),
             DialectTool(
                 own_tool(
@@ -122,5 +124,6 @@ class Meta(Table):
                     openWorldHint=True,
                 ),
                 self.call_tool,
+                ("invoke",),
             ),
         )

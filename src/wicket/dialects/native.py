@@ -124,6 +124,7 @@ NATIVE = Table(
                 readOnlyHint=True,
             ),
             find_tools,
+            ("discover",),
         ),
         DialectTool(
             own_tool(
@@ -138,6 +139,7 @@ NATIVE = Table(
                 readOnlyHint=True,
             ),
             describe_tools,
+            ("discover",),
         ),
         DialectTool(
             own_tool(
@@ -149,6 +151,7 @@ NATIVE = Table(
                 openWorldHint=True,
             ),
             call_tool,
+            ("invoke",),
         ),
         DialectTool(
             own_tool(
@@ -178,6 +181,7 @@ NATIVE = Table(
                 readOnlyHint=True,
             ),
             read_result,
+            (),
         ),
     ),
 )

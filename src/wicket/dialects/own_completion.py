@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from wicket.core.names import nearest
+from wicket.core.policy import demand
 from wicket.core.prose import first_sentence
 from wicket.core.verbs import Verbs
 from wicket.dialects.own_prompts import list_prompts
@@ -22,6 +23,7 @@ async def complete(verbs: Verbs, caller: Caller, params: JsonObject) -> JsonObje
         return _completion(await _tasks(verbs, caller, value) if argument.get("name") == "task" else [])
     if not as_text(reference.get("uri")).startswith(SCHEMES):
         return None
+    demand(caller.principal, "discover", "completion")
     match argument.get("name"):
         case "tool_name":
             snapshot = await verbs.catalogue.load()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from wicket.codec import encode
+from wicket.core.policy import demand
 from wicket.core.signature import describe
 from wicket.core.verbs import Verbs
 from wicket.dialects.own_resources import health, overview
@@ -28,6 +29,8 @@ def list_prompts() -> list[JsonObject]:
 
 async def get_prompt(verbs: Verbs, caller: Caller, name: str, arguments: JsonObject) -> JsonObject | None:
     """One of our own prompts; None where the name is not ours. Raises BadArguments."""
+    if name in {prompt["name"] for prompt in list_prompts()}:
+        demand(caller.principal, "discover", "asking about servers and tools")
     match name:
         case "discover":
             return _told("How to find out what can be done here.", _text(await overview(verbs, caller)))

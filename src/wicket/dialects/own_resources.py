@@ -17,6 +17,7 @@ from wicket.codec import encode
 from wicket.core.activity import SAMPLE, by_server
 from wicket.core.instructions import capability_index
 from wicket.core.names import nearest
+from wicket.core.policy import demand
 from wicket.core.prose import first_sentence
 from wicket.core.signature import describe
 from wicket.core.verbs import Verbs
@@ -27,6 +28,8 @@ SCHEMES = ("wicket://", "gatemini://")
 _INDEX_BUDGET = 700  # characters of the list of servers in the overview
 _LINE = 70
 _RECENT = 50
+_OF_THE_CALLER = ("recent", "stats", "result")
+"""What tells callers about nothing but what they did."""
 
 Page = Callable[[Verbs, Caller], Awaitable[Any]]
 
@@ -51,6 +54,8 @@ async def read(verbs: Verbs, caller: Caller, uri: str) -> JsonObject | None:
     if scheme is None:
         return None
     path, _, query = uri.removeprefix(scheme).partition("?")
+    if path.partition("/")[0] not in _OF_THE_CALLER:
+        demand(caller.principal, "discover", "reading about servers and tools")
     if path in _PAGES:
         _, _, kind, page = _PAGES[path]
         content = await page(verbs, caller)

@@ -38,7 +38,7 @@ class Advisor:
             self._headers["Authorization"] = f"Bearer {key}"
         self._endpoint = Endpoint.of("advisor", url, self._headers)
         self._model = model
-        self._client = HttpClient(max_message=MAX_ANSWER)
+        self._client = HttpClient()
 
     async def order(self, need: str, servers: Mapping[str, str]) -> list[str]:
         """The ids of `servers` (id and description) that the model names, in its order; none when it fails."""

@@ -14,16 +14,15 @@ from typing import Any
 from wicket.config.model import Config
 from wicket.core.catalog import Catalogue
 from wicket.core.names import nearest
-from wicket.errors import UnknownName, UpstreamError, WicketError
+from wicket.errors import UnknownName
 from wicket.model import LOCAL, Caller, JsonObject, Principal
 from wicket.registry import server_json
 from wicket.registry.advisor import advisor_of, reordered
 from wicket.registry.discovery import Advice, advise
-from wicket.registry.dns import LookupFailed, Resolver, system_resolvers
 from wicket.registry.domains import Domains, timestamp
 from wicket.registry.guests import Guests, label_of
 from wicket.registry.health import MAIN_WINDOW, Health, Measured
-from wicket.registry.keys import Keys
+from wicket.registry.keys import Keys, check_rates
 from wicket.registry.managed import Managed
 from wicket.registry.onboarding import Onboarding, Progress
 from wicket.registry.probes import Probes
@@ -31,13 +30,11 @@ from wicket.registry.service import Registry
 from wicket.registry.shelf import Shelf
 from wicket.store.base import Store
 from wicket.store.registry_base import RegistryStore, StoredRecord
-from wicket.upstream.egress import Endpoint
+from wicket.tasks import Tasks
 from wicket.upstream.egress_rules import EgressRules
 from wicket.upstream.pool import Pool
 
 USAGE_WINDOW = 30 * 86400.0
-FILE_LIMIT = 64 * 1024
-FILE_TIMEOUT = 10.0
 MAX_HEALTH = 100
 
 
@@ -79,8 +76,8 @@ class Desk:
     ) -> None:
         """`pinned` says whether the user has favourite tools."""
         settings = config.registry
+        self._settings = settings
         self.rules = EgressRules(settings.allowed_addresses)
-        resolvers = tuple(map(Resolver.parse, settings.resolvers)) or system_resolvers()
         self.records = records
         self.notes = store
         self._pool = pool
@@ -90,25 +87,40 @@ class Desk:
         self.guests = Guests(self.rules, store)
         self.advisor = advisor_of(os.environ)
         self.keys = Keys(records, settings.rates, clock)
-        self.domains = Domains(records, resolvers, self._fetch, clock)
+        self.domains = Domains(records, settings, clock)
         self.registry = Registry(records, store, self.domains, clock)
         self.health = Health(records, clock)
         self.onboarding = Onboarding(records, clock)
-        self.managed = Managed(
-            records,
-            store,
-            pool,
-            catalogue,
-            self.guests.client,
-            self.rules,
-            allowed=config.allow_runtime_servers,
-            clock=clock,
-        )
+        self.managed = Managed(records, store, pool, catalogue, self.guests.client, self.rules, config, clock)
         self.probes = Probes(
             records, pool, self.managed, self.registry, self.guests, every=settings.probe_every, clock=clock
         )
 
+        self._tasks = Tasks()
+
+    def reconfigure(self, config: Config) -> None:
+        """Use another configuration from now on; to be called before the pool and the catalogue take up its servers.
+
+        Raises ConfigError where it cannot be used, and then nothing has changed.
+        """
+        old, new = self._settings, config.registry
+        check_rates(new.rates)
+        self.domains.use(new)
+        self.keys.use(new.rates)
+        self.rules.use(new.allowed_addresses)
+        self.probes.use(new.probe_every)
+        self._settings = new
+        if set(old.allowed_addresses) - set(new.allowed_addresses):
+            self._tasks.start(self.guests.client.drop(), "leave addresses that are not allowed any more")
+        if self.managed.use(config):
+            self._tasks.start(self.managed.restore(), "restore installed servers")
+
+    async def settled(self) -> None:
+        """Wait for what a new configuration has set going."""
+        await self._tasks.wait()
+
     async def close(self) -> None:
+        await self._tasks.close()
         await self.probes.close()
         await self.guests.close()
         if self.advisor is not None:
@@ -237,11 +249,15 @@ class Desk:
 
     # Calling
 
+    async def admit_call(self, principal: Principal) -> None:
+        """Let a principal call a tool, of whatever server. Raises Denied or RateLimited."""
+        await self.keys.admit(principal, "invoke", "invocation")
+
     async def invoke(
         self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller
     ) -> JsonObject:
         """Call a tool at an address. Raises WicketError."""
-        await self.keys.admit(caller.principal, "invoke", "invocation")
+        await self.admit_call(caller.principal)
         shelf = await self.registry.shelf()
         label = next(
             (name for name, record in shelf.records.items() if endpoint in server_json.remotes(record.body)), ""
@@ -249,25 +265,6 @@ class Desk:
         result = await self.guests.call(endpoint, tool, arguments, headers, caller, label or label_of(endpoint))
         await self.onboarding.took(caller.principal, "first_invocation")
         return result
-
-    async def _fetch(self, url: str) -> str:
-        """The text at an address, for a proof of ownership. Raises LookupFailed."""
-        try:
-            async with asyncio.timeout(FILE_TIMEOUT):
-                answer = await self.guests.client.send("GET", Endpoint.of("domain", url, {}), {"Accept": "text/plain"})
-                try:
-                    body = await answer.body(FILE_LIMIT)
-                finally:
-                    answer.close()
-        except TimeoutError:
-            raise LookupFailed(f"{url} did not answer within {FILE_TIMEOUT:g} s") from None
-        except UpstreamError:
-            raise LookupFailed(f"{url} cannot be read") from None
-        except WicketError as problem:
-            raise LookupFailed(f"{url} cannot be read: {problem.message}") from None
-        if answer.status != 200:
-            raise LookupFailed(f"{url} answered HTTP {answer.status}")
-        return body.decode("utf-8", "replace")
 
 
 def response(record: StoredRecord, known: Known | None = None) -> JsonObject:

@@ -1,21 +1,23 @@
-"""One question to a DNS resolver: the TXT records of a name.
+"""One question to a DNS resolver: the TXT records of a name, or its addresses.
 
-Over UDP, and over TCP when the answer is too long for it. Only that one question is ever asked, which is why this
+Over UDP, and over TCP when the answer is too long for it. Only such a question is ever asked, which is why this
 is not a dependency: a full resolver library is a hundred times the code and slows every start. The resolver is
 trusted to follow aliases; what it sends is parsed with every bound checked.
 """
 
 import asyncio
 import secrets
+import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
 from wicket.errors import BadArguments, ConfigError
+from wicket.upstream.egress_rules import Found, Lookup
 
-TXT, CNAME, IN = 16, 5, 1
+A, CNAME, TXT, AAAA, IN = 1, 5, 16, 28, 1
 TIMEOUT = 3.0  # seconds for each resolver
 _HEAD = struct.Struct(">HHHHHH")
 _RESOLV_CONF = Path("/etc/resolv.conf")
@@ -70,25 +72,45 @@ def system_resolvers() -> tuple[Resolver, ...]:
 
 async def txt_records(name: str, resolvers: Sequence[Resolver]) -> list[str]:
     """The TXT records of `name`; none where the name does not exist. Raises LookupFailed."""
+    return await _ask_each(name, TXT, resolvers)
+
+
+def lookup(resolvers: Sequence[Resolver]) -> Lookup:
+    """Finds the addresses of names by asking these resolvers, and nobody else."""
+
+    async def addresses(name: str, port: int) -> list[Found]:
+        try:
+            families = (socket.AF_INET, A), (socket.AF_INET6, AAAA)
+            found = [(family, text) for family, kind in families for text in await _ask_each(name, kind, resolvers)]
+        except (LookupFailed, BadArguments) as failed:
+            raise OSError(str(failed)) from None
+        if not found:
+            raise OSError(f"{name} has no address")
+        return found
+
+    return addresses
+
+
+async def _ask_each(name: str, kind: int, resolvers: Sequence[Resolver]) -> list[str]:
     problem = LookupFailed("no resolver is configured")
     for resolver in resolvers:
         try:
-            return await _ask(name, resolver)
+            return await _ask(name, kind, resolver)
         except LookupFailed as failed:
             problem = failed
     raise problem
 
 
-async def _ask(name: str, resolver: Resolver) -> list[str]:
+async def _ask(name: str, kind: int, resolver: Resolver) -> list[str]:
     number = secrets.randbelow(65536)
-    query = _HEAD.pack(number, 0x0100, 1, 0, 0, 0) + _question(name)
+    query = _HEAD.pack(number, 0x0100, 1, 0, 0, 0) + _question(name, kind)
     where = f"{resolver.host}:{resolver.port}"
     try:
         async with asyncio.timeout(TIMEOUT):
             answer = await _over_udp(query, resolver)
             if _flags(answer) & _TRUNCATED:
                 answer = await _over_tcp(query, resolver)
-        return _answers(answer, name)
+        return _answers(answer, name, kind)
     except TimeoutError:
         raise LookupFailed(f"the resolver {where} did not answer within {TIMEOUT:g} s") from None
     except (OSError, asyncio.IncompleteReadError) as failed:
@@ -97,11 +119,11 @@ async def _ask(name: str, resolver: Resolver) -> list[str]:
         raise LookupFailed(f"the resolver {where} gave an answer that cannot be read") from None
 
 
-def _question(name: str) -> bytes:
+def _question(name: str, kind: int) -> bytes:
     labels = [label.encode("ascii") for label in name.rstrip(".").split(".")]
     if not all(0 < len(label) < 64 for label in labels) or sum(len(label) + 1 for label in labels) > 254:
         raise BadArguments(f"'{name}' is no domain name.")
-    return b"".join(bytes([len(label)]) + label for label in labels) + struct.pack(">BHH", 0, TXT, IN)
+    return b"".join(bytes([len(label)]) + label for label in labels) + struct.pack(">BHH", 0, kind, IN)
 
 
 class _Datagram(asyncio.DatagramProtocol):
@@ -159,7 +181,7 @@ def _flags(message: bytes) -> int:
     return _HEAD.unpack_from(message)[1]
 
 
-def _answers(message: bytes, name: str) -> list[str]:
+def _answers(message: bytes, name: str, asked: int) -> list[str]:
     _, flags, questions, answers, _, _ = _HEAD.unpack_from(message)
     code = flags & 0x000F
     if code == 3:  # no such name
@@ -179,8 +201,8 @@ def _answers(message: bytes, name: str) -> list[str]:
             raise ValueError("a record beyond the end")
         if family == IN and owner == wanted and kind == CNAME:
             wanted, _ = _name(message, at)
-        elif family == IN and owner == wanted and kind == TXT:
-            found.append(_text(message[at : at + length]))
+        elif family == IN and owner == wanted and kind == asked:
+            found.append(_READERS[kind](message[at : at + length]))
         at += length
     return found
 
@@ -211,3 +233,10 @@ def _text(data: bytes) -> str:
         parts.append(data[at + 1 : at + 1 + length])
         at += 1 + length
     return b"".join(parts).decode("utf-8", "replace")
+
+
+def _address(data: bytes) -> str:
+    return str(ip_address(data))
+
+
+_READERS: dict[int, Callable[[bytes], str]] = {A: _address, AAAA: _address, TXT: _text}

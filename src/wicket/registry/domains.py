@@ -3,46 +3,45 @@
     pending ──found──> verified ──90 days──> expired
        └──looked, not there──> failed ──found──> verified;   24 h without proof: expired
 
-A proof covers subdomains, never a parent. Tokens are one principal's: two may prove the same domain.
+A proof covers subdomains, never a parent. Tokens are one principal's: two may prove the same domain. Where the
+configuration names resolvers, they are the only ones who are asked about a domain, for its file too.
 """
 
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from wicket.config.model import RegistryConfig
 from wicket.errors import BadArguments, UnknownName
 from wicket.model import JsonObject, Principal
-from wicket.registry.dns import LookupFailed, Resolver, txt_records
+from wicket.registry import wellknown
+from wicket.registry.dns import LookupFailed, Resolver, lookup, system_resolvers, txt_records
 from wicket.store.registry_base import RegistryStore, StoredDomain
+from wicket.upstream.egress_rules import EgressRules
 
 PROVE_WITHIN = 24 * 3600.0
 VALID_FOR = 90 * 24 * 3600.0
 LABEL = "_wicket"
 VALUE = "wicket-verify="
-FILE = "/.well-known/mcp-registry-auth"
 _DOMAIN = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
-
-FetchFile = Callable[[str], Awaitable[str]]
-"""The text at an https address, fetched under the egress rules. Raises LookupFailed."""
 
 
 class Domains:
     """See the module's docstring."""
 
-    def __init__(
-        self,
-        store: RegistryStore,
-        resolvers: Sequence[Resolver],
-        fetch: FetchFile,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, store: RegistryStore, settings: RegistryConfig, clock: Callable[[], float] = time.time) -> None:
         self._store = store
-        self._resolvers = resolvers
-        self._fetch = fetch
         self._clock = clock
+        self.use(settings)
+
+    def use(self, settings: RegistryConfig) -> None:
+        """Ask these resolvers, and reach these addresses, from now on. Raises ConfigError, and then changes nothing."""
+        named = tuple(map(Resolver.parse, settings.resolvers))
+        self._rules = EgressRules(settings.allowed_addresses, lookup(named) if named else None)
+        self._resolvers = named or system_resolvers()
 
     async def begin(self, domain: str, principal: Principal) -> StoredDomain:
         """The challenge for a domain; the same one as long as it can still be met or is met."""
@@ -105,9 +104,9 @@ class Domains:
         except LookupFailed as failed:
             problems.append(str(failed))
         try:
-            if wanted in (await self._fetch(f"https://{claim.domain}{FILE}")).split():
+            if wanted in (await wellknown.read(claim.domain, self._rules)).split():
                 return "file", ""
-            problems.append(f"https://{claim.domain}{FILE} does not have it either")
+            problems.append(f"https://{claim.domain}{wellknown.PATH} does not have it either")
         except LookupFailed as failed:
             problems.append(str(failed))
         return "", "; ".join(problems)
@@ -130,7 +129,7 @@ def challenge(claim: StoredDomain) -> JsonObject:
     value = f"{VALUE}{claim.token}"
     return {
         "dns_record": {"type": "TXT", "name": f"{LABEL}.{claim.domain}", "value": value},
-        "file": {"url": f"https://{claim.domain}{FILE}", "content": value},
+        "file": {"url": f"https://{claim.domain}{wellknown.PATH}", "content": value},
         "expires_at": timestamp(claim.created_at + PROVE_WITHIN),
         "instructions": "Set the TXT record or serve the file, then call check_domain_ownership.",
     }

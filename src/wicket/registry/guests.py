@@ -41,7 +41,7 @@ class Guests:
     """See the module's docstring."""
 
     def __init__(self, rules: EgressRules, store: Store) -> None:
-        self.client = HttpClient(max_message=MAX_MESSAGE, rules=rules)
+        self.client = HttpClient(rules=rules)
         self._rules = rules
         self._store = store
         self._pool = Pool((), on_event=_pass_over, max_message=MAX_MESSAGE, max_call=MAX_CALL, http=self.client)

@@ -8,7 +8,7 @@ import asyncio
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -51,11 +51,11 @@ async def prepared(wanted: Wanted, rules: EgressRules) -> ServerConfig:
         rules.check_url(wanted.command)
         return ServerConfig(name=wanted.name, url=wanted.command)
     package, arguments = _split(wanted)
-    command, leading = await _launcher(wanted, package)
+    command, *leading = await _launcher(wanted, package)
     return ServerConfig(
         name=wanted.name,
         command=command,
-        args=(*leading, package, *arguments),
+        args=(*leading, *arguments),
         env=dict(wanted.env),
         connect_timeout=DOWNLOAD_TIMEOUT,
     )
@@ -95,20 +95,34 @@ def _split(wanted: Wanted) -> tuple[str, list[str]]:
     return package, arguments
 
 
-async def _launcher(wanted: Wanted, package: str) -> tuple[str, tuple[str, ...]]:
+async def _launcher(wanted: Wanted, package: str) -> tuple[str, ...]:
+    """The command line that starts the package, without arguments for the server."""
     if wanted.kind == "npm":
         _need(wanted, "npx", "Install Node.js.")
-        return "npx", ("-y",)
+        return "npx", "-y", package
     if wanted.kind == "pypi":
         if shutil.which("uvx"):
-            return "uvx", ()
+            return "uvx", package
         _need(wanted, "pipx", "Install uv or pipx.")
-        return "pipx", ("run",)
+        return "pipx", "run", pinned(package)
     _need(wanted, "docker", "Install Docker, or choose an npm or PyPI package.")
     await _need_engine(wanted)
-    # Variables are passed by name: their values stay out of the command line, which every user can read.
-    passed = tuple(part for name in wanted.env for part in ("-e", name))
-    return "docker", ("run", "--rm", "-i", *_LIMITS, *passed)
+    return container(package, wanted.env)
+
+
+def pinned(package: str) -> str:
+    """A PyPI package as pip writes it: `name==1.2` also where it was given as `name@1.2`."""
+    name, at, version = package.partition("@")
+    return name if version == "latest" else f"{name}{'==' if at else ''}{version}"
+
+
+def container(image: str, env: Iterable[str]) -> tuple[str, ...]:
+    """The command line that runs an image, with limits on what it may use.
+
+    Variables are passed by name: their values stay out of the command line, which every user can read.
+    """
+    passed = tuple(part for name in env for part in ("-e", name))
+    return "docker", "run", "--rm", "-i", *_LIMITS, *passed, image
 
 
 def _need(wanted: Wanted, program: str, hint: str) -> None:

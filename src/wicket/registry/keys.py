@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from wicket.config.names import is_valid
 from wicket.core.names import nearest
-from wicket.errors import BadArguments, ConfigError, Denied, RateLimited, UnknownName
+from wicket.core.policy import demand
+from wicket.errors import BadArguments, ConfigError, RateLimited, UnknownName
 from wicket.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
 from wicket.store.registry_base import RegistryStore, StoredKey
 
@@ -23,14 +24,14 @@ class Keys:
     """All keys, the principals behind them, and how often each may ask."""
 
     def __init__(self, store: RegistryStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
-        wrong = next((kind for kind in rates if kind not in KINDS), None)
-        if wrong is not None:
-            raise ConfigError(
-                f"'{wrong}' is no kind of request", key="registry.rates", hint=f"Kinds are {', '.join(KINDS)}."
-            )
         self._store = store
-        self._rates = rates
         self._clock = clock
+        self.use(rates)
+
+    def use(self, rates: Mapping[str, int]) -> None:
+        """Requests an hour by kind from now on, for keys without limits of their own. Raises ConfigError."""
+        check_rates(rates)
+        self._rates = rates
 
     async def create(
         self,
@@ -81,11 +82,7 @@ class Keys:
 
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
         """Let a request pass, or not. Raises Denied, or RateLimited with the seconds to wait."""
-        if scope not in principal.scopes and "admin" not in principal.scopes:
-            raise Denied(
-                f"Authentication failed: this needs an API key with the scope '{scope}'.",
-                hint=f"Make one with: wicket keys create NAME --scope {scope}.",
-            )
+        demand(principal, scope)
         per_hour = {**self._rates, **dict(principal.rates)}.get(kind, 0)
         if principal != LOCAL and per_hour:
             wait = await self._store.take(principal.name, kind, per_hour, self._clock())
@@ -94,6 +91,15 @@ class Keys:
 
     def _usable(self, key: StoredKey) -> bool:
         return key.revoked_at is None and (key.expires_at is None or self._clock() < key.expires_at)
+
+
+def check_rates(rates: Mapping[str, int]) -> None:
+    """Raises ConfigError for limits on what there is not."""
+    wrong = next((kind for kind in rates if kind not in KINDS), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"'{wrong}' is no kind of request", key="registry.rates", hint=f"Kinds are {', '.join(KINDS)}."
+        )
 
 
 def _digest(text: str) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from wicket.config.model import ServerConfig
+from wicket.config.model import Config, ServerConfig
 from wicket.core.catalog import Catalogue
 from wicket.core.names import nearest
 from wicket.errors import BadArguments, Denied, Unavailable, UnknownName
@@ -20,6 +20,7 @@ from wicket.model import JsonObject, Principal
 from wicket.registry.install import Wanted, prepared
 from wicket.store.base import Store
 from wicket.store.registry_base import RegistryStore, StoredManaged
+from wicket.tasks import uninterrupted
 from wicket.upstream.egress import HttpClient
 from wicket.upstream.egress_rules import EgressRules
 from wicket.upstream.pool import Pool
@@ -55,8 +56,7 @@ class Managed:
         catalogue: Catalogue,
         outside: HttpClient,
         rules: EgressRules,
-        *,
-        allowed: bool,
+        config: Config,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -65,20 +65,34 @@ class Managed:
         self._catalogue = catalogue
         self._outside = outside
         self._rules = rules
-        self._allowed = allowed
         self._clock = clock
-        self._configured = frozenset(name.lower() for name in catalogue.servers)
+        self._allowed = config.allow_runtime_servers
+        self._configured = _names(config)
         self.running: set[str] = set()
         """Names of the installed servers that run now."""
 
+    def use(self, config: Config) -> bool:
+        """Obey another configuration, before the pool and the catalogue take up its servers.
+
+        What it forbids, or has a server of the same name for, is ours no more. Says whether there is something to
+        `restore` when they did.
+        """
+        before = self._allowed, self._configured
+        self._allowed, self._configured = config.allow_runtime_servers, _names(config)
+        for name in [name for name in self.running if not self._allowed or name.lower() in self._configured]:
+            self.running.discard(name)
+            self._pool.release(name)
+            self._catalogue.remove(name)
+        return before != (self._allowed, self._configured)
+
     async def restore(self) -> None:
-        """Bring back what ran when the gateway ended. Connects to nothing yet."""
+        """Bring back what ran when the gateway ended, or when a configuration got in its way. Connects to nothing."""
         if not self._allowed:
             return
         for kept in await self._store.managed():
             if kept.name.lower() in self._configured:
                 log.warning("the installed server '%s' gives way to the configured one of that name", kept.name)
-            elif kept.running:
+            elif kept.running and kept.name not in self.running:
                 self._add(kept)
 
     def permit(self) -> None:
@@ -101,13 +115,12 @@ class Managed:
         """
         self.permit()
         known = {kept.name.lower() for kept in await self._store.managed()}
-        if wanted.name.lower() in known | self._configured:
+        if wanted.name.lower() in known | self._taken:
             raise BadArguments(f"Server '{wanted.name}' already exists.", hint="Use control_mcp_server to manage it.")
         config = await prepared(wanted, self._rules)
         kept = StoredManaged(wanted.name, wanted.kind, _options(config), start, principal.name, self._clock())
         if start:
-            self._add(kept)
-            await self._await_tools(kept.name)
+            await self._try(kept)
         await self._store.save_managed(kept)
         return self._tools(kept.name)
 
@@ -118,7 +131,7 @@ class Managed:
         """
         self.permit()
         kept = await self._store.managed()
-        if config.name.lower() in {one.name.lower() for one in kept} | self._configured:
+        if config.name.lower() in {one.name.lower() for one in kept} | self._taken:
             raise BadArguments(f"Backend '{config.name}' already exists.", hint="Deregister it first, or rename it.")
         if sum(one.kind == MANUAL for one in kept) >= MOST_MANUALS:
             raise BadArguments(
@@ -127,8 +140,7 @@ class Managed:
         if config.url is not None:
             self._rules.check_url(config.url)
         made = StoredManaged(config.name, MANUAL, _options(config), True, principal.name, self._clock())
-        self._add(made)
-        await self._await_tools(made.name)
+        await self._try(made)
         await self._store.save_managed(made)
         return self._tools(made.name)
 
@@ -150,6 +162,9 @@ class Managed:
         """Start, stop, restart or remove. Raises UnknownName, BadArguments, or Unavailable."""
         self.permit()
         kept = await self._find(name)
+        if kept.name.lower() in self._configured:
+            await self._yield(kept, action)
+            return
         if action == "start" and kept.name in self.running:
             raise BadArguments(f"Server '{kept.name}' is already running.")
         if action == "stop" and kept.name not in self.running:
@@ -162,10 +177,24 @@ class Managed:
         await self._store.save_managed(replace(kept, running=action != "stop"))
         if action != "stop":
             self._add(kept)
-            await self._await_tools(kept.name, keep=True)
+            await self._await_tools(kept.name)
+
+    async def _yield(self, kept: StoredManaged, action: Action) -> None:
+        """A server whose name the configuration has taken: it can be forgotten, and nothing else."""
+        if action != "remove":
+            raise BadArguments(
+                f"The configuration has a server named '{kept.name}', which stands in its place.",
+                hint="Remove this one, or rename the configured one.",
+            )
+        await self._store.drop_managed(kept.name)
 
     async def list(self) -> list[ManagedServer]:
         return [self._status(kept) for kept in await self._store.managed()]
+
+    @property
+    def _taken(self) -> frozenset[str]:
+        """Names of servers that are configured, or being installed by somebody else just now."""
+        return self._configured | {name.lower() for name in self.running}
 
     async def _find(self, name: str) -> StoredManaged:
         known = {kept.name: kept for kept in await self._store.managed()}
@@ -186,12 +215,19 @@ class Managed:
         self._catalogue.remove(name)
         await self._pool.remove(name)
 
-    async def _await_tools(self, name: str, *, keep: bool = False) -> None:
+    async def _try(self, kept: StoredManaged) -> None:
+        """Start a server that is not kept yet; nothing is left of one that fails, or that nobody waits for any more."""
+        self._add(kept)
+        try:
+            await self._await_tools(kept.name)
+        except BaseException:
+            await uninterrupted(self._withdraw(kept.name))
+            raise
+
+    async def _await_tools(self, name: str) -> None:
         await self._catalogue.renew(name)
         problem = self._catalogue.failures.get(name)
         if problem is not None:
-            if not keep:
-                await self._withdraw(name)
             raise Unavailable(name, f"Server '{name}' did not start: {problem}")
 
     def _tools(self, name: str) -> tuple[str, ...]:
@@ -204,6 +240,11 @@ class Managed:
         problem = self._catalogue.failures.get(kept.name, "")
         status = "error" if problem else "running"
         return ManagedServer(kept.name, kept.kind, status, self._tools(kept.name), endpoint, problem)
+
+
+def _names(config: Config) -> frozenset[str]:
+    """What nothing can be installed over, in any spelling; disabled servers too, which may be enabled again."""
+    return frozenset(server.name.lower() for server in config.servers)
 
 
 def _options(config: ServerConfig) -> JsonObject:

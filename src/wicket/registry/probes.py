@@ -56,11 +56,29 @@ class Probes:
         self._clock = clock
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._tasks = Tasks()
+        self._wanted = False
+        self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Probe from now on, unless the configuration says never."""
-        if self._every and not len(self._tasks):
-            self._tasks.start(self._run(), "health probes")
+        self._wanted = True
+        if self._every and self._running is None:
+            self._running = self._tasks.start(self._run(self._every), "health probes")
+
+    @property
+    def running(self) -> bool:
+        return self._running is not None
+
+    def use(self, every: float) -> None:
+        """Another time between two rounds, from now on; 0 ends them."""
+        if every == self._every:
+            return
+        self._every = every
+        if self._running is not None:
+            self._running.cancel()
+            self._running = None
+        if self._wanted:
+            self.start()
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -75,9 +93,9 @@ class Probes:
         asked = await asyncio.gather(*(self._probe(server) for server in sorted(due)))
         return frozenset(server for server in asked if server)
 
-    async def _run(self) -> None:
+    async def _run(self, every: float) -> None:
         while True:
-            await asyncio.sleep(self._every * random.uniform(1 - JITTER, 1 + JITTER))
+            await asyncio.sleep(every * random.uniform(1 - JITTER, 1 + JITTER))
             try:
                 await self.round()
             except WicketError as problem:

@@ -49,20 +49,20 @@ class Registry:
             return self._shelf
 
     async def page(self, query: RecordQuery) -> Sequence[StoredRecord]:
-        await self._planted()
+        await self.plant()
         return await self._records.page(query)
 
-    async def versions(self, name: str) -> Sequence[StoredRecord]:
-        """All versions that are not deleted, newest publication first. Raises UnknownName."""
-        await self._planted()
-        found = [record for record in await self._records.versions(name) if record.status != "deleted"]
+    async def versions(self, name: str, *, deleted: bool = False) -> Sequence[StoredRecord]:
+        """All versions, with `deleted` also those, newest publication first. Raises UnknownName."""
+        await self.plant()
+        found = [record for record in await self._records.versions(name) if deleted or record.status != "deleted"]
         if not found:
             raise UnknownName("server", name, hint="Search for it with GET /v0.1/servers?search=.")
         return found
 
-    async def version(self, name: str, version: str) -> StoredRecord:
+    async def version(self, name: str, version: str, *, deleted: bool = False) -> StoredRecord:
         """One version, or the latest. Raises UnknownName."""
-        for record in await self.versions(name):
+        for record in await self.versions(name, deleted=deleted):
             if record.version == version or (version == "latest" and record.latest):
                 return record
         raise UnknownName("version", version, hint=f"'{name}' has other versions.")
@@ -79,7 +79,7 @@ class Registry:
         """Take in a new version. Raises BadArguments, Denied, or Taken."""
         checked = server_json.check(body)
         name, version = checked["name"], checked["version"]
-        await self._planted()
+        await self.plant()
         known = list(reversed(await self._records.versions(name)))
         await self._permit(name, known, principal)
         same = next((record for record in known if record.version == version), None)
@@ -126,7 +126,8 @@ class Registry:
             query = replace(query, after=(page[-1].name, page[-1].version))
         return found
 
-    async def _planted(self) -> None:
+    async def plant(self) -> None:
+        """Have the records that ship with Wicket; nothing, where they are there already."""
         async with self._lock:
             await self._seed()
 
@@ -137,11 +138,11 @@ class Registry:
         data = await asyncio.to_thread(files("wicket.registry").joinpath("seed.json").read_bytes)
         edition = hashlib.blake2b(data, digest_size=8).hexdigest()
         if await self._notes.load_note(SEED_MARK) != edition:
-            await self._plant(decode(data)["servers"])
+            await self._take_in(decode(data)["servers"])
             await self._notes.save_note(SEED_MARK, edition)
         self._seeded = True
 
-    async def _plant(self, bodies: Sequence[JsonObject]) -> None:
+    async def _take_in(self, bodies: Sequence[JsonObject]) -> None:
         now = self._clock()
         planted: list[StoredRecord] = []
         for body in bodies:

@@ -62,6 +62,10 @@ class App:
         self._max_body = max_body
         self._rest = rest
 
+    def use(self, guard: Guard, max_body: int) -> None:
+        """Other rules, for the requests from now on."""
+        self._guard, self._max_body = guard, max_body
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,10 +94,9 @@ class LegacyClient:
     def resource_updated(self, uri: str) -> None:
         self.push({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
 
-    def list_changed(self, kinds: frozenset[ListKind], *, fixed_tools: bool) -> None:
-        for kind in sorted(kinds):
-            if kind != "tools" or not fixed_tools:
-                self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+    def list_changed(self, kinds: Iterable[ListKind]) -> None:
+        for kind in kinds:
+            self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
 
     def leave(self) -> None:
         """The client is gone: end what it subscribed to."""

@@ -6,11 +6,19 @@ The catalogue may change a thousand times a second; a client hears of it once pe
 import asyncio
 from collections.abc import Callable, Iterable
 
-from wicket.model import ListKind
+from wicket.model import Changed, ListKind
 
 PAUSE = 0.5
 
-Listener = Callable[[frozenset[ListKind]], None]
+Listener = Callable[[frozenset[Changed]], None]
+
+
+def told(changes: Iterable[Changed], *, fixed_tools: bool) -> list[ListKind]:
+    """The lists that a client is told of; one whose tools are ours alone hears of them only when its menu changed."""
+    kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed_tools)}
+    if "menu" in changes:
+        kinds.add("tools")
+    return sorted(kinds)
 
 
 class Feed:
@@ -18,12 +26,12 @@ class Feed:
 
     def __init__(self) -> None:
         self._listeners: dict[object, Listener] = {}
-        self._waiting: set[ListKind] = set()
+        self._waiting: set[Changed] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._told_at = float("-inf")
 
-    def publish(self, kinds: Iterable[ListKind]) -> None:
-        self._waiting |= set(kinds)
+    def publish(self, changes: Iterable[Changed]) -> None:
+        self._waiting |= set(changes)
         if self._waiting and self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(loop.time(), self._told_at + PAUSE), self._tell)
@@ -35,8 +43,8 @@ class Feed:
         return lambda: (self._listeners.pop(key, None), None)[1]
 
     def _tell(self) -> None:
-        kinds, self._waiting = frozenset(self._waiting), set()
+        changes, self._waiting = frozenset(self._waiting), set()
         self._timer = None
         self._told_at = asyncio.get_running_loop().time()
         for listener in list(self._listeners.values()):
-            listener(kinds)
+            listener(changes)

@@ -26,8 +26,8 @@ HOSTS_REMEMBERED = 64
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
-READABLE = "/v0.1/"
-"""Paths that need no key where the registry is public."""
+READABLE = ("/v0.1/", "/openapi.json")
+"""What needs no key where the registry is public."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import hmac
 import itertools
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from wicket.surface.problems import RpcProblem
 from wicket.tasks import Tasks
 
 MAX_HELD = 200
+MAX_UNHEARD = 256  # notifications kept for one client that is answering a question
 HOLD = 300.0  # seconds in which a client may come back
 ANSWERS = ("inputResponses", "requestState")
 
@@ -71,6 +73,9 @@ class HeldCall:
     expiry: asyncio.TimerHandle | None = None
     token: Any = None
     """Under which the client's request that waits now hears of progress."""
+    away: bool = False
+    """The client was asked something and has not come back: nobody waits, and what is said is kept for its return."""
+    unheard: "deque[tuple[str, JsonObject]]" = field(default_factory=lambda: deque(maxlen=MAX_UNHEARD))
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # The call's `Caller`
@@ -92,7 +97,9 @@ class HeldCall:
         return self.waiter.log_level
 
     def notify(self, method: str, params: JsonObject) -> None:
-        if method != "notifications/progress":
+        if self.away:
+            self.unheard.append((method, params))
+        elif method != "notifications/progress":
             self.waiter.notify(method, params)
         elif self.token is not None:
             self.waiter.notify(method, {**params, "progressToken": self.token})
@@ -135,7 +142,9 @@ class HeldCalls:
         held = self._held.get(handle)
         if held is None or held.principal != caller.principal:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
-        held.waiter, held.token = caller, token
+        held.waiter, held.token, held.away = caller, token, False
+        while held.unheard:
+            held.notify(*held.unheard.popleft())
         for key, question in list(held.questions.items()):
             if key in replies and not question.reply.done():
                 question.reply.set_result(as_object(replies[key]))
@@ -173,7 +182,7 @@ class HeldCalls:
         if held.id not in self._held and len(self._held) >= MAX_HELD:
             self._forget(held)
             raise Overloaded(f"{MAX_HELD} calls are waiting for their clients' input.", hint="Try again later.")
-        self._held[held.id] = held
+        self._held[held.id], held.away = held, True
         held.expiry = asyncio.get_running_loop().call_later(HOLD, self._forget, held)
         return {
             "resultType": "input_required",

@@ -127,6 +127,10 @@ def _query(name: str, text: str, **schema: Any) -> JsonObject:
     return {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
 
 
+def _deleted(text: str) -> JsonObject:
+    return _query("include_deleted", text, type="boolean", default=False)
+
+
 def _list() -> JsonObject:
     return _operation(
         "listServers",
@@ -139,19 +143,29 @@ def _list() -> JsonObject:
             _query("search", "Part of the name.", type="string", maxLength=200),
             _query("updated_since", "Only what changed since then (RFC 3339).", **_TIME),
             _query("version", "`latest`, or one version.", type="string", maxLength=255),
-            _query("include_deleted", "Deleted versions too.", type="boolean", default=False),
+            _deleted("Deleted versions too; always with updated_since."),
         ],
     )
 
 
 def _versions() -> JsonObject:
     return _operation(
-        "listVersions", "All versions of a server, newest first", "ServerList", (404,), parameters=[_NAME]
+        "listVersions",
+        "All versions of a server, newest first",
+        "ServerList",
+        (400, 404),
+        parameters=[_NAME, _deleted("Deleted versions too.")],
     )
 
 
 def _one() -> JsonObject:
-    return _operation("getVersion", "One version of a server", "ServerResponse", (404,), parameters=[_NAME, _VERSION])
+    return _operation(
+        "getVersion",
+        "One version of a server",
+        "ServerResponse",
+        (400, 404),
+        parameters=[_NAME, _VERSION, _deleted("Also when it was deleted.")],
+    )
 
 
 def _delete() -> JsonObject:

@@ -12,6 +12,7 @@ from typing import Any
 from wicket import __version__
 from wicket.core.offers import Offers
 from wicket.core.pages import page
+from wicket.core.policy import demand
 from wicket.core.verbs import Verbs
 from wicket.dialects import own_completion, own_prompts, own_resources
 from wicket.dialects.base import Menu, ToolCall
@@ -24,6 +25,7 @@ from wicket.model import (
     META_SUBSCRIPTION,
     MODERN_VERSION,
     Caller,
+    Changed,
     JsonObject,
     ListKind,
     as_list,
@@ -31,11 +33,12 @@ from wicket.model import (
     as_text,
 )
 from wicket.surface.caller import LegacyClient
-from wicket.surface.feed import Feed
+from wicket.surface.feed import Feed, told
 from wicket.surface.held import HeldCalls, digest_of
 from wicket.surface.problems import RpcProblem
 
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
+WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
 PAGE = 500  # resources, templates or prompts in one answer
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
 _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
@@ -80,6 +83,8 @@ class Protocol:
     instructions: Callable[[], Awaitable[str]]
     feed: Feed
     held: HeldCalls
+    named: bool = False
+    """Its dialects were asked for by name, so that no new configuration changes them."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, request: Request) -> JsonObject:
@@ -125,14 +130,14 @@ class Protocol:
             "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
             "capabilities": {**self._capabilities(), "logging": {}},
             "serverInfo": SERVER_INFO,
-            "instructions": await self.instructions(),
+            "instructions": await self._instructions(caller),
         }
 
     async def discover(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {
             "supportedVersions": [MODERN_VERSION],
             "capabilities": {**self._capabilities(), "logging": {}},
-            "instructions": await self.instructions(),
+            "instructions": await self._instructions(caller),
         }
 
     async def set_level(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -146,7 +151,7 @@ class Protocol:
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         _one_page(request)
-        return {"tools": await self.menu.list(self.verbs)}
+        return {"tools": await self.menu.list(self.verbs, caller.principal)}
 
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
@@ -155,10 +160,12 @@ class Protocol:
         return await self.menu.call(self.verbs, name, call)
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        demand(caller.principal, "discover", "listing resources")
         found = [*self._own(own_resources.list_resources), *await self.offers.resources()]
         return _paged(request, "resources", found, "uri")
 
     async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        demand(caller.principal, "discover", "listing resources")
         found = [*self._own(own_resources.list_templates), *await self.offers.templates()]
         return _paged(request, "resourceTemplates", found, "uriTemplate")
 
@@ -186,6 +193,7 @@ class Protocol:
         return {}
 
     async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        demand(caller.principal, "discover", "listing prompts")
         return _paged(request, "prompts", [*self._own(own_prompts.list_prompts), *await self.offers.prompts()], "name")
 
     async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -206,15 +214,15 @@ class Protocol:
         honoured: JsonObject = {
             flag: True
             for kind, flag in _FLAGS.items()
-            if wanted.get(flag) is True and not (kind == "tools" and self.menu.fixed)
+            if wanted.get(flag) is True and not (kind == "tools" and self._settled)
         }
         uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
         if uris:
             honoured["resourceSubscriptions"] = uris
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
-        def changed(kinds: frozenset[ListKind]) -> None:
-            for kind in sorted(kinds):
+        def changed(changes: frozenset[Changed]) -> None:
+            for kind in told(changes, fixed_tools=self.menu.fixed):
                 if _FLAGS[kind] in honoured:
                     caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
 
@@ -234,13 +242,21 @@ class Protocol:
     async def nothing(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {}
 
+    async def _instructions(self, caller: Caller) -> str:
+        return await self.instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
+
     def _own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
         """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
         return [] if self.offers.unprefixed else listed()
 
+    @property
+    def _settled(self) -> bool:
+        """The list of tools never changes."""
+        return self.named and self.menu.fixed
+
     def _capabilities(self) -> JsonObject:
         return {
-            "tools": {} if self.menu.fixed else {"listChanged": True},
+            "tools": {} if self._settled else {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
             "prompts": {"listChanged": True},
             "completions": {},

@@ -100,12 +100,12 @@ class Rest:
 
     async def _versions(self, asked: Asked, name: str) -> JsonObject:
         await self._desk.keys.admit(asked.principal, "discover", "discovery")
-        found = await self._desk.registry.versions(name)
+        found = await self._desk.registry.versions(name, deleted=_with_deleted(asked.query))
         return {"servers": [response(record) for record in found], "metadata": {"count": len(found)}}
 
     async def _one(self, asked: Asked, name: str, version: str) -> JsonObject:
         await self._desk.keys.admit(asked.principal, "discover", "discovery")
-        record = await self._desk.registry.version(name, version)
+        record = await self._desk.registry.version(name, version, deleted=_with_deleted(asked.query))
         return response(record, await self._desk.known(record))
 
     async def _delete(self, asked: Asked, name: str, version: str) -> JsonObject:
@@ -157,17 +157,22 @@ def _record_query(given: Mapping[str, str]) -> RecordQuery:
     limit = given.get("limit", "30")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:4]) <= MAX_LIMIT and len(limit) < 4):
         raise BadArguments("limit is not a number from 1 to 100.", hint="Leave it out for 30.")
-    flag = _FLAGS.get(given.get("include_deleted", "false"))
-    if flag is None:
-        raise BadArguments("include_deleted is neither true nor false.")
+    since = _seconds(given["updated_since"]) if "updated_since" in given else None
     return RecordQuery(
         after=_after(given["cursor"]) if given.get("cursor") else ("", ""),
         limit=int(limit) + 1,
         search=given.get("search", ""),
-        updated_since=_seconds(given["updated_since"]) if "updated_since" in given else None,
+        updated_since=since,
         version=given.get("version", ""),
-        include_deleted=flag,
+        include_deleted=_with_deleted(given) or since is not None,  # who asks for changes wants to hear of these too
     )
+
+
+def _with_deleted(given: Mapping[str, str]) -> bool:
+    flag = _FLAGS.get(given.get("include_deleted", "false"))
+    if flag is None:
+        raise BadArguments("include_deleted is neither true nor false.")
+    return flag
 
 
 def _seconds(text: str) -> float:

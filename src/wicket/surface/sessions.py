@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from wicket.model import JsonObject, ListKind, Principal
+from wicket.model import Changed, JsonObject, Principal
 from wicket.surface.caller import LegacyClient
 from wicket.surface.exchange import Exchange, frame
+from wicket.surface.feed import told
 from wicket.surface.protocol import Protocol
 
 IDLE_LIMIT = 1800.0  # seconds
@@ -80,9 +81,9 @@ class Sessions:
         for session in list(self._sessions.values()):
             self.end(session, cancel=False)
 
-    def changed(self, kinds: frozenset[ListKind]) -> None:
+    def changed(self, changes: frozenset[Changed]) -> None:
         for session in self._sessions.values():
-            session.client.list_changed(kinds, fixed_tools=session.protocol.menu.fixed)
+            session.client.list_changed(told(changes, fixed_tools=session.protocol.menu.fixed))
 
     def _expire(self) -> None:
         """Drop what nobody used for long, and the longest unused ones when there are too many."""

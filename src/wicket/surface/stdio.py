@@ -15,9 +15,10 @@ from typing import Any
 from wicket.codec import decode, encode
 from wicket.errors import PARSE_ERROR
 from wicket.framing import LineFramer, LineTooLong
-from wicket.model import LOCAL, JsonObject, ListKind, Principal, as_object
+from wicket.model import LOCAL, Changed, JsonObject, Principal, as_object
 from wicket.surface.answers import error_response, respond
 from wicket.surface.caller import LegacyClient, modern_caller
+from wicket.surface.feed import told
 from wicket.surface.messages import is_modern, read_message
 from wicket.surface.problems import RpcProblem
 from wicket.surface.protocol import Protocol, Request
@@ -167,9 +168,9 @@ class StdioClient(asyncio.Protocol):
             if task is not None:
                 task.cancel()
 
-    def _changed(self, kinds: frozenset[ListKind]) -> None:
+    def _changed(self, changes: frozenset[Changed]) -> None:
         if self._greeted:
-            self._legacy.list_changed(kinds, fixed_tools=self._protocol.menu.fixed)
+            self._legacy.list_changed(told(changes, fixed_tools=self._protocol.menu.fixed))
 
     def _send(self, message: JsonObject) -> None:
         self._unsent += (encode(message), b"\n")

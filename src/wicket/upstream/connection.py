@@ -50,20 +50,14 @@ class Connection(Protocol):
     """The `_meta` of a modern request, for the one that a connection makes itself: listening."""
 
     async def request(
-        self,
-        method: str,
-        params: JsonObject,
-        *,
-        on_notification: OnNotification | None = None,
-        on_request: OnRequest | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
         """Send one request and return its result.
 
         Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection
-        ended first) or ProtocolViolation. `on_notification` hears progress and logs that belong to this request,
-        `on_request` is asked what the upstream asks on the way, where the transport ties that to a request; what
-        it does not tie goes to the host. `headers` are extra HTTP headers; other transports ignore them.
+        ended first) or ProtocolViolation. `ears` hear progress and logs that belong to this request, and are asked
+        what the upstream asks on the way, where the transport ties that to a request; what it does not tie goes to
+        the host. `headers` are extra HTTP headers; other transports ignore them.
         """
         ...
 

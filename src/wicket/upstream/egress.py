@@ -130,8 +130,7 @@ class HttpClient:
     With `rules`, a client for addresses that came from outside: it refuses whatever they refuse, with Denied.
     """
 
-    def __init__(self, *, max_message: int = 16 * 1024 * 1024, rules: "EgressRules | None" = None) -> None:
-        self._max_message = max_message
+    def __init__(self, *, rules: "EgressRules | None" = None) -> None:
         self._rules = rules
         self._exchange: Exchange | None = None
         self._loading = asyncio.Lock()
@@ -147,11 +146,15 @@ class HttpClient:
         exchange = self._exchange or await self._load(endpoint)
         return await exchange.send(method, endpoint, headers, body)
 
+    async def drop(self) -> None:
+        """End every connection; what is asked from now on makes new ones."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.close()
+
     async def close(self) -> None:
         self._closed = True
-        if self._exchange is not None:
-            await self._exchange.close()
-            self._exchange = None
+        await self.drop()
 
     async def _load(self, endpoint: Endpoint) -> "Exchange":
         async with self._loading:
@@ -160,7 +163,7 @@ class HttpClient:
             if self._exchange is None:
                 # In a thread, because it takes long enough for every other upstream to notice.
                 exchange_class = await asyncio.to_thread(_import_exchange)
-                self._exchange = exchange_class(self._max_message, self._rules)
+                self._exchange = exchange_class(self._rules)
             return self._exchange
 
 

@@ -58,20 +58,18 @@ class EgressRules:
         self._named: set[Address] = set()
         """What the allowed host names resolved to."""
         self._lookup = lookup or _system_lookup
-        for entry in allowed:
-            self._allow(entry)
+        self.use(allowed)
 
-    def _allow(self, entry: str) -> None:
-        try:
-            self._networks.append(ip_network(entry.strip("[]"), strict=False))
-        except ValueError:
-            if "/" in entry or not entry.strip():
-                raise ConfigError(
-                    f"'{entry}' is no address, network or host name",
-                    key="registry.allowed_addresses",
-                    hint="Use 127.0.0.1, 10.0.0.0/8 or intranet.example.",
-                ) from None
-            self._hosts.add(entry.lower().rstrip("."))
+    def use(self, allowed: Iterable[str]) -> None:
+        """Allow these from now on. Raises ConfigError, and then everything is as it was."""
+        networks: list[Network] = []
+        hosts: set[str] = set()
+        for entry in allowed:
+            try:
+                networks.append(ip_network(entry.strip("[]"), strict=False))
+            except ValueError:
+                hosts.add(_host_name(entry))
+        self._networks, self._hosts, self._named = networks, hosts, set()
 
     def check_url(self, url: str) -> None:
         """What can be said before anything is looked up. Raises Denied."""
@@ -123,6 +121,16 @@ class EgressRules:
 
     def _listed(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self._networks)
+
+
+def _host_name(entry: str) -> str:
+    if "/" in entry or not entry.strip():
+        raise ConfigError(
+            f"'{entry}' is no address, network or host name",
+            key="registry.allowed_addresses",
+            hint="Use 127.0.0.1, 10.0.0.0/8 or intranet.example.",
+        )
+    return entry.lower().rstrip(".")
 
 
 def unwrapped(address: Address) -> list[Address]:

@@ -79,9 +79,7 @@ class Session:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
         elif "inputResponses" in params:  # the answers were for us: the legacy era has no such thing
             params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
-        return await self.connection.request(
-            method, params, on_notification=ears.notification, on_request=ears.request, headers=headers
-        )
+        return await self.connection.request(method, params, ears, headers)
 
 
 async def negotiate(connection: Connection, server: str) -> Session:

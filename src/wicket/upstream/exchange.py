@@ -29,8 +29,7 @@ _MOVED = frozenset((301, 302, 303, 307, 308))
 class Exchange:
     """The session all upstreams share. Limits on concurrency are the pool's, so there are none here."""
 
-    def __init__(self, max_message: int, rules: EgressRules | None = None) -> None:
-        self.max_message = max_message
+    def __init__(self, rules: EgressRules | None = None) -> None:
         self._rules = rules
         self.finishing: set[HttpAnswer] = set()
         self._session = aiohttp.ClientSession(
@@ -136,7 +135,6 @@ class HttpAnswer:
             raise self._garbled(problem) from None
 
     async def body(self, limit: int) -> bytes:
-        limit = min(limit, self._exchange.max_message)
         if (self._response.content_length or 0) > limit:
             raise self._too_large(limit)
         whole = await self.read()

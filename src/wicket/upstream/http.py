@@ -13,7 +13,7 @@ from wicket.codec import encode
 from wicket.errors import Crashed, Refused, Unavailable, UpstreamError
 from wicket.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
 from wicket.tasks import Tasks
-from wicket.upstream.connection import Ears, Host, OnNotification, OnRequest
+from wicket.upstream.connection import DEAF, Ears, Host
 from wicket.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket.upstream.event_stream import EventParser, OversizedEventError
 from wicket.upstream.http_errors import (
@@ -72,18 +72,11 @@ class HttpConnection:
         return f"<HttpConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
 
     async def request(
-        self,
-        method: str,
-        params: JsonObject,
-        *,
-        on_notification: OnNotification | None = None,
-        on_request: OnRequest | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
         modern = self.protocol_version == MODERN_VERSION
         number = next(self._ids)
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        ears = Ears(on_notification, on_request)
         answer: Answer | None = None
         try:
             answer = await self._post(message, headers)

@@ -47,7 +47,7 @@ class Pool:
         self._max_message = max_message
         self._max_call = max_call
         self._base_dir = base_dir or Path.cwd()
-        self._http = http or HttpClient(max_message=max_message)
+        self._http = http or HttpClient()
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._upstreams: dict[tuple[str, str], Upstream] = {}
         self._log_level = ""
@@ -101,6 +101,10 @@ class Pool:
         if http is not None:
             self._clients[server.name] = http
 
+    def release(self, server: str) -> None:
+        """Reach a server like the configured ones from now on."""
+        self._clients.pop(server, None)
+
     async def remove(self, server: str) -> None:
         """Forget a server and end its connections; calls in flight end with it."""
         self._configs.pop(server, None)
@@ -108,17 +112,18 @@ class Pool:
         for key in [key for key in self._upstreams if key[0] == server]:
             await self._upstreams.pop(key).close()
 
-    def swap(self, servers: Iterable[ServerConfig]) -> list[Upstream]:
+    def swap(self, servers: Iterable[ServerConfig], *, max_message: int, max_call: float) -> list[Upstream]:
         """Take another configuration at once. Upstreams that are reached as before go on; the others are returned,
-        to be retired: no new call finds them.
+        to be retired: no new call finds them. A new `max_message` holds for connections from now on.
         """
+        self._max_message, self._max_call = max_message, max_call
         new = {server.name: server for server in servers if server.enabled}
         old, self._configs = self._configs, new
         leaving: list[Upstream] = []
         for key in list(self._upstreams):
             server = new.get(key[0])
             if server is not None and _connection_of(server) == _connection_of(old[key[0]]):
-                self._upstreams[key].config = server
+                self._upstreams[key].config, self._upstreams[key].max_call = server, max_call
             else:
                 leaving.append(self._upstreams.pop(key))
         return leaving

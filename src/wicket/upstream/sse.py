@@ -14,7 +14,7 @@ from wicket.codec import encode
 from wicket.errors import Crashed, Refused, Unavailable, UpstreamError
 from wicket.model import MODERN_VERSION, JsonObject, as_object
 from wicket.tasks import Tasks
-from wicket.upstream.connection import DEAF, Ears, Host, OnNotification, OnRequest
+from wicket.upstream.connection import DEAF, Ears, Host, OnNotification
 from wicket.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words, shown
 from wicket.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket.upstream.http_errors import excerpt, refusal, violation
@@ -64,19 +64,13 @@ class SseConnection:
         return f"<SseConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
 
     async def request(
-        self,
-        method: str,
-        params: JsonObject,
-        *,
-        on_notification: OnNotification | None = None,
-        on_request: OnRequest | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
         number = next(self._ids)
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         token = _progress_token(as_object(params.get("_meta")))
-        if on_notification:
-            self._listeners[token] = on_notification
+        if ears.notification:
+            self._listeners[token] = ears.notification
         answer = self._pending[number] = asyncio.get_running_loop().create_future()
         try:
             await self._post(message)

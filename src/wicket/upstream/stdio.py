@@ -22,14 +22,19 @@ from wicket.framing import LineFramer, LineTooLong
 from wicket.model import MODERN_VERSION, JsonObject
 from wicket.tasks import Tasks
 from wicket.telemetry import Redactor, clean
-from wicket.upstream.connection import Host, OnNotification, OnRequest
+from wicket.upstream.connection import DEAF, Ears, Host
 from wicket.upstream.listener import subscription
 from wicket.upstream.rpc import Rpc
 
 log = logging.getLogger(__name__)
 
-INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""What a child sees of our environment: enough to find programs and speak the user's language, no secret."""
+INHERITED = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+)
+"""What a child sees of our environment: enough to find programs, speak the user's language and know whom the user
+trusts on the network; no secret.
+"""
 
 GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
 STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
@@ -97,17 +102,11 @@ class StdioConnection(asyncio.SubprocessProtocol):
     # What the pool calls
 
     async def request(
-        self,
-        method: str,
-        params: JsonObject,
-        *,
-        on_notification: OnNotification | None = None,
-        on_request: OnRequest | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
     ) -> JsonObject:
         if self._ended:
             raise self._ended
-        return await self._rpc.request(method, params, on_notification)
+        return await self._rpc.request(method, params, ears.notification)
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         self._rpc.notify(method, params)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from wicket.config.model import ServerConfig
 from wicket.errors import Crashed, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
 from wicket.model import JsonObject, as_object
-from wicket.tasks import Tasks
+from wicket.tasks import Tasks, uninterrupted
 from wicket.telemetry import clean
 from wicket.upstream.connection import DEAF, Ears, Host
 from wicket.upstream.era import Greeting, Session
@@ -40,7 +40,7 @@ class Upstream:
         """Calls in flight."""
         self._connect = connect
         self._on_event = on_event
-        self._max_call = max_call
+        self.max_call = max_call
         self._life = Life()
         self._session: Session | None = None
         self._connecting: asyncio.Task[Session] | None = None
@@ -96,9 +96,9 @@ class Upstream:
         try:
             session = self._session or await self._ready()
             started = asyncio.get_running_loop().time()
-            async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
+            async with asyncio.timeout(min(allowance, self.max_call)) as deadline:
                 if ears is not DEAF:
-                    ears = asking = _attentive(ears, deadline, allowance, self._max_call)
+                    ears = asking = _attentive(ears, deadline, allowance, self.max_call)
                     self._asking.append(asking)
                 answer = await session.request(method, params, ears=ears, headers=headers, capabilities=capabilities)
         except TimeoutError:
@@ -142,13 +142,13 @@ class Upstream:
     async def retire(self) -> None:
         """Close once the calls in flight have ended, or had the time that any call has."""
         try:
-            async with asyncio.timeout(self._max_call):
+            async with asyncio.timeout(self.max_call):
                 for _ in range(self.config.max_concurrent):
                     await self._slots.acquire()
         except TimeoutError:
             log.warning("%r: a call outlived its server's configuration and is ended", self)
         finally:
-            await self.close()
+            await uninterrupted(self.close())
 
     async def close(self) -> None:
         self._life.on(Event.CLOSE)
@@ -292,8 +292,8 @@ class Upstream:
 
     def _timed_out(self, method: str, allowance: float, taken: float) -> TimedOut:
         setting = f"the server's 'timeout' ({allowance:g} s)"
-        if taken >= self._max_call:
-            allowance, setting = self._max_call, f"'limits.max_call' ({self._max_call:g} s)"
+        if taken >= self.max_call:
+            allowance, setting = self.max_call, f"'limits.max_call' ({self.max_call:g} s)"
         return TimedOut(
             self.config.name,
             f"Server '{self.config.name}' did not answer {method} within {allowance:g} s; it was told to cancel.",

@@ -1,0 +1,20 @@
+"""What every connection needs in these tests: a client, and somebody who hears."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.peers.ears import Ears
+
+from wicket.upstream.egress import HttpClient
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def ears() -> Ears:
+    return Ears()
