@@ -294,7 +294,7 @@ class Gateway(Library):
 
     async def _admit(self, principal: Principal) -> None:
         """The holder of an API key calls a tool: the key's own limit counts."""
-        await self.registry.keys.admit(principal, "invoke", "invocation")
+        await self.registry.admit_call(principal)
 
     def _watch_health(self) -> None:
         if "registry" in self.__dict__:
