@@ -187,10 +187,6 @@ class Gateway(Library):
         if new.allow_runtime_servers and "registry" not in self.__dict__:
             self._tasks.start(self.registry.managed.restore(), "restore installed servers")
 
-    def _watch_config(self) -> None:
-        if self.config.path is not None:
-            self._tasks.start(watch(self.config.path, self.apply), "watch configuration")
-
     def _menu(self, names: tuple[str, ...], config: Config) -> "Menu":
         return known.menu(names or config.dialects, config, lambda: self.registry)
 
@@ -231,8 +227,7 @@ class Gateway(Library):
         from wicket.surface.stdio import serve_stdio
 
         protocol = self.protocol(*dialects)
-        self._watch_health()
-        self._watch_config()
+        self._attend()
         await serve_stdio(protocol, stop, await self._principal(os.environ))
 
     async def serve_http(
@@ -259,8 +254,7 @@ class Gateway(Library):
 
         app = App(protocols, guard(self.config), sessions, http.max_body, Rest(self.registry))
         self.on_reload.append(lambda config: app.use(guard(config), config.http.max_body))
-        self._watch_health()
-        self._watch_config()
+        self._attend()
         with closing(listen(http.host, http.port)) as sock:
             server = make_server(app)
             serving = self._tasks.start(server.serve([sock]), "http")
@@ -296,9 +290,13 @@ class Gateway(Library):
         """The holder of an API key calls a tool: the key's own limit counts."""
         await self.registry.admit_call(principal)
 
-    def _watch_health(self) -> None:
+    def _attend(self) -> None:
+        """What goes on beside serving."""
         if "registry" in self.__dict__:
             self.registry.probes.start()
+        if self.config.path is not None:
+            self._tasks.start(watch(self.config.path, self.apply), "watch configuration")
+        self._tasks.start(self.scripting.announce(), "look at the jail")
 
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)

@@ -320,6 +320,29 @@ def test_a_kernel_without_a_wall_runs_degraded_and_strict_refuses(wall: str, cal
     assert "scripts run in a jail that is degraded" in ended.stderr
 
 
+@pytest.mark.parametrize("how", ["auto", "strict"])
+def test_a_kernel_without_a_wall_is_named_when_serving_starts_and_in_the_status(how: str, tmp_path: Path) -> None:
+    config = tmp_path / "wicket.toml"
+    config.write_text(f'state_dir = "state"\n[scripts]\njail = "{how}"\n')
+    start = """
+        jail.seal()
+        seccomp.install([(0x20, 0, 0, 0), (0x15, 0, 1, 444), (6, 0, 0, 0x50026), (6, 0, 0, 0x7FFF0000)])
+        os.execv(sys.executable, [sys.executable, "-m", "wicket", *sys.argv[1:]])
+    """
+    command = [sys.executable, "-c", SETUP + textwrap.dedent(start)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, "serve", "-c", config], stdin=pipe, stderr=pipe, text=True) as serving:
+        assert serving.stderr
+        assert serving.stdin
+        told = next(line for line in serving.stderr if "jail" in line)
+        serving.stdin.close()
+    fate = {"auto": "scripts will run: ", "strict": "scripts are refused: "}[how]
+    assert f"{fate}the jail is degraded: this system has no Landlock" in told
+    status = subprocess.run([*command, "status", "-c", config], capture_output=True, text=True, check=True).stdout
+    assert "the jail is degraded: this system has no Landlock" in status
+    assert ("refused" in status) == (how == "strict")
+
+
 async def test_a_complete_jail_is_strict_enough() -> None:
     scripts = Scripts(jail="strict")
     outcomes = [

@@ -29,6 +29,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
             "servers": {server.name: server.state for server in seen},
             "disabled": [server.name for server in settings.servers if not server.enabled],
             "tools": sum(server.tools or 0 for server in seen),
+            "scripts": str(gateway.scripting.engine.status()),
             "notes": list(settings.notes),
         }
 
@@ -50,6 +51,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("dialects", ", ".join(facts["dialects"])),
         ("servers", f"{len(facts['servers'])}" + (f", never seen: {', '.join(unseen)}" if unseen else "")),
         ("tools", f"{facts['tools']:,}"),
+        ("scripts", facts["scripts"]),
     ]
     if facts["disabled"]:
         rows.append(("disabled", ", ".join(facts["disabled"])))

@@ -4,6 +4,8 @@ Builds the `Api` from the current catalogue, answers a script's calls through th
 and audit as a direct call. The engine (and its processes) starts with the first script.
 """
 
+import asyncio
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from wicket.scripts.api import Api
     from wicket.scripts.calls import CallKind
     from wicket.scripts.engine import Scripts
+    from wicket.scripts.jail import Strength
     from wicket.scripts.outcome import Outcome
+
+log = logging.getLogger(__name__)
 
 _WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _FINDS_OUT = ("tools", "_G", "globalThis", "__interfaces", "__getToolInterface", "__backends")
@@ -61,6 +66,13 @@ class Scripting:
         if self._engine is not None:
             self._engine.limits = limits
 
+    async def announce(self) -> None:
+        """Say in the log what this system lacks of the jail, before somebody relies on it."""
+        strength = await asyncio.to_thread(_strength)
+        if not strength.complete:
+            fate = "are refused" if self.limits.jail == "strict" else "will run"
+            log.warning("scripts %s: the jail is %s", fate, strength)
+
     async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
         """Run to the end, whatever that is. Never raises but for cancellation."""
         api = await self.api(verbs, caller.principal, script.source)
@@ -87,6 +99,12 @@ class Scripting:
     async def close(self) -> None:
         if self._engine is not None:
             await self._engine.close()
+
+
+def _strength() -> "Strength":
+    from wicket.scripts.jail import strength  # noqa: PLC0415  (see above)
+
+    return strength()
 
 
 @dataclass(frozen=True, slots=True)

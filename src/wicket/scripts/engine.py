@@ -54,7 +54,8 @@ class Status:
     def __str__(self) -> str:
         able = ", ".join(name for name, installed in self.languages.items() if installed)
         state = "refused (scripts.jail = strict); " if self.refused else ""
-        return f"{state}jail {self.jail}; {able}; {self.running} running"
+        running = f"; {self.running} running" if self.running else ""
+        return f"{state}{able}; the jail is {self.jail}{running}"
 
 
 class Scripts:
