@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from wicket.codec import encode
 from wicket.config.formats import load
-from wicket.config.model import Config
+from wicket.config.model import Config, RegistryConfig
 from wicket.core.calls import Calls
 from wicket.core.catalog import Snapshot, fingerprint
 from wicket.core.instructions import instructions
@@ -27,7 +27,7 @@ from wicket.core.scripting import Scripting
 from wicket.core.verbs import Verbs
 from wicket.dialects import known
 from wicket.dialects.guides import guide
-from wicket.errors import ConfigError
+from wicket.errors import ConfigError, WicketError
 from wicket.library import Library
 from wicket.model import (
     API_KEY_PREFIX,
@@ -85,6 +85,7 @@ class Gateway(Library):
         self.held = HeldCalls()
         self._protocols: list[tuple[Protocol, tuple[str, ...]]] = []
         """What is served, and the dialects it was asked for by name; the configured ones where by none."""
+        self._attending = False
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -168,6 +169,10 @@ class Gateway(Library):
             protocol.menu = menu
         if _shown(old) != _shown(config):
             self.feed.publish(["menu"])
+        if old.unprefixed != config.unprefixed:  # every address and name is another one
+            self.feed.publish(["tools", "resources", "prompts"])
+        if self._attending:
+            self._probe()
         for hear in self.on_reload:
             hear(self.config)
         log.info("the configuration was reloaded: %r", self)
@@ -176,13 +181,16 @@ class Gateway(Library):
         configured = {server.name for server in (*old.servers, *new.servers)}
         added = [server for name, server in self.catalogue.servers.items() if name not in configured]
         servers = (*new.servers, *added) if new.allow_runtime_servers else new.servers
-        before = set(self.catalogue.servers)
-        limits = new.limits
-        for upstream in self.pool.swap(servers, max_message=limits.max_message, max_call=limits.max_call):
-            self._tasks.start(upstream.retire(), f"retire {upstream.config.name}")
+        before, limits = self.catalogue.servers, new.limits
+        leaving = self.pool.swap(servers, max_message=limits.max_message, max_call=limits.max_call)
         self.catalogue.swap(servers, new.aliases, limits)
+        for upstream in leaving:
+            name = upstream.config.name
+            self._tasks.start(upstream.retire(), f"retire {name}")
+            if upstream.watched and name in self.catalogue.servers:
+                self._tasks.start(self._follow(name, upstream.session), f"watch resources of {name}")
         for server in self.catalogue.servers.values():
-            if server.start == "eager" and server.name not in before:
+            if server.start == "eager" and server != before.get(server.name):
                 self._tasks.start(self._start_eagerly(server.name), f"start {server.name}")
         if new.allow_runtime_servers and "registry" not in self.__dict__:
             self._tasks.start(self.registry.managed.restore(), "restore installed servers")
@@ -292,11 +300,20 @@ class Gateway(Library):
 
     def _attend(self) -> None:
         """What goes on beside serving."""
+        self._attending = True
+        self._probe()
+        if self.config.path is not None:
+            self._tasks.start(watch(self.config.path, lambda: self.config, self.apply), "watch configuration")
+        self._tasks.start(self.scripting.announce(), "look at the jail")
+
+    def _probe(self) -> None:
         if "registry" in self.__dict__:
             self.registry.probes.start()
-        if self.config.path is not None:
-            self._tasks.start(watch(self.config.path, self.apply), "watch configuration")
-        self._tasks.start(self.scripting.announce(), "look at the jail")
+
+    async def _follow(self, server: str, session: str) -> None:
+        """Connect anew where somebody watches resources: a new connection is told which."""
+        with suppress(WicketError):  # it is told when it does connect
+            await self.pool.start(server, session)
 
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)
@@ -336,6 +353,20 @@ def _check(config: Config) -> None:
             key="unprefixed",
             hint="Leave it out, or leave one server enabled.",
         )
+    if config.unprefixed and config.allow_runtime_servers:
+        raise ConfigError(
+            "names can only pass without a prefix when no server can be added",
+            key="unprefixed",
+            hint="Leave out this or allow_runtime_servers.",
+        )
+    if config.registry != RegistryConfig():
+        from wicket.registry.settings import check
+
+        check(config.registry)
+    if config.search.semantic:
+        from wicket.core.search.semantic import installed
+
+        installed()
 
 
 def _shown(config: Config) -> tuple[object, ...]:

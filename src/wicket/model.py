@@ -197,10 +197,6 @@ class CallResult:
     tool: Tool
     body: JsonObject
 
-    @property
-    def is_error(self) -> bool:
-        return bool(self.body.get("isError"))
-
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:

@@ -23,24 +23,27 @@ LOOK_EVERY = 0.5  # seconds; a change is taken up once the files stayed the same
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
-async def watch(path: Path, apply: Callable[[Config], None]) -> None:
-    """Call `apply` with every readable new state of the file at `path`, and of those beside it, for ever."""
+async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config], None]) -> None:
+    """Call `apply` with every state of the file at `path`, and of those beside it, that differs from what is `used`."""
     files = (path, path.parent / OVERRIDES, path.parent / REGISTRY)
-    seen = _stamp(files)
-    current = await _read(path)
+    seen: Stamp | None = None
     waiting: Stamp | None = None
+    first: Config | None = None
     while True:
-        await asyncio.sleep(LOOK_EVERY)
         stamp = _stamp(files)
         if stamp == seen or stamp[0] is None:  # None: being replaced, perhaps
             waiting = None
-        elif stamp != waiting:
+        elif stamp != waiting and seen is not None:
             waiting = stamp  # still being written, perhaps
         else:
             seen, waiting = stamp, None
-            changed = await _read(path)
-            if changed is not None and changed != current and _applied(changed, current, apply):
-                current = changed
+            if (found := await _read(path)) is not None:
+                first = first or found
+                if staying(used(), found) != used():
+                    _apply(found, apply)
+                if fixed := needing_restart(first, found):
+                    log.warning("changes of %s take effect when Wicket is started again", ", ".join(fixed))
+        await asyncio.sleep(LOOK_EVERY)
 
 
 def needing_restart(old: Config, new: Config) -> list[str]:
@@ -59,15 +62,13 @@ def staying(old: Config, new: Config) -> Config:
     return msgspec.structs.replace(new, http=http, state_dir=old.state_dir)
 
 
-def _applied(new: Config, old: Config | None, apply: Callable[[Config], None]) -> bool:
+def _apply(new: Config, apply: Callable[[Config], None]) -> None:
     try:
         apply(new)
     except ConfigError as problem:
         _refuse(problem)
-        return False
-    if old is not None and (waiting := needing_restart(old, new)):
-        log.warning("changes of %s take effect when Wicket is started again", ", ".join(waiting))
-    return True
+    except Exception:  # the boundary: a defect must not end the watching, and with it every later change
+        log.exception("the configuration could not be used")
 
 
 async def _read(path: Path) -> Config | None:

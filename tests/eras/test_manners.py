@@ -14,6 +14,7 @@ from tests.eras.house import upstream
 from tests.eras.table import Link
 from tests.eras.witness import witness
 from tests.gateway.serving import META, Command, raw_client, serve_http
+from wicket.config.model import Config
 from wicket.model import META_CAPABILITIES, JsonObject
 from wicket.surface.stdio import DRAIN
 from wicket.tasks import Tasks
@@ -104,6 +105,20 @@ async def test_a_resource_that_nobody_watches_any_more_is_given_back(open_gatewa
             assert text(await bob.call("flat", "watched")) == uri, "the other one still watches"
             await bob.unsubscribe(uri)
             assert text(await ann.call("flat", "unwatched", {"uri": uri})) == "given back"
+
+
+async def test_a_resource_stays_watched_when_its_server_is_reconfigured(open_gateway: OpenGateway) -> None:
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
+        async with serve_http(gateway, "flat", token=None) as address, seated(address, "legacy") as ann:
+            uri = "era://static"
+            await ann.subscribe(uri)
+            other = Config.from_dict({"servers": {SERVER: {**server, "env": {"NEW": "1"}}}, "unprefixed": True})
+            gateway.apply(other)
+            async with asyncio.timeout(30):
+                while text(await ann.call("flat", "watched")) != uri:
+                    pass
+            await ann.call("flat", "touch", {"uri": uri})
+            assert str((await ann.hears(types.ResourceUpdatedNotification)).params.uri) == uri
 
 
 async def test_a_legacy_call_outlives_its_connection_but_not_its_session(open_gateway: OpenGateway) -> None:

@@ -15,7 +15,9 @@ from tests.gateway.serving import Command, raw_client, serve_http, toml_of
 from wicket.app import Gateway
 from wicket.config.formats import load
 from wicket.errors import ConfigError, UnknownName
+from wicket.model import Changed
 from wicket.reload import needing_restart
+from wicket.upstream.lifecycle import State
 
 
 def write(path: Path, servers: dict[str, Server], head: str = "") -> None:
@@ -190,6 +192,60 @@ async def test_a_configuration_that_cannot_be_used_changes_nothing(config: Path)
         write(config, {"x": peer("Echo"), "y": peer("Echo")})
         gateway.apply(load(config))
         assert {"x__echo", "y__echo"} <= set(await agent.names())
+
+
+async def test_options_of_rooms_that_are_not_open_are_checked_before_anything_changes(config: Path) -> None:
+    write(config, {"x": peer("Echo")})
+    async with Gateway.open(config) as gateway:
+        for wrong in ('resolvers = ["no address"]', 'allowed_addresses = ["10.0.0.0/99"]', "rates = { sleeping = 1 }"):
+            write(config, {"y": peer("Echo")}, f"allow_runtime_servers = true\n[registry]\n{wrong}")
+            with pytest.raises(ConfigError):
+                gateway.apply(load(config))
+            assert (list(gateway.catalogue.servers), gateway.config.allow_runtime_servers) == (["x"], False)
+
+
+async def test_who_waits_for_a_server_that_is_replaced_gets_the_new_one(config: Path) -> None:
+    write(config, {"x": peer("NeverAnswers", connect_timeout=60), "y": peer("Echo")})
+    async with Gateway.open(config) as gateway, asyncio.TaskGroup() as group:
+        listing = group.create_task(gateway.tools())
+        calling = group.create_task(gateway.call("x.echo", {"message": "new"}))
+        while gateway.pool.state("x")[0] is not State.STARTING:
+            await asyncio.sleep(0)
+        write(config, {"x": peer("Echo"), "y": peer("Echo")})
+        gateway.apply(load(config))
+        assert {tool.server for tool in await listing} == {"x", "y"}
+        assert (await calling)["content"][0]["text"] == "new"
+
+
+async def test_a_server_that_is_to_start_at_once_now_does(config: Path) -> None:
+    write(config, {"x": peer("Echo")})
+    async with Gateway.open(config) as gateway:
+        write(config, {"x": peer("Echo", start="eager")})
+        gateway.apply(load(config))
+        while gateway.pool.state("x")[0] is not State.READY:
+            await asyncio.sleep(0)
+
+
+async def test_new_addresses_are_told_to_those_who_list_resources_and_prompts(config: Path) -> None:
+    write(config, {"x": peer("Echo")})
+    async with Gateway.open(config) as gateway:
+        told: asyncio.Future[frozenset[Changed]] = asyncio.get_running_loop().create_future()
+        gateway.feed.subscribe(told.set_result)
+        write(config, {"x": peer("Echo")}, "unprefixed = true")
+        gateway.apply(load(config))
+        assert await told == {"menu", "tools", "resources", "prompts"}
+        assert gateway.protocol().told(await told) == ["prompts", "resources", "tools"]
+        assert gateway.protocol("native").told(await told) == ["prompts", "resources"], "its tools are the same"
+
+
+async def test_a_change_between_start_and_serving_is_not_lost(config: Path, hear: Callable[[str], Heard]) -> None:
+    write(config, {"x": peer("Echo")}, "[http]\nport = 0")
+    async with Gateway.open(config) as gateway:
+        write(config, {"y": peer("Echo")}, "[http]\nport = 0")
+        reloaded = hear("the configuration was reloaded")
+        async with serve_http(gateway):
+            await reloaded.wait()
+            assert list(gateway.catalogue.servers) == ["y"]
 
 
 async def test_a_client_hears_of_another_dialect_and_of_new_favourites(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.peers.tls import Authority
 from tests.peers.website import Website
 from tests.registry.command import serving, wicket
 from tests.registry.conftest import OpenDesk
-from wicket.model import Principal
+from wicket.model import LOCAL, Principal
 
 ANN = Principal("ann", frozenset({"register"}))
 FILE = "/.well-known/mcp-registry-auth"
@@ -114,7 +114,11 @@ async def test_a_domain_that_leads_to_a_private_address_is_not_asked(
     await domains.begin("inside.example", ANN)
     checked = await domains.check("inside.example", ANN)
     assert checked.state == "failed"
-    assert "which is not a public address" in checked.problem
+    assert "The address is not a public address" in checked.problem
+    assert address not in checked.problem, "what is inside is told to administrators alone"
+    await domains.begin("inside.example", LOCAL)
+    told = (await domains.check("inside.example", LOCAL)).problem
+    assert f"leads to {'127.0.0.1' if address.startswith('64:') else address}, which is not a public address" in told
 
 
 async def test_a_domain_without_an_address_or_a_resolver_that_fails_is_said_to_be_so(

@@ -72,3 +72,13 @@ async def test_the_scope_is_asked_before_anything_is_sent(open_desk: OpenDesk) -
         with pytest.raises(Denied):
             await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {}, reader)
         assert not server.received
+
+
+async def test_which_address_inside_a_name_leads_to_is_told_to_administrators_alone(open_desk: OpenDesk) -> None:
+    desk = open_desk()
+    for scopes, named in ((SCOPES, True), (SCOPES - {"admin"}, False)):
+        caller = Silent(Principal("ann", scopes))
+        with pytest.raises(Denied, match="not a public address") as caught:
+            await desk.invoke("https://localhost:8443/mcp", "x", {}, {}, caller)
+        assert ("leads to" in str(caught.value)) is named
+    assert [one.outcome for one in await desk.notes.recent_calls(ANN.principal, 5)] == ["denied", "denied"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import peer
 from wicket import Gateway
-from wicket.errors import ConfigError, Denied, RateLimited
+from wicket.errors import AmbiguousName, ConfigError, Denied, RateLimited, UnknownName
 from wicket.model import LOCAL, Principal
 
 ECHO = {"message": "hi"}
@@ -47,6 +47,30 @@ async def test_its_scopes_hold(config: dict[str, Any]) -> None:
         for asked in (gateway.servers(), gateway.tools(), gateway.search("echo")):
             with pytest.raises(Denied, match="scope 'discover'"):
                 await asked
+
+
+async def test_without_invoke_no_server_is_started_for_a_name(config: dict[str, Any]) -> None:
+    ann = await key(config, "discover")
+    async with Gateway.open(config, api_key=ann) as gateway:
+        for name in ("echo.echo", "nowhere.echo"):
+            with pytest.raises(Denied, match="scope 'invoke'"):
+                await gateway.call(name, ECHO)
+        assert not gateway.catalogue.now.listings
+
+
+async def test_without_discover_a_wrong_name_tells_nothing_of_the_right_ones(config: dict[str, Any]) -> None:
+    ann = await key(config, "invoke")
+    config["servers"]["other"] = peer("Echo")
+    async with Gateway.open(config, api_key=ann) as gateway:
+        with pytest.raises(UnknownName) as caught:
+            await gateway.call("echo.ecoh", ECHO)
+        assert caught.value.near == ()
+        assert "echo.echo" not in str(caught.value)
+        await gateway.call("other.echo", ECHO)
+        with pytest.raises(AmbiguousName) as several:
+            await gateway.call("echo", ECHO)
+        assert several.value.candidates == ()
+        assert "other" not in str(several.value)
 
 
 async def test_its_limits_hold(config: dict[str, Any]) -> None:

@@ -1,18 +1,21 @@
 """Servers that were installed, when two want the same name, nobody waits, or the configuration changes."""
 
 import asyncio
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import OpenGateway, Server, peer
-from tests.peers.http_faults import EVENTS, HttpPeer, Silent
+from tests.peers.http_faults import EVENTS, HttpPeer, Received, Silent
 from tests.registry.greets import Greets
 from wicket.app import Gateway
 from wicket.config.model import Config
 from wicket.errors import BadArguments, Denied, UnknownName
 from wicket.model import LOCAL
 from wicket.registry.install import Wanted
+from wicket.tasks import Tasks
 
 OPTIONS: dict[str, Any] = {"allow_runtime_servers": True, "registry": {"allowed_addresses": ["127.0.0.1"]}}
 
@@ -132,3 +135,131 @@ async def test_installing_is_switched_off_and_on(open_gateway: OpenGateway) -> N
         gateway.apply(config(gateway, {}))
         assert await names(gateway) == {"x.echo"}
         assert (await gateway.call("x.echo", {"message": "hi"}))["content"][0]["text"] == "hi"
+
+
+class Slow(Greets):
+    """Greets when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        self.asked.set()
+        await self.go.wait()
+        await super().answer(request, writer)
+
+
+async def test_a_failed_installation_leaves_the_server_that_was_configured_meanwhile(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}, **OPTIONS) as gateway, Slow() as slow:
+        async with asyncio.TaskGroup() as group:
+            installing = group.create_task(gateway.registry.managed.install(remote("x", slow), LOCAL, start=True))
+            await slow.asked.wait()
+            gateway.apply(config(gateway, {"x": peer("Echo")}))
+            installing.cancel()
+        assert await names(gateway) == {"x.echo"}
+        assert (await gateway.call("x.echo", {"message": "hi"}))["content"][0]["text"] == "hi"
+
+
+@pytest.mark.parametrize(
+    ("servers", "options", "problem"),
+    [({}, {"allow_runtime_servers": False}, Denied), ({"X": peer("Echo")}, {}, BadArguments)],
+)
+async def test_what_the_configuration_forbids_while_it_is_installed_is_not_kept(
+    open_gateway: OpenGateway, servers: dict[str, Server], options: dict[str, Any], problem: type[Exception]
+) -> None:
+    async with open_gateway({}, **OPTIONS) as gateway, Slow() as slow:
+        managed = gateway.registry.managed
+        installing = Tasks().start(managed.install(remote("x", slow), LOCAL, start=True), "install")
+        await slow.asked.wait()
+        gateway.apply(config(gateway, servers, **options))
+        slow.go.set()
+        with pytest.raises(problem):
+            await installing
+        assert (await managed.list(), managed.running) == ([], set())
+        assert set(gateway.catalogue.servers) == set(servers)
+
+
+@pytest.mark.parametrize(
+    ("servers", "options", "problem"),
+    [({}, {"allow_runtime_servers": False}, Denied), ({"X": peer("Echo")}, {}, BadArguments)],
+)
+async def test_what_the_configuration_forbids_while_it_restarts_stays_down(
+    open_gateway: OpenGateway, servers: dict[str, Server], options: dict[str, Any], problem: type[Exception]
+) -> None:
+    async with open_gateway({}, **OPTIONS) as gateway:
+        await install(gateway, "x")
+        managed = gateway.registry.managed
+        restarting = Tasks().start(managed.control("x", "restart"), "restart")
+        while "x" in managed.running:
+            await asyncio.sleep(0)
+        gateway.apply(config(gateway, servers, **options))
+        with pytest.raises(problem):
+            await restarting
+        assert managed.running == set()
+        assert set(gateway.catalogue.servers) == set(servers)
+        gateway.apply(config(gateway, {}))
+        assert await names(gateway) == {"x.echo"}, "it comes back when it may"
+
+
+async def test_what_the_configuration_forbids_while_it_is_restored_stays_down(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}, **OPTIONS) as gateway:
+        await install(gateway, "x")
+        gateway.apply(config(gateway, {}, allow_runtime_servers=False))
+        gateway.apply(config(gateway, {}))
+        await asyncio.sleep(0)  # restoring has begun
+        gateway.apply(config(gateway, {}, allow_runtime_servers=False))
+        assert await names(gateway) == set()
+        assert gateway.registry.managed.running == set()
+
+
+class Docker:
+    """A command of that name which says who it is, and ends when it may."""
+
+    def __init__(self, folder: Path) -> None:
+        self._asked, self._go = folder / "asked", folder / "go"
+        for pipe in (self._asked, self._go):
+            os.mkfifo(pipe)
+        (folder / "docker").write_text(f'#!/bin/sh\necho $$ > "{self._asked}"\nread _ < "{self._go}"\n')
+        (folder / "docker").chmod(0o700)
+
+    async def asked(self) -> int:
+        return int(await asyncio.to_thread(self._asked.read_text))
+
+    async def go(self) -> None:
+        await asyncio.to_thread(self._go.write_text, "\n")
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return Docker(folder)
+
+
+async def test_a_name_that_is_taken_while_the_engine_is_asked_is_taken(
+    open_gateway: OpenGateway, docker: Docker
+) -> None:
+    async with open_gateway({}, **OPTIONS) as gateway:
+        managed = gateway.registry.managed
+        installing = Tasks().start(managed.install(Wanted("x", "docker", "image"), LOCAL, start=False), "install")
+        await docker.asked()
+        gateway.apply(config(gateway, {"x": peer("Echo")}))
+        await docker.go()
+        with pytest.raises(BadArguments, match="'x' already exists"):
+            await installing
+        assert await managed.list() == []
+
+
+async def test_the_engine_is_not_asked_any_longer_than_somebody_waits(
+    open_gateway: OpenGateway, docker: Docker
+) -> None:
+    async with open_gateway({}, **OPTIONS) as gateway:
+        async with asyncio.TaskGroup() as group:
+            wanted = Wanted("x", "docker", "image")
+            installing = group.create_task(gateway.registry.managed.install(wanted, LOCAL, start=True))
+            process = await docker.asked()
+            installing.cancel()
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)

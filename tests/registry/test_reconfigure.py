@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from tests.peers.dns_server import Names
+from tests.peers.http_faults import Received
 from tests.registry.conftest import OpenDesk
 from tests.registry.greets import Greets
 from wicket.config.model import Config
-from wicket.errors import ConfigError, Denied, RateLimited
+from wicket.errors import ConfigError, Crashed, Denied, RateLimited
 from wicket.model import LOCAL, SCOPES, Principal, Silent
+from wicket.registry.settings import check
+from wicket.tasks import Tasks
 
 ANN = Principal("ann", SCOPES - {"admin"})
 
@@ -42,6 +45,56 @@ async def test_addresses_are_allowed_and_then_no_more(open_desk: OpenDesk) -> No
         with pytest.raises(Denied):
             await desk.invoke(server.url, "x", {}, {}, Silent(ANN))
         assert len(server.received) == seen
+
+
+class Waits(Greets):
+    """Answers a call when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called, self.go = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.rpc_method == "tools/call":
+            self.called.set()
+            await self.go.wait()
+        await super().answer(request, writer)
+
+
+async def test_calls_to_an_address_that_stays_allowed_go_on(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1", "10.0.0.0/8"]})
+    async with Waits() as server, asyncio.TaskGroup() as group:
+        calling = group.create_task(desk.invoke(server.url, "x", {}, {}, Silent(ANN)))
+        await server.called.wait()
+        desk.reconfigure(config(allowed_addresses=["127.0.0.1"]))
+        await desk.settled()
+        server.go.set()
+        assert await calling == {"ok": True}
+
+
+async def test_calls_to_a_host_that_stays_allowed_by_name_go_on(open_desk: OpenDesk) -> None:
+    desk = open_desk(registry={"allowed_addresses": ["localhost", "intranet.example"]})
+    async with Waits() as server, asyncio.TaskGroup() as group:
+        url = server.url.replace("127.0.0.1", "localhost")
+        calling = group.create_task(desk.invoke(url, "x", {}, {}, Silent(ANN)))
+        await server.called.wait()
+        desk.reconfigure(config(allowed_addresses=["localhost"]))
+        await desk.settled()
+        server.go.set()
+        assert await calling == {"ok": True}
+
+
+@pytest.mark.parametrize("allowed", ["127.0.0.1", "localhost"])
+async def test_a_call_to_an_address_that_is_allowed_no_more_ends_at_once(open_desk: OpenDesk, allowed: str) -> None:
+    desk = open_desk(registry={"allowed_addresses": [allowed]})
+    async with Waits() as server:
+        url = server.url.replace("127.0.0.1", allowed)
+        calling = Tasks().start(desk.invoke(url, "x", {}, {}, Silent(ANN)), "call")
+        await server.called.wait()
+        desk.reconfigure(config())
+        with pytest.raises(Crashed):
+            await calling
+        await server.hung_up.wait()
 
 
 async def test_other_resolvers_are_asked(open_desk: OpenDesk, names: Names) -> None:
@@ -106,3 +159,19 @@ async def test_a_configuration_that_cannot_be_used_changes_nothing(
     await desk.domains.begin("example.com", ANN)
     await desk.domains.check("example.com", ANN)
     assert names.zone.asked
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("rates", {"coffee": 1}),
+        ("rates", {"discovery": -1}),
+        ("resolvers", ["dns.example"]),
+        ("resolvers", ["9.9.9.9:99999"]),
+        ("allowed_addresses", ["10.0.0.0/99"]),
+    ],
+)
+def test_options_are_checked_without_a_registry(option: str, wrong: Any) -> None:
+    check(config(rates={"discovery": 0}, resolvers=["9.9.9.9"], allowed_addresses=["127.0.0.1"]).registry)
+    with pytest.raises(ConfigError, match=f"registry.{option}"):
+        check(config(**{option: wrong}).registry)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import pytest_asyncio
@@ -16,6 +16,7 @@ from tests.gateway.serving import serve_http
 from wicket.app import Gateway
 from wicket.codec import encode
 from wicket.dialects.known import NAMES
+from wicket.upstream.lifecycle import State
 
 ECHO: dict[str, Any] = {"message": "hi"}
 LOOKS: dict[tuple[str, str], dict[str, Any]] = {
@@ -85,7 +86,8 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ser
     )
     async with Gateway.open(config) as gateway, serve_http(gateway) as address:
         made = {
-            scope: await gateway.registry.keys.create(scope, [scope]) for scope in ("discover", "invoke", "register")
+            scope: await gateway.registry.keys.create(scope, [scope])
+            for scope in ("discover", "invoke", "register", "admin")
         }
         async with talking(address, dialect="chain") as talker:
             await talker.text("register_manual", manual_call_template={"name": "added", **peer("Echo")})
@@ -209,6 +211,69 @@ async def test_resources_and_prompts_follow_the_same_scopes(served: Served) -> N
             await talker.client.read_resource(uri)
         with pytest.raises(MCPError, match="scope 'invoke'"):
             await talker.client.get_prompt("library/summary")
+
+
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+async def test_a_wrong_address_or_prompt_tells_nothing_of_the_right_ones(served: Served) -> None:
+    for scope, told in (("invoke", False), ("admin", True)):
+        key = served.keys[scope]
+        async with talking(served.address, key, "native", "legacy") as talker:
+            client = talker.client
+            subscribe = client.subscribe_resource  # pyright: ignore[reportDeprecated]
+            for asked, wrong, right in (
+                (client.read_resource, "mcp://libary/book://one", "mcp://library/book://one"),
+                (subscribe, "mcp://libary/book://one", "mcp://library/book://one"),
+                (client.get_prompt, "library/sumary", "library/summary"),
+            ):
+                with pytest.raises(MCPError) as caught:
+                    await asked(wrong)
+                said = f"{caught.value.error.message} {caught.value.error.data}"
+                assert (right in said) is told
+                assert ("needs an API key with the scope 'discover'" in said) is not told
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("dialect", ["flat", "broker", "bridge", "native"])
+async def test_without_invoke_a_name_is_not_looked_up_and_starts_no_server(
+    tmp_path: Path, dialect: str, mode: Literal["auto", "legacy"]
+) -> None:
+    config = tmp_path / "wicket.toml"
+    config.write_text(
+        f'state_dir = "state"\nhttp.port = 0\n[servers.echo]\n'
+        f"command = {encode(sys.executable).decode()}\nargs = {encode(peer('Echo')['args']).decode()}\n"
+    )
+    (tmp_path / "tools.overrides.json").write_bytes(
+        encode({"overrides": [{"name": "say", "server": "echo", "tool": "echo"}]})
+    )
+    async with Gateway.open(config) as gateway, serve_http(gateway) as address:
+        key, _ = await gateway.registry.keys.create("ann", ["register"])
+        async with talking(address, key, dialect, mode) as talker:
+            known, own = {
+                "flat": ("echo__echo", {}),
+                "broker": ("say", {}),
+                "bridge": ("echo_echo", {}),
+                "native": ("call_tool", {"name": "echo.echo", "arguments": ECHO}),
+            }[dialect]
+            problem = await talker.problem(known, **own)
+            assert "needs an API key with the scope 'invoke'" in problem
+            if dialect != "native":
+                assert await talker.problem("no_such_name") == problem
+        assert not gateway.catalogue.now.listings
+        assert gateway.pool.state("echo")[0] is State.IDLE
+
+
+async def test_a_menu_with_all_tools_by_name_keeps_its_other_tools_for_those_who_only_look(tmp_path: Path) -> None:
+    config = {
+        "servers": {"echo": peer("Echo")},
+        "state_dir": str(tmp_path),
+        "http": {"port": 0},
+        "dialects": ["flat", "native"],
+    }
+    async with Gateway.open(config) as gateway, serve_http(gateway) as address:
+        key, _ = await gateway.registry.keys.create("ann", ["discover"])
+        async with talking(address, key, "") as talker:
+            assert "echo.echo" in await talker.text("find_tools", query="echo")
+            assert "scope 'invoke'" in await talker.problem("echo__echo", **ECHO)
 
 
 async def test_a_limit_on_invocations_holds_in_every_vocabulary_and_for_scripts(served: Served) -> None:

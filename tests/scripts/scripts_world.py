@@ -1,6 +1,7 @@
 """The world that test scripts live in: a calculator, and a call function that answers like a gateway would."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from wicket.errors import BadArguments, UnknownName
@@ -99,3 +100,12 @@ async def run(
     api: Api = API,
 ) -> Outcome:
     return await scripts.run(source, language, api, world or World(), limits, arguments)
+
+
+def family(pid: int | None) -> list[int]:
+    """A process's children and theirs."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in map(int, (thread / "children").read_text().split()):
+            found += [child, *family(child)]
+    return found

@@ -1,19 +1,23 @@
 """A child that was taken over says anything it likes: the gateway ends it, names a crash, and goes on."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import struct
 import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
-from scripts_world import API, World, run
+from scripts_world import API, World, family, run
 
 from wicket.scripts import Limits, Outcome, Scripts
-from wicket.scripts.nursery import Child, End
+from wicket.scripts.child import Child, End
+from wicket.scripts.limits import MIB
 from wicket.scripts.session import Session
-from wicket.scripts.worker import Job, Order
+from wicket.scripts.worker import Job, Kind, Order
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
@@ -41,12 +45,13 @@ GARBAGE: dict[str, bytes] = {
 class Impostor:
     """A session whose child is a real process, with the test at the other end of its socket."""
 
-    def __init__(self, world: World, limits: Limits) -> None:
+    def __init__(self, world: World, limits: Limits, kind: Kind = "vm", does: str = "") -> None:
         ours, self.theirs = socket.socketpair()
         ours.setblocking(False)
         self.theirs.setblocking(False)
-        self.process = subprocess.Popen(["sleep", "60"])
-        self._child = Child(1, Order("vm", limits.memory, limits.cpu), ours)
+        command = [sys.executable, "-S", "-E", "-c", does] if does else ["sleep", "60"]
+        self.process = subprocess.Popen(command, process_group=0)
+        self._child = Child(1, Order(kind, limits.memory, limits.cpu), ours)
         self._child.arrive(self.process.pid, os.pidfd_open(self.process.pid))
         job = Job("lua", "return 1", {}, limits.cpu, limits.memory, 200, 1000, 1000, 1000, {})
         self._session = Session(self._child, job, API, world, limits)
@@ -55,6 +60,26 @@ class Impostor:
         speaking = asyncio.get_running_loop().sock_sendall(self.theirs, said)
         outcome, _ = await asyncio.gather(self._session.run(), speaking)
         return outcome
+
+    async def lives(self, said: bytes = b"") -> Outcome:
+        """Says this, and does what it does until it is ended; with it ends whatever it started."""
+        running = asyncio.gather(self._session.run())
+        try:
+            await asyncio.get_running_loop().sock_sendall(self.theirs, said)
+            await asyncio.to_thread(self.process.wait)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.theirs.close()
+        return (await running)[0]
+
+    async def floods(self, frame: bytes) -> Outcome:
+        """Says the same until nobody listens."""
+        running = asyncio.gather(self._session.run())
+        with contextlib.suppress(ConnectionError):
+            while not running.done():
+                await asyncio.get_running_loop().sock_sendall(self.theirs, frame)
+        return (await running)[0]
 
     async def answers(self) -> Outcome:
         return await self._session.run()
@@ -123,6 +148,117 @@ async def test_a_child_that_stops_reading_does_not_outlive_its_wall_time() -> No
     outcome = await impostor.plays(frame(b"C", f"[{calls}]".encode()))
     assert outcome.state in ("limit", "crash")
     assert impostor.is_dead()
+
+
+FLOODS = {
+    "large texts": frame(b"P", b'"' + b"x" * (1 << 20) + b'"'),
+    "no text at all": frame(b"P", b'""') * 10_000,
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_a_child_that_never_stops_talking_is_ended(flood: str) -> None:
+    impostor = Impostor(World(), Limits(wall=120))
+    outcome = await impostor.floods(FLOODS[flood])
+    assert outcome.problem is not None
+    assert (outcome.state, outcome.problem.kind) == ("limit", "output")
+    assert impostor.is_dead()
+
+
+async def test_a_child_earns_no_processor_time_by_talking() -> None:
+    impostor = Impostor(World(), Limits(cpu=0.2, wall=12), does="while True: pass")
+    outcome = await impostor.lives(frame(b"P", b'"' + b"x" * (3 << 20) + b'"') * 9)
+    assert outcome.problem is not None
+    assert (outcome.state, outcome.problem.kind) == ("limit", "cpu")
+    assert impostor.is_dead()
+
+
+FORKS = {
+    "children that work": "for _ in range(2): os.fork() or work()\nsignal.pause()",
+    "grandchildren that work": "os.fork() or os.fork() or work()\nsignal.pause()",
+}
+CHURN = """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    pid = os.fork()
+    if not pid:
+        while time.process_time() < 0.01: pass
+        os._exit(0)
+    try: os.waitpid(pid, 0)
+    except ChildProcessError: pass
+"""
+WORK = "import os, signal, time\ndef work():\n    while True: pass\n"
+
+
+@pytest.mark.parametrize("way", FORKS)
+async def test_processor_time_of_whatever_a_child_starts_is_its_own(way: str) -> None:
+    impostor = Impostor(World(), Limits(cpu=0.3, wall=30), "python", WORK + FORKS[way])
+    outcome = await impostor.lives()
+    assert outcome.problem is not None
+    assert (outcome.state, outcome.problem.kind) == ("limit", "cpu")
+    assert impostor.is_dead()
+
+
+CROWDS = {
+    "many at once": "for _ in range(20): os.fork() or signal.pause()\nsignal.pause()",
+    "one after the other": CHURN,
+    "threads": """
+import threading
+threading.stack_size(65536)
+for _ in range(1000 + 4 * os.cpu_count()): threading.Thread(target=signal.pause, daemon=True).start()
+signal.pause()
+""",
+}
+
+
+@pytest.mark.parametrize("way", CROWDS)
+async def test_a_child_that_starts_a_crowd_is_ended(way: str) -> None:
+    impostor = Impostor(World(), Limits(cpu=20, wall=40), "python", WORK + CROWDS[way])
+    outcome = await impostor.lives()
+    assert outcome.problem is not None
+    assert (outcome.state, outcome.problem.message) == ("crash", "The script's process started too many others.")
+    assert impostor.is_dead()
+
+
+KEEPER = """
+import os, signal, sys, time
+from wicket.scripts import jail
+jail.adopt_orphans()
+leader = os.fork()
+if not leader:
+    os.setpgid(0, 0)
+    between = os.fork()
+    if not between:
+        os.fork() and os._exit(0)
+        while time.process_time() < 0.3: pass
+        print(os.getpgid(0), flush=True)
+        signal.pause()
+    os.waitpid(between, 0)
+    signal.pause()
+sys.stdin.read()
+os.killpg(leader, signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def keeper() -> Iterator[subprocess.Popen[str]]:
+    """A process whose child left an orphan that worked for 0.3 s; it says the child's number when that is done."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", KEEPER], stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+        process.communicate()
+
+
+async def test_processor_time_of_orphans_is_counted(keeper: subprocess.Popen[str]) -> None:
+    assert keeper.stdout
+    leader = int(keeper.stdout.readline())
+    adopted = [pid for pid in family(keeper.pid) if pid != leader]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = Child(1, Order("python", MIB, 1), ours, lambda: adopted)
+        child.arrive(leader, -1)
+        assert child.cpu_seconds() >= 0.29
+        assert not child.crowded
 
 
 async def test_the_engine_serves_the_next_script_after_a_crash(scripts: Scripts) -> None:

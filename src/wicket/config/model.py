@@ -87,7 +87,10 @@ class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = field(default_factory=lambda: dict(RATES))
     allowed_addresses: Annotated[
         tuple[str, ...],
-        Meta(description="Private addresses, networks or host names that `invoke_tool` may reach."),
+        Meta(
+            description="Private addresses, networks or host names that `invoke_tool`, installed remote servers and "
+            "proofs of ownership may reach."
+        ),
     ] = ()
     resolvers: Annotated[
         tuple[str, ...], Meta(description="DNS resolvers for proofs of ownership. The system's when empty.")

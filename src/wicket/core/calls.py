@@ -1,24 +1,21 @@
 """The one path that every tool call takes, whoever makes it: a client, a script, the library, the command line.
 
-    name -> caller's limits -> policy -> arguments -> cache -> rate -> upstream (admission, one request, deadline)
-         -> shape -> record
+    scope -> name -> caller's limits -> policy -> arguments -> cache -> rate
+          -> upstream (admission, one request, deadline) -> record -> shape
 
 The steps are methods of other rooms; this file is their order.
 """
 
-import hashlib
-import time
 from collections.abc import Awaitable, Callable
 
-from wicket.codec import encode
-from wicket.core.cache import outcome_of
+from wicket.core.audit import Audited
 from wicket.core.catalog import Catalogue
 from wicket.core.delivery import Delivery
-from wicket.core.results import Results, size_of
+from wicket.core.policy import demand, discreet
+from wicket.core.results import Results
 from wicket.core.schema import check_arguments, coerce, parse_arguments
-from wicket.errors import WicketError
 from wicket.model import LOCAL, CallRequest, CallResult, Principal, Tool
-from wicket.store.base import CallRecord, Store
+from wicket.store.base import Store
 from wicket.upstream.pool import Pool
 
 
@@ -35,9 +32,12 @@ class Calls:
 
     async def call(self, request: CallRequest) -> CallResult:
         """Make the call. Raises WicketError when there is no answer; an answer that says `isError` is an answer."""
-        tool = await self._catalogue.resolve(request.tool)
-        if self.admit is not None and request.caller.principal is not LOCAL:
-            await self.admit(request.caller.principal)
+        principal = request.caller.principal
+        demand(principal, "invoke", "calling tools")
+        with discreet(principal, "tools"):
+            tool = await self._catalogue.resolve(request.tool)
+        if self.admit is not None and principal is not LOCAL:
+            await self.admit(principal)
         return await self._delivery.with_fallback(tool, lambda tool: self._call(tool, request))
 
     async def _call(self, tool: Tool, request: CallRequest) -> CallResult:
@@ -46,18 +46,7 @@ class Calls:
         given = await self._results.substitute(parse_arguments(request.arguments), caller.principal)
         arguments = coerce(tool, given)
         check_arguments(tool, arguments)
-        started, outcome, size = time.monotonic(), "cancelled", 0
-        try:
-            body = await self._delivery.deliver(tool, arguments, request)
-            outcome, size = outcome_of(body), size_of(body)
-        except WicketError as problem:
-            outcome = problem.code
-            raise
-        finally:
-            digest = hashlib.blake2b(encode(arguments), digest_size=8).hexdigest()
-            elapsed = (time.monotonic() - started) * 1000
-            self._store.record_call(
-                CallRecord(time.time(), caller.principal.name, tool.server, tool.name, digest, outcome, elapsed, size)
-            )
+        with Audited(self._store, caller.principal, tool.server, tool.name, arguments) as audited:
+            body = audited.answer(await self._delivery.deliver(tool, arguments, request))
         result = CallResult(tool, body)
         return result if request.whole else CallResult(tool, await self._results.shape(result, caller.principal))

@@ -238,6 +238,11 @@ class Catalogue:
                 self._schedule(name)
 
     async def _renew(self, server: str) -> None:
+        while server in self.servers and not await self._read_lists(server, fingerprint(self.servers[server])):
+            pass  # it was reconfigured meanwhile: what was read may be the old server's
+
+    async def _read_lists(self, server: str, identity: str) -> bool:
+        """Read and publish what a server offers; False when it is another one by the time that is known."""
         try:
             greeting = await self._pool.start(server)
             listing = await read_listing(
@@ -248,20 +253,24 @@ class Catalogue:
                 self._limits.max_pages,
             )
         except WicketError as problem:
-            if server not in self.servers:
-                return  # removed meanwhile
+            if self._has_changed(server, identity):
+                return False
             self.failures[server] = str(problem)
             log.warning("server '%s' could not be listed: %s", server, problem)
             self._try_again(server)
-            return
-        if server not in self.servers:
-            return
+            return True
+        if self._has_changed(server, identity):
+            return False
         self.failures.pop(server, None)
         self._forget_retries(server)
         for entry in listing.rejected:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
         self._publish({**self._snapshot.listings, server: listing})
         await self._keep(listing)
+        return True
+
+    def _has_changed(self, server: str, identity: str) -> bool:
+        return server not in self.servers or fingerprint(self.servers[server]) != identity
 
     def _try_again(self, server: str) -> None:
         """List a server once more later, in the background; a few times, and more slowly each time."""

@@ -45,6 +45,8 @@ class Finder:
         self._base_dir = base_dir
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
+        self._encoded: bool = semantic
+        """Whether the index was made with the sentence encoder."""
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
 
@@ -73,9 +75,7 @@ class Finder:
         """Rank with the sentence encoder from now on, or without it; and by other favourites where they are given."""
         if favourites is not None:
             self._favourites = _keys(favourites)
-        if semantic != self._semantic:
-            self._semantic = semantic
-            self._indexed = {}  # the next search reads the index anew
+        self._semantic = semantic
 
     async def close(self) -> None:
         await self._tasks.wait()
@@ -85,17 +85,20 @@ class Finder:
         """The snapshot, with the index brought up to it."""
         snapshot = await self._catalogue.complete(servers)
         async with self._lock:
+            semantic = self._semantic
+            if semantic != self._encoded:
+                self._indexed = {}  # read anew: every text is to be encoded, or none
             if self._indexed != snapshot.listings:
-                self._index = await asyncio.to_thread(self._updated, snapshot)
-                self._indexed = dict(snapshot.listings)
+                self._index = await asyncio.to_thread(self._updated, snapshot, semantic)
+                self._indexed, self._encoded = dict(snapshot.listings), semantic
                 self._keep()
         return snapshot
 
-    def _updated(self, snapshot: Snapshot) -> SearchIndex:
+    def _updated(self, snapshot: Snapshot, semantic: bool) -> SearchIndex:
         if not self._indexed:
             stored = self._catalogue.segment
             parts = {name: (one, stored(one)) for name, one in snapshot.listings.items()}
-            index = SearchIndex.load(parts, model=_encoder() if self._semantic else None)
+            index = SearchIndex.load(parts, model=_encoder() if semantic else None)
         else:
             index = self._index
             for server in self._indexed.keys() - snapshot.listings.keys():

@@ -10,7 +10,7 @@ from typing import Any
 from wicket.core.catalog import Catalogue, Snapshot
 from wicket.core.names import nearest
 from wicket.core.passage import pass_on
-from wicket.core.policy import demand
+from wicket.core.policy import demand, discreet
 from wicket.errors import UnknownName
 from wicket.model import Caller, JsonObject, as_list, as_object, as_text
 from wicket.upstream.pool import Pool
@@ -75,7 +75,8 @@ class Offers:
         self, uri: str, caller: Caller, meta: Mapping[str, Any], resume: Mapping[str, Any] | None = None
     ) -> JsonObject:
         demand(caller.principal, "invoke", "reading a server's resources")
-        server, original = self.locate(uri)
+        with discreet(caller.principal, "resources"):
+            server, original = self.locate(uri)
         params: JsonObject = {"uri": original}
         body = await pass_on(self._pool, server, "resources/read", params, caller, meta, resume=resume)
         return self.readdressed(body, server)
@@ -89,7 +90,8 @@ class Offers:
         resume: Mapping[str, Any] | None = None,
     ) -> JsonObject:
         demand(caller.principal, "invoke", "getting a server's prompts")
-        server, original = await self._find_prompt(name)
+        with discreet(caller.principal, "prompts"):
+            server, original = await self._find_prompt(name)
         params: JsonObject = {"name": original}
         if arguments is not None:
             params["arguments"] = arguments
@@ -117,7 +119,8 @@ class Offers:
     async def watch(self, uri: str, caller: Caller, changed: Callable[[str], None]) -> Callable[[], None]:
         """Hear when a resource changes, until the returned function is called; `changed` gets its address."""
         demand(caller.principal, "invoke", "watching a server's resources")
-        server, original = self.locate(uri)
+        with discreet(caller.principal, "resources"):
+            server, original = self.locate(uri)
         config = self._catalogue.servers.get(server)
         session = caller.session if config and config.isolation == "session" else ""
         key = (server, session, original)

@@ -5,11 +5,12 @@ Which tools there are is the configuration's globs' decision, the same for every
 for tools, or call them, is a matter of scopes.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from wicket.config.model import ServerConfig
-from wicket.errors import Denied
+from wicket.errors import AmbiguousName, Denied, UnknownName
 from wicket.model import Principal, Tool
 
 
@@ -42,6 +43,21 @@ def demand(principal: Principal, scope: str, doing: str = "this") -> None:
             f"Authentication failed: {doing} needs an API key with the scope '{scope}'.",
             hint=f"Make one with: wicket keys create NAME --scope {scope}.",
         )
+
+
+@contextmanager
+def discreet(principal: Principal, what: str) -> Generator[None]:
+    """Here a name that means nothing does not tell somebody who may not look for `what` which names do."""
+    try:
+        yield
+    except (UnknownName, AmbiguousName) as problem:
+        if not principal.may("discover"):
+            problem.hint = f"Looking for {what} needs an API key with the scope 'discover'."
+            if isinstance(problem, UnknownName):
+                problem.near = ()
+            else:
+                problem.candidates = ()
+        raise
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

@@ -6,7 +6,6 @@ and audit as a direct call. The engine (and its processes) starts with the first
 
 import asyncio
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from wicket.core.signature import first_sentence, signature
 from wicket.errors import BadArguments
 from wicket.model import Caller, CallRequest, Json, JsonObject, Principal, Tool, as_list
 from wicket.scripts.limits import Limits
-from wicket.scripts.names import identifier
+from wicket.scripts.names import identifier, words_of
 
 if TYPE_CHECKING:
     from wicket.core.catalog import Snapshot
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _FINDS_OUT = ("tools", "_G", "globalThis", "__interfaces", "__getToolInterface", "__backends")
 """Words of a script that may reach servers it does not spell out."""
 
@@ -64,7 +62,7 @@ class Scripting:
         """Other limits, for the scripts from now on."""
         self.limits = limits
         if self._engine is not None:
-            self._engine.limits = limits
+            self._engine.use(limits)
 
     async def announce(self) -> None:
         """Say in the log what this system lacks of the jail, before somebody relies on it."""
@@ -87,7 +85,7 @@ class Scripting:
         from wicket.scripts.api import Api  # noqa: PLC0415  (see above)
 
         servers = list(verbs.catalogue.servers)
-        words = set(_WORD.findall(source)) if source is not None else set(_FINDS_OUT)
+        words = words_of(source) if source is not None else set(_FINDS_OUT)
         wanted = servers if words & set(_FINDS_OUT) else [name for name in servers if identifier(name) in words]
         snapshot = await verbs.catalogue.complete(wanted)
         if self._built is not None and self._built[0] is snapshot and self._built[1] == principal:

@@ -23,7 +23,7 @@ from wicket.core.offers import Offers
 from wicket.core.policy import demand
 from wicket.core.results import Results, Slice
 from wicket.core.scripting import Script, Scripting
-from wicket.core.search import Answer, Explanation
+from wicket.core.search import Answer
 from wicket.core.signature import first_sentence
 from wicket.errors import UnknownName, WicketError
 from wicket.model import LOCAL, Caller, CallRequest, CallResult, JsonObject, Principal, ServerStatus, Tool
@@ -92,10 +92,6 @@ class Verbs:
         demand(principal, "discover", "searching tools")
         wanted = None if servers is None else [self.catalogue.server(name).name for name in servers]
         return await self._finder.search(query, principal, limit=limit, servers=wanted)
-
-    async def explain(self, query: str, tool: Tool, *, principal: Principal = LOCAL) -> Explanation:
-        """Why a tool stands where it stands in the answer to `query`."""
-        return await self._finder.explain(query, principal, tool)
 
     def tagged(self, tag: str) -> list[str]:
         """The servers of a tag. Raises UnknownName with near tags."""

@@ -13,7 +13,7 @@ from wicket.core.names import nearest
 from wicket.core.policy import demand
 from wicket.core.schema import check_arguments, parse_arguments
 from wicket.core.verbs import Verbs
-from wicket.errors import AmbiguousName, ConfigError, Refused, UnknownName, WicketError
+from wicket.errors import AmbiguousName, ConfigError, Denied, Refused, UnknownName, WicketError
 from wicket.model import LOCAL, Caller, JsonObject, Principal, Tool, as_list, as_object, as_text
 
 _SENTENCE_END = re.compile(r"\.\s")
@@ -60,7 +60,10 @@ class Dialect(Protocol):
         ...
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
-        """The result, or None when the dialect has no such tool."""
+        """The result, or None when the dialect has no such tool.
+
+        Raises Denied where the name could only be a server's tool and the caller may call none: before it is looked up.
+        """
         ...
 
 
@@ -124,6 +127,7 @@ class Menu:
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None
+        denied: Denied | None = None
         principal = call.caller.principal
         for dialect in self.dialects:
             try:
@@ -131,6 +135,10 @@ class Menu:
                     return result if principal.may("discover") else _discreet(result)
             except UnknownName as problem:  # a vocabulary with words of its own for this
                 unknown = problem
+            except Denied as problem:  # another dialect may have a tool of its own by this name
+                denied = problem
+        if denied is not None:
+            return failure(denied)
         if unknown is not None and principal.may("discover"):
             raise unknown
         names = [tool["name"] for tool in await self.list(verbs, principal)]

@@ -7,6 +7,7 @@ a server starts and are gone when it stops, for every client alike. Holds no sta
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
+from wicket.core.policy import demand
 from wicket.core.schema import check_arguments, parse_arguments
 from wicket.core.verbs import Verbs
 from wicket.dialects import bridge_handlers as handlers
@@ -65,6 +66,7 @@ class Bridge:
         return named
 
     async def _call_installed(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
+        demand(call.caller.principal, "invoke", "calling tools")
         await verbs.catalogue.complete(self._desk.managed.running)
         tool = self._installed(verbs).get(name)
         if tool is None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from wicket.config.favourites import Favourite
+from wicket.core.policy import demand
 from wicket.core.prose import first_sentence
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import DialectTool, Table, ToolCall, answer, failure, own_tool, takes
@@ -68,6 +69,7 @@ class Broker:
         safe = _safe(name)
         if (result := await self._table.call(verbs, safe, call)) is not None:
             return result
+        demand(call.caller.principal, "invoke", "calling tools")
         favourite = self._favourites.get(safe)
         if favourite is None:
             raise ToolNotFound(name)

@@ -7,6 +7,7 @@ With `unprefixed`, for a gateway with a single server, the names pass too.
 from collections.abc import Mapping
 
 from wicket.core.catalog import Snapshot
+from wicket.core.policy import demand
 from wicket.core.verbs import Verbs
 from wicket.dialects.base import ToolCall, failure
 from wicket.errors import Refused, WicketError
@@ -33,6 +34,7 @@ class Flat:
         return tool or self._names(await verbs.catalogue.complete()).get(name)
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
+        demand(call.caller.principal, "invoke", "calling tools")
         tool = await self.find(verbs, name)
         if tool is None:
             return None

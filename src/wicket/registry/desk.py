@@ -22,11 +22,12 @@ from wicket.registry.discovery import Advice, advise
 from wicket.registry.domains import Domains, timestamp
 from wicket.registry.guests import Guests, label_of
 from wicket.registry.health import MAIN_WINDOW, Health, Measured
-from wicket.registry.keys import Keys, check_rates
+from wicket.registry.keys import Keys
 from wicket.registry.managed import Managed
 from wicket.registry.onboarding import Onboarding, Progress
 from wicket.registry.probes import Probes
 from wicket.registry.service import Registry
+from wicket.registry.settings import read
 from wicket.registry.shelf import Shelf
 from wicket.store.base import Store
 from wicket.store.registry_base import RegistryStore, StoredRecord
@@ -76,8 +77,8 @@ class Desk:
     ) -> None:
         """`pinned` says whether the user has favourite tools."""
         settings = config.registry
-        self._settings = settings
-        self.rules = EgressRules(settings.allowed_addresses)
+        terms = read(settings)
+        self.rules = EgressRules(terms.allowed)
         self.records = records
         self.notes = store
         self._pool = pool
@@ -86,8 +87,8 @@ class Desk:
         self._pinned = pinned
         self.guests = Guests(self.rules, store)
         self.advisor = advisor_of(os.environ)
-        self.keys = Keys(records, settings.rates, clock)
-        self.domains = Domains(records, settings, clock)
+        self.keys = Keys(records, terms.rates, clock)
+        self.domains = Domains(records, terms, clock)
         self.registry = Registry(records, store, self.domains, clock)
         self.health = Health(records, clock)
         self.onboarding = Onboarding(records, clock)
@@ -103,15 +104,12 @@ class Desk:
 
         Raises ConfigError where it cannot be used, and then nothing has changed.
         """
-        old, new = self._settings, config.registry
-        check_rates(new.rates)
-        self.domains.use(new)
-        self.keys.use(new.rates)
-        self.rules.use(new.allowed_addresses)
-        self.probes.use(new.probe_every)
-        self._settings = new
-        if set(old.allowed_addresses) - set(new.allowed_addresses):
-            self._tasks.start(self.guests.client.drop(), "leave addresses that are not allowed any more")
+        terms = read(config.registry)
+        self.domains.use(terms)
+        self.keys.use(terms.rates)
+        self.rules.use(terms.allowed)
+        self.guests.client.recheck()
+        self.probes.use(config.registry.probe_every)
         if self.managed.use(config):
             self._tasks.start(self.managed.restore(), "restore installed servers")
 

@@ -47,7 +47,10 @@ class Resolver:
         elif text.count(":") == 1:
             host, port = text.split(":")
         try:
-            return cls(str(ip_address(host)), int(port))
+            number = int(port)
+            if not 0 < number < 65536:
+                raise ValueError
+            return cls(str(ip_address(host)), number)
         except ValueError:
             raise ConfigError(
                 f"'{text}' is not the address of a resolver", key="registry.resolvers", hint="Use IP or IP:PORT."

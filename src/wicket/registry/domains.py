@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from wicket.config.model import RegistryConfig
 from wicket.errors import BadArguments, UnknownName
 from wicket.model import JsonObject, Principal
 from wicket.registry import wellknown
-from wicket.registry.dns import LookupFailed, Resolver, lookup, system_resolvers, txt_records
+from wicket.registry.dns import LookupFailed, lookup, system_resolvers, txt_records
+from wicket.registry.settings import Terms
 from wicket.store.registry_base import RegistryStore, StoredDomain
 from wicket.upstream.egress_rules import EgressRules
 
@@ -32,15 +32,15 @@ _DOMAIN = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]
 class Domains:
     """See the module's docstring."""
 
-    def __init__(self, store: RegistryStore, settings: RegistryConfig, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: RegistryStore, terms: Terms, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
-        self.use(settings)
+        self.use(terms)
 
-    def use(self, settings: RegistryConfig) -> None:
-        """Ask these resolvers, and reach these addresses, from now on. Raises ConfigError, and then changes nothing."""
-        named = tuple(map(Resolver.parse, settings.resolvers))
-        self._rules = EgressRules(settings.allowed_addresses, lookup(named) if named else None)
+    def use(self, terms: Terms) -> None:
+        """Ask these resolvers, and reach these addresses, from now on."""
+        named = terms.resolvers
+        self._rules = EgressRules(terms.allowed, lookup(named) if named else None)
         self._resolvers = named or system_resolvers()
 
     async def begin(self, domain: str, principal: Principal) -> StoredDomain:
@@ -64,7 +64,7 @@ class Domains:
             raise UnknownName("domain", name, hint="Call verify_domain first: it gives the record to set.")
         if claim.state in ("verified", "expired"):
             return claim
-        method, problem = await self._proof(claim)
+        method, problem = await self._proof(claim, principal)
         now = self._clock()
         if method:
             claim = replace(claim, state="verified", verified_at=now, checked_at=now, method=method, problem="")
@@ -93,7 +93,7 @@ class Domains:
         allowed = PROVE_WITHIN if claim.verified_at is None else VALID_FOR
         return replace(claim, state="expired") if self._clock() > since + allowed else claim
 
-    async def _proof(self, claim: StoredDomain) -> tuple[str, str]:
+    async def _proof(self, claim: StoredDomain, principal: Principal) -> tuple[str, str]:
         """How the domain repeats the token; else "" and why it does not."""
         wanted = f"{VALUE}{claim.token}"
         problems: list[str] = []
@@ -104,7 +104,7 @@ class Domains:
         except LookupFailed as failed:
             problems.append(str(failed))
         try:
-            if wanted in (await wellknown.read(claim.domain, self._rules)).split():
+            if wanted in (await wellknown.read(claim.domain, self._rules, principal)).split():
                 return "file", ""
             problems.append(f"https://{claim.domain}{wellknown.PATH} does not have it either")
         except LookupFailed as failed:

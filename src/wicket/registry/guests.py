@@ -7,19 +7,18 @@ that nobody speaks through somebody else's.
 
 import hashlib
 import re
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 from wicket.codec import encode
 from wicket.config.model import ServerConfig
-from wicket.core.results import size_of
+from wicket.core.audit import Audited
 from wicket.errors import BadArguments, Denied, Refused, WicketError
 from wicket.model import Caller, JsonObject, Principal, as_list, as_object, as_text
-from wicket.store.base import CallRecord, Store
+from wicket.store.base import Store
 from wicket.upstream.egress import HttpClient, shown
-from wicket.upstream.egress_rules import EgressRules
+from wicket.upstream.egress_rules import EgressRules, NotPublic
 from wicket.upstream.pool import Pool
 
 MAX_GUESTS = 64
@@ -52,22 +51,18 @@ class Guests:
     ) -> JsonObject:
         """The result, untouched. Raises WicketError. `label` is the server's name in the audit."""
         name = await self._guest(endpoint, headers, caller.principal)
-        started, outcome, size = time.monotonic(), "cancelled", 0
         try:
-            body = await self._pool.request(name, "tools/call", {"name": tool, "arguments": arguments})
-            outcome, size = "error" if body.get("isError") else "ok", size_of(body)
-            return body
+            with Audited(self._store, caller.principal, label, tool, arguments) as audited:
+                return audited.answer(
+                    await self._pool.request(name, "tools/call", {"name": tool, "arguments": arguments})
+                )
+        except NotPublic as problem:
+            raise (problem if caller.principal.may("admin") else problem.discreet()) from None
         except WicketError as problem:
-            outcome = problem.code
             if isinstance(problem, Refused) and problem.rpc_code == -32602:
                 await self._name_tools(name, tool, problem)
             problem.message = problem.message.replace(name, _host(name))
             raise
-        finally:
-            digest = hashlib.blake2b(encode(arguments), digest_size=8).hexdigest()
-            elapsed = (time.monotonic() - started) * 1000
-            who = caller.principal.name
-            self._store.record_call(CallRecord(time.time(), who, label, tool, digest, outcome, elapsed, size))
 
     async def probe(self, endpoint: str, principal: Principal) -> None:
         """Ask whether a server at an address is there. Raises WicketError."""

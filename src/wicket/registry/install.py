@@ -9,12 +9,14 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from wicket.config.model import ServerConfig
 from wicket.config.names import is_valid
 from wicket.errors import BadArguments, Unavailable
+from wicket.tasks import uninterrupted
 from wicket.upstream.egress_rules import EgressRules
 
 Kind: TypeAlias = Literal["npm", "pypi", "docker", "remote"]
@@ -138,13 +140,15 @@ async def _need_engine(wanted: Wanted) -> None:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
+    running = False
     try:
-        async with asyncio.timeout(ENGINE_TIMEOUT):
-            running = await process.wait() == 0
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        running = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENGINE_TIMEOUT):
+                running = await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await uninterrupted(process.wait())
     if not running:
         raise Unavailable(
             wanted.name, "No Docker engine is running here.", hint="Start it, or choose an npm or PyPI package."

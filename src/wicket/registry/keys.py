@@ -12,11 +12,11 @@ from dataclasses import replace
 from wicket.config.names import is_valid
 from wicket.core.names import nearest
 from wicket.core.policy import demand
-from wicket.errors import BadArguments, ConfigError, RateLimited, UnknownName
+from wicket.errors import BadArguments, RateLimited, UnknownName
 from wicket.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
+from wicket.registry.settings import KINDS
 from wicket.store.registry_base import RegistryStore, StoredKey
 
-KINDS = ("discovery", "registration", "health", "invocation")
 RESERVED = (LOCAL.name,)
 
 
@@ -29,8 +29,7 @@ class Keys:
         self.use(rates)
 
     def use(self, rates: Mapping[str, int]) -> None:
-        """Requests an hour by kind from now on, for keys without limits of their own. Raises ConfigError."""
-        check_rates(rates)
+        """Requests an hour by kind from now on, for keys without limits of their own."""
         self._rates = rates
 
     async def create(
@@ -91,15 +90,6 @@ class Keys:
 
     def _usable(self, key: StoredKey) -> bool:
         return key.revoked_at is None and (key.expires_at is None or self._clock() < key.expires_at)
-
-
-def check_rates(rates: Mapping[str, int]) -> None:
-    """Raises ConfigError for limits on what there is not."""
-    wrong = next((kind for kind in rates if kind not in KINDS), None)
-    if wrong is not None:
-        raise ConfigError(
-            f"'{wrong}' is no kind of request", key="registry.rates", hint=f"Kinds are {', '.join(KINDS)}."
-        )
 
 
 def _digest(text: str) -> bytes:

@@ -1,7 +1,8 @@
 """Servers installed while the gateway runs: kept, started, stopped and removed; their tools come and go with them.
 
 Off unless the configuration says `allow_runtime_servers`, because it is the only way in which somebody other than
-the configuration decides what is started. A server of the configuration is never touched.
+the configuration decides what is started. A server of the configuration is never touched. The configuration can change
+at every await: what it allows is looked up again behind each, right before a server is added or kept.
 """
 
 import logging
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 MANUAL = "manual"
 MOST_MANUALS = 10
+_AGAIN = "The configuration changed; try once more."
 
 Action: TypeAlias = Literal["start", "stop", "restart", "remove"]
 
@@ -68,8 +70,13 @@ class Managed:
         self._clock = clock
         self._allowed = config.allow_runtime_servers
         self._configured = _names(config)
-        self.running: set[str] = set()
+        self._ours: dict[str, StoredManaged] = {}
+        """The installed servers that run now, and those being tried, by name."""
+
+    @property
+    def running(self) -> frozenset[str]:
         """Names of the installed servers that run now."""
+        return frozenset(self._ours)
 
     def use(self, config: Config) -> bool:
         """Obey another configuration, before the pool and the catalogue take up its servers.
@@ -80,7 +87,7 @@ class Managed:
         before = self._allowed, self._configured
         self._allowed, self._configured = config.allow_runtime_servers, _names(config)
         for name in [name for name in self.running if not self._allowed or name.lower() in self._configured]:
-            self.running.discard(name)
+            del self._ours[name]
             self._pool.release(name)
             self._catalogue.remove(name)
         return before != (self._allowed, self._configured)
@@ -90,9 +97,11 @@ class Managed:
         if not self._allowed:
             return
         for kept in await self._store.managed():
+            if not self._allowed:
+                return
             if kept.name.lower() in self._configured:
                 log.warning("the installed server '%s' gives way to the configured one of that name", kept.name)
-            elif kept.running and kept.name not in self.running:
+            elif kept.running and kept.name not in self._ours:
                 self._add(kept)
 
     def permit(self) -> None:
@@ -113,14 +122,15 @@ class Managed:
 
         Raises WicketError; then nothing is kept.
         """
-        self.permit()
+        config = await self.plan(wanted)
         known = {kept.name.lower() for kept in await self._store.managed()}
         if wanted.name.lower() in known | self._taken:
             raise BadArguments(f"Server '{wanted.name}' already exists.", hint="Use control_mcp_server to manage it.")
-        config = await prepared(wanted, self._rules)
         kept = StoredManaged(wanted.name, wanted.kind, _options(config), start, principal.name, self._clock())
         if start:
             await self._try(kept)
+        else:
+            self._permit_name(kept.name)
         await self._store.save_managed(kept)
         return self._tools(kept.name)
 
@@ -162,31 +172,39 @@ class Managed:
         """Start, stop, restart or remove. Raises UnknownName, BadArguments, or Unavailable."""
         self.permit()
         kept = await self._find(name)
-        if kept.name.lower() in self._configured:
-            await self._yield(kept, action)
-            return
-        if action == "start" and kept.name in self.running:
-            raise BadArguments(f"Server '{kept.name}' is already running.")
-        if action == "stop" and kept.name not in self.running:
-            raise BadArguments(f"Server '{kept.name}' is not running.")
-        await self._withdraw(kept.name)
-        if action == "remove":
-            await self._store.drop_managed(kept.name)
-            await self._listings.drop_listing(kept.name)
-            return
-        await self._store.save_managed(replace(kept, running=action != "stop"))
-        if action != "stop":
-            self._add(kept)
-            await self._await_tools(kept.name)
-
-    async def _yield(self, kept: StoredManaged, action: Action) -> None:
-        """A server whose name the configuration has taken: it can be forgotten, and nothing else."""
         if action != "remove":
+            self._permit_name(kept.name)
+        if action == "start" and kept.name in self._ours:
+            raise BadArguments(f"Server '{kept.name}' is already running.")
+        if action == "stop" and kept.name not in self._ours:
+            raise BadArguments(f"Server '{kept.name}' is not running.")
+        if kept.name in self._ours:
+            await self._withdraw(self._ours[kept.name])
+        if action == "remove":
+            await self._forget(kept.name)
+            return
+        if action == "stop":
+            await self._store.save_managed(replace(kept, running=False))
+            return
+        self._permit_name(kept.name)
+        await self._store.save_managed(replace(kept, running=True))
+        self._permit_name(kept.name)
+        self._add(kept)
+        await self._await_tools(kept.name)
+
+    async def _forget(self, name: str) -> None:
+        await self._store.drop_managed(name)
+        if name.lower() not in self._configured:
+            await self._listings.drop_listing(name)
+
+    def _permit_name(self, name: str) -> None:
+        """Raises Denied or BadArguments where the configuration does not let us have a server of this name."""
+        self.permit()
+        if name.lower() in self._configured:
             raise BadArguments(
-                f"The configuration has a server named '{kept.name}', which stands in its place.",
+                f"The configuration has a server named '{name}', which stands in its place.",
                 hint="Remove this one, or rename the configured one.",
             )
-        await self._store.drop_managed(kept.name)
 
     async def list(self) -> list[ManagedServer]:
         return [self._status(kept) for kept in await self._store.managed()]
@@ -194,7 +212,7 @@ class Managed:
     @property
     def _taken(self) -> frozenset[str]:
         """Names of servers that are configured, or being installed by somebody else just now."""
-        return self._configured | {name.lower() for name in self.running}
+        return self._configured | {name.lower() for name in self._ours}
 
     async def _find(self, name: str) -> StoredManaged:
         known = {kept.name: kept for kept in await self._store.managed()}
@@ -208,20 +226,29 @@ class Managed:
         config = _config(kept)
         self._pool.add(config, self._outside if config.url is not None else None)
         self._catalogue.add(config)
-        self.running.add(kept.name)
+        self._ours[kept.name] = kept
 
-    async def _withdraw(self, name: str) -> None:
-        self.running.discard(name)
-        self._catalogue.remove(name)
-        await self._pool.remove(name)
+    async def _withdraw(self, kept: StoredManaged) -> None:
+        """Take a server out, unless its name is the configuration's or somebody else's by now."""
+        if self._ours.get(kept.name) is kept:
+            del self._ours[kept.name]
+            self._catalogue.remove(kept.name)
+            await self._pool.remove(kept.name)
 
     async def _try(self, kept: StoredManaged) -> None:
-        """Start a server that is not kept yet; nothing is left of one that fails, or that nobody waits for any more."""
+        """Start a server that is not kept yet; when this returns it runs, and may be kept.
+
+        Nothing is left of one that fails, that the configuration forbids, or that nobody waits for any more.
+        """
+        self._permit_name(kept.name)
         self._add(kept)
         try:
             await self._await_tools(kept.name)
+            self._permit_name(kept.name)
+            if self._ours.get(kept.name) is not kept:
+                raise Unavailable(kept.name, f"Server '{kept.name}' was taken out while it started.", hint=_AGAIN)
         except BaseException:
-            await uninterrupted(self._withdraw(kept.name))
+            await uninterrupted(self._withdraw(kept))
             raise
 
     async def _await_tools(self, name: str) -> None:
@@ -235,7 +262,7 @@ class Managed:
 
     def _status(self, kept: StoredManaged) -> ManagedServer:
         endpoint = kept.options.get("url") or "stdio"
-        if kept.name not in self.running:
+        if kept.name not in self._ours:
             return ManagedServer(kept.name, kept.kind, "stopped", (), endpoint)
         problem = self._catalogue.failures.get(kept.name, "")
         status = "error" if problem else "running"

@@ -6,17 +6,18 @@ Every reading has a connection of its own, so that it sees the domain as it is n
 import asyncio
 
 from wicket.errors import UpstreamError, WicketError
+from wicket.model import Principal
 from wicket.registry.dns import LookupFailed
 from wicket.upstream.egress import Endpoint, HttpClient
-from wicket.upstream.egress_rules import EgressRules
+from wicket.upstream.egress_rules import EgressRules, NotPublic
 
 PATH = "/.well-known/mcp-registry-auth"
 MAX_SIZE = 64 * 1024
 TIMEOUT = 10.0
 
 
-async def read(domain: str, rules: EgressRules) -> str:
-    """What the file on `domain` says. Raises LookupFailed."""
+async def read(domain: str, rules: EgressRules, principal: Principal) -> str:
+    """What the file on `domain` says. Raises LookupFailed, with as much of the reason as `principal` may know."""
     url = f"https://{domain}{PATH}"
     client = HttpClient(rules=rules)
     try:
@@ -31,6 +32,9 @@ async def read(domain: str, rules: EgressRules) -> str:
     except UpstreamError as problem:
         why = problem.message.removeprefix(f"Server 'domain' at https://{domain}").strip(" .")
         raise LookupFailed(f"{url} cannot be read: it {why}") from None
+    except NotPublic as problem:
+        told = problem if principal.may("admin") else problem.discreet()
+        raise LookupFailed(f"{url} cannot be read: {told.message}") from None
     except WicketError as problem:
         raise LookupFailed(f"{url} cannot be read: {problem.message}") from None
     finally:

@@ -6,19 +6,17 @@ may say anything. Knows nothing of processes or languages.
 """
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from wicket.errors import UnknownName
 from wicket.model import Tool
-from wicket.scripts.names import RESERVED, identifiers
+from wicket.scripts.names import RESERVED, identifiers, words_of
 
 HELPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"tools": ("search", "describe", "call"), "results": ("get",)}
 )
-_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Api:
 
     def mentioned(self, source: str) -> dict[str, list[str] | None]:
         """All server identifiers; with tool identifiers for those whose name occurs in `source`."""
-        words = set(_WORD.findall(source))
+        words = words_of(source)
         return {ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()}
 
     def find(self, server: str, tool: str) -> Tool:

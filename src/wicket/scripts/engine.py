@@ -19,8 +19,9 @@ from wicket.model import Json, JsonObject
 from wicket.scripts import diagnostics, jail, stubs
 from wicket.scripts.api import Api
 from wicket.scripts.calls import CallKind, CallTool
+from wicket.scripts.child import ZygoteError
 from wicket.scripts.limits import MAX_ARGUMENTS, MAX_VALUE, Limits
-from wicket.scripts.nursery import Nursery, ZygoteError
+from wicket.scripts.nursery import Nursery
 from wicket.scripts.outcome import Outcome, Problem, State
 from wicket.scripts.session import Session
 from wicket.scripts.tape import Taped
@@ -36,7 +37,8 @@ _NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
     "python": (("pydantic-monty",), "pip install 'wicket[python]'"),
 }
 _QUEUE_PATIENCE = 30.0
-_SECOND_RUN_CPU, _SECOND_RUN_WALL = 3, 5  # times the CPU limit
+_SECOND_RUN_CPU, _SECOND_RUN_WALL = 4, 5  # times the CPU limit
+_SECOND_RUN_PATIENCE = 5.0  # a line is good to know, but not worth a long wait
 _RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
 
 
@@ -73,6 +75,11 @@ class Scripts:
 
     def __repr__(self) -> str:
         return f"<Scripts {self._nursery!r}>"
+
+    def use(self, limits: Limits) -> None:
+        """Other limits, for the scripts from now on; processes that wait with the old ones are ended."""
+        self.limits = limits
+        self._nursery.cool(limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
 
     def status(self) -> Status:
         strength = jail.strength()
@@ -162,7 +169,7 @@ class Scripts:
             limits, cpu=limits.cpu * _SECOND_RUN_CPU + 1, wall=min(limits.wall, limits.cpu * _SECOND_RUN_WALL + 2)
         )
         try:
-            async with asyncio.timeout(limits.wall):
+            async with asyncio.timeout(min(limits.wall, _SECOND_RUN_PATIENCE)):
                 await self._second_runs.acquire()  # each needs all of a core, to be back soon
         except TimeoutError:
             return None

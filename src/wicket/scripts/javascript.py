@@ -14,7 +14,7 @@ import msgspec
 from wicket.scripts import marks, typescript
 from wicket.scripts.frames import CALLS, PRINTED, REPLIES, Channel
 from wicket.scripts.tape import OffTape, Tape
-from wicket.scripts.worker import Failure, Job, done, optional
+from wicket.scripts.worker import Failure, Job, done, expired, optional
 
 quickjs = optional("_quickjs")
 
@@ -52,10 +52,8 @@ def _run_again(job: Job, tape: Tape, source: str) -> None:
     try:
         script.run(f"{_OPEN}{marks.javascript(source, name)}{_CLOSE}", mark=name)
     except (Failure, OffTape) as end:
-        expired = isinstance(end, Failure) and end.report["kind"] == "cpu"
-        raise Failure(
-            "cpu", "The script used up its processor time.", line=script.mark() if expired else None
-        ) from None
+        at_the_end = isinstance(end, Failure) and end.report["kind"] == "cpu"
+        raise expired(line=script.mark() if at_the_end else None) from None
 
 
 class _Script:
@@ -114,7 +112,7 @@ class _Script:
         """Run the script's code under what is left of its CPU time."""
         left = self._deadline - time.process_time()
         if left <= 0:
-            raise Failure("cpu", "The script used up its processor time.")
+            raise expired()
         self._context.set_time_limit(left)
         return work()
 
@@ -122,7 +120,7 @@ class _Script:
         self._enter(bool)
         while self._context.execute_pending_job():
             if time.process_time() > self._deadline:
-                raise Failure("cpu", "The script used up its processor time.")
+                raise expired()
 
     def _take_replies(self) -> None:
         kind, payload = self._channel.receive()
@@ -146,7 +144,7 @@ class _Script:
         message, _, stack = text.partition("\n")
         line, column = _place(stack)
         if "interrupted" in message:
-            return Failure("cpu", "The script used up its processor time.")
+            return expired()
         if message in ("null", "") or "out of memory" in message:
             return Failure("memory", "not enough memory", line=line)
         kind = "syntax" if message.startswith("SyntaxError") else "runtime"

@@ -7,6 +7,7 @@ names only.
 import re
 from collections.abc import Collection, Iterable
 
+_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _OUTSIDE = re.compile(r"[^A-Za-z0-9_]")
 
 _LUA_WORDS = (
@@ -43,6 +44,11 @@ def identifier(name: str) -> str:
     if text[0].isdigit() or text in LUA_KEYWORDS:
         return f"_{text}"
     return text
+
+
+def words_of(source: str) -> set[str]:
+    """Whatever in a script of any language may be a name."""
+    return set(_WORD.findall(source))
 
 
 def identifiers(names: Iterable[str], reserved: Collection[str] = frozenset()) -> dict[str, str]:

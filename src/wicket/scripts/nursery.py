@@ -1,24 +1,21 @@
 """The gateway's side of the zygote: starts it, asks it for children, keeps two warm, ends them.
 
-Owns the zygote process and the pidfds. Knows nothing of scripts: it hands out a `Child` (a socket, a kill, an
-end), each used once.
+Owns the zygote process. Knows nothing of scripts: it hands out children, each used once.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
 import socket
 import subprocess
 import sys
 from collections import deque
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from wicket.scripts import jail
+from wicket.scripts.child import Child, End, ZygoteError, children_of
 from wicket.scripts.worker import Kind, Order
 from wicket.tasks import Tasks
 
@@ -30,65 +27,6 @@ _WARM_LATER = 0.01
 _STOP_PATIENCE = 2.0
 
 
-class ZygoteError(Exception):
-    """No child could be had."""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a child ended: exit code (negative: a signal), CPU seconds, peak memory in bytes."""
-
-    code: int
-    cpu: float
-    peak: int
-
-
-class Child:
-    """One jailed process, from its fork to its end."""
-
-    def __init__(self, number: int, order: Order, sock: socket.socket) -> None:
-        self.number, self.order, self.sock = number, order, sock
-        self.pid = 0
-        self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-        self.born: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pidfd = -1
-        self._worker: int | None = None
-
-    def __repr__(self) -> str:
-        return f"<Child {self.number} {self.order.kind} pid {self.pid}{' ended' if self.ended.done() else ''}>"
-
-    def arrive(self, pid: int, pidfd: int) -> None:
-        self.pid, self._pidfd = pid, pidfd
-        if not self.born.done():
-            self.born.set_result(None)
-
-    def kill(self) -> None:
-        """End it now, whatever it does. By pidfd: the number may already be another's."""
-        if self.ended.done() or not self.pid:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            if self._pidfd >= 0:
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]
-            else:
-                os.kill(self.pid, signal.SIGKILL)
-
-    def finish(self, end: End) -> None:
-        if not self.ended.done():
-            self.ended.set_result(end)
-        if not self.born.done():
-            self.born.set_exception(ZygoteError("the zygote ended"))
-            self.born.exception()  # seen: a child nobody waited for is no news
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
-
-    def cpu_seconds(self) -> float:
-        """CPU time so far, its own and its worker's, from the kernel's books; 0 where there is no /proc."""
-        if self.order.kind == "python" and self._worker is None:
-            self._worker = _only_child(self.pid)
-        return _cpu_seconds(self.pid) + (_cpu_seconds(self._worker) if self._worker else 0.0)
-
-
 class Nursery:
     """Children on demand. The zygote starts with the first, and again if it dies."""
 
@@ -97,6 +35,7 @@ class Nursery:
         self._link: socket.socket | None = None
         self._children: dict[int, Child] = {}
         self._warm: dict[Order, deque[Child]] = {}
+        self._kept_warm: set[Order] = set()
         self._numbers = 0
         self._tasks = Tasks()
         self.peak = 0
@@ -129,6 +68,7 @@ class Nursery:
             child = None if candidate.ended.done() else candidate
         child = child or self._spawn(order)
         if keep_warm:
+            self._kept_warm.add(order)
             # A little later, so that the script at hand goes first; at once when none is left for the next.
             wait = _WARM_LATER if queue else 0.0
             asyncio.get_running_loop().call_later(wait, self._warm_up, order)
@@ -139,8 +79,16 @@ class Nursery:
             raise
         return child
 
+    def cool(self, memory: int, cpu: float) -> None:
+        """End the warm children that were made for other limits than these, and make no more."""
+        for order in [order for order in self._kept_warm if (order.memory, order.cpu) != (memory, cpu)]:
+            self._kept_warm.discard(order)
+            for child in self._warm.pop(order, ()):
+                child.kill()
+                child.sock.close()  # one that is still being born ends when it finds nobody there
+
     def _warm_up(self, order: Order) -> None:
-        if self._link is None:
+        if self._link is None or order not in self._kept_warm:
             return
         queue = self._warm.setdefault(order, deque())
         while len(queue) < _WARM[order.kind]:
@@ -151,6 +99,7 @@ class Nursery:
                 return
 
     def _start(self) -> None:
+        jail.protect_host()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         paths = [path for path in sys.path if path]
@@ -185,8 +134,13 @@ class Nursery:
             except OSError as error:
                 ours.close()
                 raise ZygoteError(f"the zygote does not listen: {error}") from error
-        child = self._children[self._numbers] = Child(self._numbers, order, ours)
+        child = self._children[self._numbers] = Child(self._numbers, order, ours, self._orphans)
         return child
+
+    def _orphans(self) -> list[int]:
+        """What children had started and left behind: the zygote's, but none that it forked."""
+        forked = {child.pid for child in self._children.values()}
+        return [pid for pid in children_of(self._process.pid) if pid not in forked] if self._process else []
 
     def _hear(self) -> None:
         assert self._link is not None  # noqa: S101  (called only while it is registered)
@@ -242,26 +196,6 @@ class Nursery:
         if self._link is not None:
             self._zygote_ended()
         await self._tasks.wait()
-
-
-def _cpu_seconds(pid: int) -> float:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0.0
-    fields = stat.rpartition(b")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _only_child(pid: int) -> int | None:
-    """The one process that `pid` has started, whichever of its threads did."""
-    try:
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            if started := (thread / "children").read_text().split():
-                return int(started[0])
-    except OSError:
-        pass
-    return None
 
 
 def _bury(process: subprocess.Popen[bytes]) -> None:

@@ -23,7 +23,7 @@ from wicket.scripts.limits import MIB
 from wicket.scripts.plain import NotPlain, plain
 from wicket.scripts.servers import Servers, arguments_of, is_not_awaited
 from wicket.scripts.tape import OffTape, Tape
-from wicket.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, fail
+from wicket.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, expired, fail
 
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
@@ -33,7 +33,6 @@ _SUSPENSIONS = 1_000_000  # calls are counted here, and by the gateway
 _LONGEST_SLEEP = 10.0
 _ATTEMPTS = 3
 _ENOUGH = 0.9
-_EXPIRED = "The script used up its processor time."
 _CUT = "\n… cut: more was printed than is kept\n"
 
 
@@ -74,7 +73,7 @@ def _serve(channel: Channel, pool: Any, order: Order) -> None:
             except Failure as failure:
                 fail(channel, failure)
             return
-    fail(channel, Failure("cpu", _EXPIRED, line=_find_line(job, channel, pool)))
+    fail(channel, expired(line=_find_line(job, channel, pool)))
 
 
 def _checkout(pool: Any, memory: int, **options: Any) -> Any:
@@ -162,8 +161,7 @@ class _Script:
         except pydantic_monty.MontyCrashedError as error:
             if "SIGSYS" in str(error):
                 os._exit(FORBIDDEN)
-            kind = "cpu" if error.timed_out else "memory"
-            raise Failure(kind, _EXPIRED if error.timed_out else "The script ran out of memory.") from None
+            raise (expired() if error.timed_out else Failure("memory", "The script ran out of memory.")) from None
         except (pydantic_monty.MontyError, RecursionError, ValueError, TypeError) as error:
             raise Failure("value", f"{type(error).__name__}: {error}") from None
         while self._waiting:  # calls that nobody awaited are made all the same
@@ -248,7 +246,7 @@ class _Script:
 
     def _print(self, _stream: str, text: str) -> None:
         left = self._job.printed - self._printed
-        if left < 0:
+        if left < 0 or not text:
             return
         self._printed += len(text)
         if len(text) > left:
@@ -266,7 +264,7 @@ class _Script:
         if said in self._tool_errors:
             return Failure("tool", said, **where)
         if message.startswith("TimeoutError: feed time limit"):
-            return Failure("cpu", _EXPIRED, **where)
+            return expired(**where)
         if message.startswith("MemoryError"):
             return Failure("memory", "not enough memory", **where)
         if self._calls > self._job.calls or "suspension" in message:

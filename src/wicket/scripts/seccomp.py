@@ -45,8 +45,8 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "lseek": (8, 62), "close": (3, 57), "close_range": (436, 436), "dup": (32, 23), "dup2": (33, None),
     "dup3": (292, 24), "pipe2": (293, 59), "eventfd2": (290, 19), "poll": (7, None), "ppoll": (271, 73),
     "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22),
-    "epoll_pwait2": (441, 441), "sendto": (44, 206), "recvfrom": (45, 207), "sendmsg": (46, 211),
-    "recvmsg": (47, 212), "getsockname": (51, 204), "getpeername": (52, 205), "getsockopt": (55, 209),
+    "epoll_pwait2": (441, 441), "sendto": (44, 206), "recvfrom": (45, 207), "recvmsg": (47, 212),
+    "getsockname": (51, 204), "getpeername": (52, 205), "getsockopt": (55, 209),
     "shutdown": (48, 210), "socketpair": (53, 199), "fcntl": (72, 25), "ioctl": (16, 29),
     # memory, threads, time
     "mmap": (9, 222), "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "mremap": (25, 216),
@@ -74,9 +74,9 @@ _NEWEST = 469
 """The highest number that was looked at when the lists were made."""
 
 _COMPUTES = """
-    read write close poll ppoll sendto recvfrom sendmsg recvmsg munmap brk mremap madvise futex sched_yield membarrier
-    rseq set_robust_list clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday getrandom getrusage getpid
-    gettid rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall exit exit_group
+    read write close poll ppoll recvfrom recvmsg munmap brk mremap madvise futex sched_yield membarrier rseq
+    set_robust_list clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday getrandom getrusage getpid gettid
+    rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall exit exit_group
 """
 _STARTS_ONE_PROGRAM = """
     readv writev pread64 lseek close_range dup dup2 dup3 pipe2 eventfd2 epoll_create1 epoll_ctl epoll_wait epoll_pwait
@@ -89,6 +89,8 @@ _STARTS_ONE_PROGRAM = """
 _PROT_WRITE, _PROT_EXEC, _MAP_ANONYMOUS = 2, 4, 0x20
 _WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000  # wronly, rdwr, creat, trunc, append, tmpfile
 _AF_UNIX = 1
+_CONNECTED = tuple(kind | flags for kind in (1, 5) for flags in (0, 0o4000, 0o2000000, 0o2004000))
+"""Types of socket that speak to the other end only: stream and seqpacket, each as non-blocking, closed on exec."""
 _FD_COMMANDS = (0, 1, 2, 3, 4, 1030)  # duplicate, and the flags of a descriptor: no locks, leases or signals
 _IOCTLS = (0x5421, 0x5451, 0x5450)  # FIONBIO, FIOCLEX, FIONCLEX
 _PRCTLS = (15, 16)  # the name of a thread
@@ -117,7 +119,7 @@ def available() -> bool:
 def interpreter(on: str = "") -> Program:
     """For a process that only computes, and talks over what it has open."""
     here, program = _prologue(on)
-    program += _allowed(here, _COMPUTES)
+    program += _allowed(here, _COMPUTES) + _sends_to_the_other_end(here)
     for memory in ("mmap", "mprotect"):  # memory, but never executable
         program += _guarded(here, memory, _without(2, _PROT_EXEC, KILL))
     program += _guarded(here, "tgkill", _one_of(0, (os.getpid(),), KILL))  # abort() signals its own process
@@ -127,13 +129,13 @@ def interpreter(on: str = "") -> Program:
 def tree(on: str = "") -> Program:
     """For a process that starts one program, and for that program: which one, and what both may read, is Landlock's."""
     here, program = _prologue(on)
-    program += _allowed(here, _COMPUTES + _STARTS_ONE_PROGRAM)
+    program += _allowed(here, _COMPUTES + _STARTS_ONE_PROGRAM) + _sends_to_the_other_end(here)
     # The dynamic loader of the program maps code: from files that it may read, and never what it could have written.
     program += _guarded(here, "mmap", _code_from_files())
     # Libraries that are marked for branch protection are protected anew by the loader, on aarch64; it can do without.
     program += _guarded(here, "mprotect", _without(2, _PROT_EXEC, _EPERM if here.column else KILL))
     program += _guarded(here, "clone", _without(0, ~_CLONE_FLAGS & 0xFFFFFFFF, KILL))
-    program += _guarded(here, "socketpair", _one_of(0, (_AF_UNIX,), KILL))
+    program += _guarded(here, "socketpair", _one_of(0, (_AF_UNIX,), KILL) + _one_of(1, _CONNECTED, KILL))
     program += _guarded(here, "open", _without(1, _WRITES, _EACCES))
     program += _guarded(here, "openat", _without(2, _WRITES, _EACCES))
     program += _guarded(here, "fcntl", _one_of(1, _FD_COMMANDS, _EINVAL))
@@ -190,6 +192,11 @@ def _guarded(here: Machine, name: str, checks: Program) -> Program:
     """Allows a call that passes its checks."""
     number = _NUMBERS[name][here.column]
     return [] if number is None else [(_EQUAL, 0, len(checks) + 1, number), *checks, _verdict(ALLOW)]
+
+
+def _sends_to_the_other_end(here: Machine) -> Program:
+    """No address: a datagram socket could reach any that has a name. What sendmsg() reads from memory is not seen."""
+    return _guarded(here, "sendto", _null(4, KILL))
 
 
 def _without(argument: int, bits: int, verdict: int) -> Program:

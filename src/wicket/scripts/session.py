@@ -17,8 +17,8 @@ from wicket.model import Json
 from wicket.scripts import diagnostics, frames
 from wicket.scripts.api import Api
 from wicket.scripts.calls import Calls, CallTool, TooManyCalls
-from wicket.scripts.limits import MAX_DEPTH, MAX_FRAME, MIB, Limits
-from wicket.scripts.nursery import Child
+from wicket.scripts.child import Child
+from wicket.scripts.limits import KIB, MAX_DEPTH, MAX_FRAME, MAX_SENT, MIB, Limits
 from wicket.scripts.outcome import Outcome, Problem, State, Stats
 from wicket.scripts.tape import Taped
 from wicket.scripts.worker import FORBIDDEN, NOT_JAILED, Job
@@ -29,6 +29,8 @@ _WATCH_EVERY = 0.1
 _CPU_GRACE = {"vm": 0.5, "python": 0.1}  # the virtual machines stop by themselves
 _CPU_PER_BYTE = 0.5 / MIB  # conversion of what we sent is not the script's fault
 _STALL = 5.0
+_FRAME_COST = 256  # bytes that a frame counts for, besides its own: the smallest take our time too
+_FRAMES_AT_ONCE = 64  # then others have their turn
 
 
 class _Ended(Exception):
@@ -48,7 +50,9 @@ class Session:
         self._calls = Calls(api, call, limits, self._reply)
         self._printed: list[str] = []
         self._printed_size = 0
-        self._moved = 0
+        self._sent = 0
+        self._heard = 0
+        self._frames = 0
         self._cpu_before: float | None = None
         self._killed: _Ended | None = None
         self._stalled_since: float | None = None
@@ -99,7 +103,7 @@ class Session:
         while True:
             try:
                 kind, payload = await frames.read(reader, MAX_FRAME)
-                self._moved += len(payload)
+                await self._count(len(payload))
                 match kind:
                     case frames.CALLS:
                         self._calls.take(frames.parse(payload, MAX_DEPTH + 4))
@@ -123,6 +127,16 @@ class Session:
                 raise await self._post_mortem() from None
 
     # The child speaks
+
+    async def _count(self, size: int) -> None:
+        self._frames += 1
+        self._heard += size + _FRAME_COST
+        # What an honest child may need besides its arguments: each call and each printed letter in its own frame.
+        most = MAX_SENT + self._limits.calls * KIB + self._limits.printed * (_FRAME_COST + 8)
+        if self._heard > most:
+            raise _Ended("limit", "output", f"The script sent more than {MAX_SENT // MIB} MiB.")
+        if self._frames % _FRAMES_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
     def _take_printed(self, text: Json) -> None:
         if not isinstance(text, str):
@@ -156,7 +170,7 @@ class Session:
 
     def _reply(self, frame: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
-            self._moved += len(frame)
+            self._sent += len(frame)
             self._writer.write(frame)
 
     def _hang_up(self) -> None:
@@ -168,9 +182,11 @@ class Session:
 
     def _watch(self) -> None:
         limits = self._limits
-        allowed = limits.cpu + _CPU_GRACE[self._child.order.kind] + self._moved * _CPU_PER_BYTE
+        allowed = limits.cpu + _CPU_GRACE[self._child.order.kind] + self._sent * _CPU_PER_BYTE
         if self._child.cpu_seconds() - (self._cpu_before or 0.0) > allowed:
             self._kill(_Ended("limit", "cpu", f"The script used more than {limits.cpu:g} s of processor time."))
+        if self._child.crowded:
+            self._kill(_Ended("crash", "crash", "The script's process started too many others."))
         waiting = self._writer.transport.get_write_buffer_size() if self._writer else 0
         if not waiting:
             self._stalled_since = None

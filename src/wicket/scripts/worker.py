@@ -70,6 +70,10 @@ class Failure(Exception):
         self.report: dict[str, Any] = {"kind": kind, "message": message, **where}
 
 
+def expired(**where: Any) -> Failure:
+    return Failure("cpu", "The script used up its processor time.", **where)
+
+
 def optional(module: str) -> Any:
     """An engine's module, or None where it is not installed; the gateway says so before it asks for a child."""
     try:

@@ -130,7 +130,8 @@ class App:
         params: JsonObject = body.get("params", {})
         if modern:
             caller = modern_caller(principal, f"modern {principal.name}", exchange.post, as_object(params["_meta"]))
-            await self._check_parameters(protocol, body, headers)
+            if principal.may("invoke"):  # others learn nothing of a name, and start no server with it
+                await self._check_parameters(protocol, body, headers)
             await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True))
             return
         extra: tuple[tuple[bytes, bytes], ...] = ()

@@ -6,19 +6,11 @@ The catalogue may change a thousand times a second; a client hears of it once pe
 import asyncio
 from collections.abc import Callable, Iterable
 
-from wicket.model import Changed, ListKind
+from wicket.model import Changed
 
 PAUSE = 0.5
 
 Listener = Callable[[frozenset[Changed]], None]
-
-
-def told(changes: Iterable[Changed], *, fixed_tools: bool) -> list[ListKind]:
-    """The lists that a client is told of; one whose tools are ours alone hears of them only when its menu changed."""
-    kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed_tools)}
-    if "menu" in changes:
-        kinds.add("tools")
-    return sorted(kinds)
 
 
 class Feed:

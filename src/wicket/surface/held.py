@@ -24,7 +24,7 @@ from wicket.surface.problems import RpcProblem
 from wicket.tasks import Tasks
 
 MAX_HELD = 200
-MAX_UNHEARD = 256  # notifications kept for one client that is answering a question
+MAX_UNHEARD = 1024 * 1024  # bytes of notifications kept for one client that is answering a question
 HOLD = 300.0  # seconds in which a client may come back
 ANSWERS = ("inputResponses", "requestState")
 
@@ -75,7 +75,8 @@ class HeldCall:
     """Under which the client's request that waits now hears of progress."""
     away: bool = False
     """The client was asked something and has not come back: nobody waits, and what is said is kept for its return."""
-    unheard: "deque[tuple[str, JsonObject]]" = field(default_factory=lambda: deque(maxlen=MAX_UNHEARD))
+    unheard: "deque[tuple[str, JsonObject]]" = field(default_factory=deque[tuple[str, JsonObject]])
+    unheard_size: int = 0
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # The call's `Caller`
@@ -98,7 +99,9 @@ class HeldCall:
 
     def notify(self, method: str, params: JsonObject) -> None:
         if self.away:
-            self.unheard.append((method, params))
+            self.unheard_size += len(encode(params))
+            if self.unheard_size <= MAX_UNHEARD:  # beyond that the newest are lost, not those that led to the question
+                self.unheard.append((method, params))
         elif method != "notifications/progress":
             self.waiter.notify(method, params)
         elif self.token is not None:
@@ -143,6 +146,7 @@ class HeldCalls:
         if held is None or held.principal != caller.principal:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
         held.waiter, held.token, held.away = caller, token, False
+        held.unheard_size = 0
         while held.unheard:
             held.notify(*held.unheard.popleft())
         for key, question in list(held.questions.items()):

@@ -33,7 +33,7 @@ from wicket.model import (
     as_text,
 )
 from wicket.surface.caller import LegacyClient
-from wicket.surface.feed import Feed, told
+from wicket.surface.feed import Feed
 from wicket.surface.held import HeldCalls, digest_of
 from wicket.surface.problems import RpcProblem
 
@@ -222,7 +222,7 @@ class Protocol:
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
         def changed(changes: frozenset[Changed]) -> None:
-            for kind in told(changes, fixed_tools=self.menu.fixed):
+            for kind in self.told(changes):
                 if _FLAGS[kind] in honoured:
                     caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
 
@@ -248,6 +248,14 @@ class Protocol:
     def _own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
         """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
         return [] if self.offers.unprefixed else listed()
+
+    def told(self, changes: frozenset[Changed]) -> list[ListKind]:
+        """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""
+        fixed = self.menu.fixed
+        kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}
+        if "menu" in changes and not self._settled:
+            kinds.add("tools")
+        return sorted(kinds)
 
     @property
     def _settled(self) -> bool:

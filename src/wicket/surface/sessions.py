@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from wicket.model import Changed, JsonObject, Principal
 from wicket.surface.caller import LegacyClient
 from wicket.surface.exchange import Exchange, frame
-from wicket.surface.feed import told
 from wicket.surface.protocol import Protocol
 
 IDLE_LIMIT = 1800.0  # seconds
@@ -83,7 +82,7 @@ class Sessions:
 
     def changed(self, changes: frozenset[Changed]) -> None:
         for session in self._sessions.values():
-            session.client.list_changed(told(changes, fixed_tools=session.protocol.menu.fixed))
+            session.client.list_changed(session.protocol.told(changes))
 
     def _expire(self) -> None:
         """Drop what nobody used for long, and the longest unused ones when there are too many."""

@@ -18,7 +18,6 @@ from wicket.framing import LineFramer, LineTooLong
 from wicket.model import LOCAL, Changed, JsonObject, Principal, as_object
 from wicket.surface.answers import error_response, respond
 from wicket.surface.caller import LegacyClient, modern_caller
-from wicket.surface.feed import told
 from wicket.surface.messages import is_modern, read_message
 from wicket.surface.problems import RpcProblem
 from wicket.surface.protocol import Protocol, Request
@@ -170,7 +169,7 @@ class StdioClient(asyncio.Protocol):
 
     def _changed(self, changes: frozenset[Changed]) -> None:
         if self._greeted:
-            self._legacy.list_changed(told(changes, fixed_tools=self._protocol.menu.fixed))
+            self._legacy.list_changed(self._protocol.told(changes))
 
     def _send(self, message: JsonObject) -> None:
         self._unsent += (encode(message), b"\n")

@@ -146,15 +146,16 @@ class HttpClient:
         exchange = self._exchange or await self._load(endpoint)
         return await exchange.send(method, endpoint, headers, body)
 
-    async def drop(self) -> None:
-        """End every connection; what is asked from now on makes new ones."""
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            await exchange.close()
+    def recheck(self) -> None:
+        """The rules have changed: end the connections to where they lead no more. The others go on."""
+        if self._exchange is not None:
+            self._exchange.recheck()
 
     async def close(self) -> None:
         self._closed = True
-        await self.drop()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.close()
 
     async def _load(self, endpoint: Endpoint) -> "Exchange":
         async with self._loading:

@@ -8,6 +8,7 @@ the ways in which an address can hide another one are unwrapped first. The confi
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -47,29 +48,50 @@ _INTERNAL = frozenset({IPv4Address("168.63.129.16")})
 
 _PORTS = frozenset({80, 443})
 _LOWEST_FREE_PORT = 1024
+_ALLOW = "Name a public server, or allow this one in registry.allowed_addresses."
 
 
-class EgressRules:
-    """`allowed`: addresses, networks (`10.0.0.0/8`) or host names that may be reached besides public ones."""
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Addresses, networks (`10.0.0.0/8`) and host names that may be reached besides public ones."""
 
-    def __init__(self, allowed: Iterable[str] = (), lookup: Lookup | None = None) -> None:
-        self._networks: list[Network] = []
-        self._hosts: set[str] = set()
-        self._named: set[Address] = set()
-        """What the allowed host names resolved to."""
-        self._lookup = lookup or _system_lookup
-        self.use(allowed)
+    networks: tuple[Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
 
-    def use(self, allowed: Iterable[str]) -> None:
-        """Allow these from now on. Raises ConfigError, and then everything is as it was."""
+    @classmethod
+    def parse(cls, entries: Iterable[str]) -> "Allowed":
+        """Raises ConfigError."""
         networks: list[Network] = []
         hosts: set[str] = set()
-        for entry in allowed:
+        for entry in entries:
             try:
                 networks.append(ip_network(entry.strip("[]"), strict=False))
             except ValueError:
                 hosts.add(_host_name(entry))
-        self._networks, self._hosts, self._named = networks, hosts, set()
+        return cls(tuple(networks), frozenset(hosts))
+
+
+class NotPublic(Denied):
+    """An address inside. Which one it is tells of the network, and is not for everybody: see `discreet`."""
+
+    def discreet(self) -> Denied:
+        """The same for those who need not know it."""
+        return _refused("is not a public address")
+
+
+class EgressRules:
+    """`allowed`: what may be reached besides public addresses."""
+
+    def __init__(self, allowed: Allowed | Iterable[str] = (), lookup: Lookup | None = None) -> None:
+        self._named: dict[str, set[Address]] = {}
+        """What the allowed host names resolved to."""
+        self._lookup = lookup or _system_lookup
+        self.use(allowed)
+
+    def use(self, allowed: Allowed | Iterable[str]) -> None:
+        """Allow these from now on. Raises ConfigError, and then everything is as it was."""
+        self._allowed = allowed if isinstance(allowed, Allowed) else Allowed.parse(allowed)
+        self._named = {host: found for host, found in self._named.items() if host in self._allowed.hosts}
 
     def check_url(self, url: str) -> None:
         """What can be said before anything is looked up. Raises Denied."""
@@ -84,7 +106,7 @@ class EgressRules:
             raise _refused("carries a user name or password", "Put credentials into headers.")
         if set(url) & set(" \t\r\n\\") or not url.isascii():
             raise _refused("has characters that no address has", "Encode them.")
-        if host in self._hosts:
+        if host in self._allowed.hosts:
             return
         literal = _literal(host)
         if literal is not None:
@@ -100,27 +122,28 @@ class EgressRules:
         """Raises Denied unless the address, and every address that it stands for, is public or allowed."""
         for inner in unwrapped(address):
             if not self._listed(inner) and not _public(inner):
-                raise _refused(f"leads to {inner}, which is not a public address")
+                raise NotPublic(f"The address leads to {inner}, which is not a public address.", hint=_ALLOW)
 
     async def resolve(self, host: str, port: int) -> list[Found]:
         """Every address of `host`, all of them checked. Raises Denied, or OSError when there is none."""
         found = list(await self._lookup(host, port))
         addresses = [ip_address(text.partition("%")[0]) for _, text in found]
-        if host.lower().rstrip(".") in self._hosts:
-            self._named.update(addresses)
+        name = host.lower().rstrip(".")
+        if name in self._allowed.hosts:
+            self._named.setdefault(name, set()).update(addresses)
         else:
             for address in addresses:
                 self.check(address)
         return found
 
     def check_target(self, target: str) -> None:
-        """Look once more at what a socket is about to connect to. Raises Denied."""
+        """Look once more at what a socket is about to connect to, or is connected to. Raises Denied."""
         address = ip_address(target.partition("%")[0])
-        if address not in self._named:
+        if not any(address in found for found in self._named.values()):
             self.check(address)
 
     def _listed(self, address: Address) -> bool:
-        return any(address.version == network.version and address in network for network in self._networks)
+        return any(address.version == network.version and address in network for network in self._allowed.networks)
 
 
 def _host_name(entry: str) -> str:
@@ -180,5 +203,4 @@ async def _system_lookup(host: str, port: int) -> list[Found]:
 
 
 def _refused(why: str, hint: str = "") -> Denied:
-    hint = hint or "Name a public server, or allow this one in registry.allowed_addresses."
-    return Denied(f"The address {why}.", hint=hint)
+    return Denied(f"The address {why}.", hint=hint or _ALLOW)

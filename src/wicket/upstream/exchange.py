@@ -13,7 +13,7 @@ import aiohttp
 
 from wicket.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
 from wicket.upstream.egress import MAY_HAVE_ACTED, Endpoint, in_words, shown
-from wicket.upstream.egress_connector import checked_connector
+from wicket.upstream.egress_connector import CheckedSockets
 from wicket.upstream.egress_rules import EgressRules
 from wicket.upstream.inflate import CompressionError, Inflater
 
@@ -32,13 +32,19 @@ class Exchange:
     def __init__(self, rules: EgressRules | None = None) -> None:
         self._rules = rules
         self.finishing: set[HttpAnswer] = set()
+        self._sockets = None if rules is None else CheckedSockets(rules)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0) if rules is None else checked_connector(rules),
+            connector=aiohttp.TCPConnector(limit=0) if self._sockets is None else self._sockets.connector(),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_LIMIT),
             auto_decompress=False,
             trust_env=False,
         )
+
+    def recheck(self) -> None:
+        """End the connections that the rules would not let us make now."""
+        if self._sockets is not None:
+            self._sockets.recheck()
 
     async def close(self) -> None:
         for answer in list(self.finishing):

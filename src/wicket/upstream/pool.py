@@ -51,6 +51,8 @@ class Pool:
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._upstreams: dict[tuple[str, str], Upstream] = {}
         self._log_level = ""
+        self._watched: dict[tuple[str, str], set[str]] = {}
+        """The resources that somebody watches, by server and session: they outlive an upstream that is replaced."""
 
     def __repr__(self) -> str:
         states = [upstream.state for upstream in self._upstreams.values()]
@@ -152,6 +154,7 @@ class Pool:
     async def close_session(self, session: str) -> None:
         """Stop the upstreams that served this client session alone."""
         for key in [key for key in self._upstreams if key[1] == session and session]:
+            self._watched.pop(key, None)
             await self._upstreams.pop(key).close()
 
     async def close(self) -> None:
@@ -167,7 +170,10 @@ class Pool:
         if upstream is None:
             if sum(name == server for name, _ in self._upstreams) >= SESSIONS_PER_SERVER:
                 raise Overloaded(f"Server '{server}' already runs for {SESSIONS_PER_SERVER} client sessions.")
-            upstream = self._upstreams[key] = Upstream(config, self._connect, self._on_event, self._max_call)
+            watched = self._watched.setdefault(key, set())
+            upstream = self._upstreams[key] = Upstream(
+                config, self._connect, self._on_event, self._max_call, key[1], watched
+            )
             upstream.log_level = self._log_level
         return upstream
 

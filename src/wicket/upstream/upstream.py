@@ -34,8 +34,18 @@ OnEvent = Callable[[str, str, JsonObject], None]
 class Upstream:
     """See the module's docstring. Implements `Host` for its connection."""
 
-    def __init__(self, config: ServerConfig, connect: Connect, on_event: OnEvent, max_call: float) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        connect: Connect,
+        on_event: OnEvent,
+        max_call: float,
+        session: str = "",
+        watched: set[str] | None = None,
+    ) -> None:
+        """`session` is the client session that it serves alone; `watched` the resources to be told of."""
         self.config = config
+        self.session = session
         self.calls = 0
         """Calls in flight."""
         self._connect = connect
@@ -50,7 +60,7 @@ class Upstream:
         self._used_at = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
         self.log_level = ""
-        self._watched: set[str] = set()
+        self.watched: set[str] = set() if watched is None else watched
         self._asking: list[Ears] = []
         """The calls under way whose client hears and can be asked."""
 
@@ -114,23 +124,23 @@ class Upstream:
 
     async def watch(self, uri: str) -> None:
         """Be told of changes to a resource, on this connection and every later one."""
-        self._watched.add(uri)
+        self.watched.add(uri)
         session = self._session or await self._ready()
         if session.greeting.modern:
-            await session.connection.listen(sorted(self._watched))
+            await session.connection.listen(sorted(self.watched))
         elif _takes_subscriptions(session):
             await self.request("resources/subscribe", {"uri": uri})
 
     def unwatch(self, uri: str) -> None:
         """Be told no more of a resource."""
-        self._watched.discard(uri)
+        self.watched.discard(uri)
         if self._session:
             self._tasks.start(self._unwatch(self._session, uri), f"stop watching at {self.config.name}")
 
     async def _unwatch(self, session: Session, uri: str) -> None:
         with suppress(WicketError):  # then it tells us what nobody hears
             if session.greeting.modern:
-                await session.connection.listen(sorted(self._watched))
+                await session.connection.listen(sorted(self.watched))
             elif _takes_subscriptions(session):
                 await self.request("resources/unsubscribe", {"uri": uri})
 
@@ -226,7 +236,18 @@ class Upstream:
                 )
             self._connecting = self._tasks.start(self._open(max(0.0, pause)), f"connect {self.config.name}")
             self._connecting.add_done_callback(self._connected)
-        return await asyncio.shield(self._connecting)
+        connecting = self._connecting
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if connecting.cancelled() and not (task and task.cancelling()):  # it leaves, not who waits for it
+                raise Unavailable(
+                    self.config.name,
+                    f"Server '{self.config.name}' was stopped or reconfigured while it started.",
+                    hint="Try again.",
+                ) from None
+            raise
 
     async def _open(self, pause: float) -> Session:
         if self._life.state is State.WAITING:
@@ -250,7 +271,7 @@ class Upstream:
         self._life.on(Event.CONNECTED)
         self._used_at = asyncio.get_running_loop().time()
         self._watch_idleness(self.config.idle_stop)
-        if self._watched:
+        if self.watched:
             self._tasks.start(self._restore(session), f"restore {self.config.name}")
         log.info("%r", self)
         self._on_event(self.config.name, "connected", {})
@@ -259,10 +280,10 @@ class Upstream:
     async def _restore(self, session: Session) -> None:
         """Tell a connection what its predecessors were told. An upstream that refuses is left as it is."""
         try:
-            if self._watched and session.greeting.modern:
-                await session.connection.listen(sorted(self._watched))
+            if self.watched and session.greeting.modern:
+                await session.connection.listen(sorted(self.watched))
             if not session.greeting.modern:
-                for uri in sorted(self._watched):
+                for uri in sorted(self.watched):
                     await session.request("resources/subscribe", {"uri": uri})
         except WicketError as problem:
             log.info("server '%s' did not take up where it was: %s", self.config.name, problem)

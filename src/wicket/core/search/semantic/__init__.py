@@ -4,6 +4,6 @@ Nothing here is imported unless the extra is installed and asked for. The weight
 and stay there; the graph is made in memory when the encoder opens.
 """
 
-from wicket.core.search.semantic.encoder import SentenceEncoder
+from wicket.core.search.semantic.encoder import SentenceEncoder, installed
 
-__all__ = ["SentenceEncoder"]
+__all__ = ["SentenceEncoder", "installed"]

@@ -31,7 +31,7 @@ class SentenceEncoder:
     width: int = WIDTH
 
     def __init__(self, folder: Path | None = None, threads: int = 1) -> None:
-        self._folder = folder or _installed()
+        self._folder = folder or installed()
         self._threads = threads
 
     @cached_property
@@ -67,7 +67,8 @@ class SentenceEncoder:
         return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
 
 
-def _installed() -> Path:
+def installed() -> Path:
+    """Where the extra keeps the model. Raises ConfigError."""
     # find_spec and not import: the package's own __init__ wants things that reading its files does not need.
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations or find_spec("onnxruntime") is None:
