@@ -59,7 +59,7 @@ async def test_a_call_is_made_though_the_script_runs_out_of_memory_after_it(scri
 async def test_a_failed_script_is_answered_when_its_calls_have_ended(scripts: Scripts, language: str) -> None:
     async def when_the_script_is_gone(kind: CallKind, name: str, arguments: JsonObject) -> Json:
         while scripts.status().running:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         return structured({"sum": 2})
 
     outcome = await scripts.run(FAILS_AFTER_TWO_CALLS[language], language, API, when_the_script_is_gone)

@@ -48,7 +48,7 @@ async def test_eight_endless_loops_do_not_keep_eight_good_scripts_from_ending() 
     await scripts.close()
     assert [o.state for o in outcomes[:8]] == ["limit"] * 8
     assert [o.problem.kind for o in outcomes[:8] if o.problem] == ["cpu"] * 8
-    assert {o.problem.line for o in outcomes[:8] if o.problem} <= {1, None}, "no line, where it was not found soon"
+    assert [o.problem.line for o in outcomes[:8] if o.problem] == [1] * 8
     assert [o.value for o in outcomes[8:]] == [2] * 8
 
 
@@ -73,7 +73,7 @@ async def test_a_cancelled_run_kills_its_process(scripts: Scripts) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     while scripts.status().running:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
     assert (await run(scripts, "lua", "return 2")).value == 2
 
 
@@ -83,7 +83,7 @@ async def test_a_dead_zygote_is_replaced(scripts: Scripts) -> None:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     while scripts.zygote_pid == pid:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
     assert (await run(scripts, "lua", "return 2")).value == 2
     assert scripts.zygote_pid != pid
 
@@ -103,9 +103,9 @@ async def test_other_limits_end_the_processes_that_waited_with_the_old_ones(scri
         for language in ("lua", "python"):
             assert (await run(scripts, language, ONE_CALL[language])).value == 2
         while scripts.status().warm < 3:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
     while scripts.status().running:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
     assert scripts.status().warm == 3, "two for the virtual machines, one for Python"
     scripts.use(Limits(cpu=3.0))
     assert scripts.status().warm == 0

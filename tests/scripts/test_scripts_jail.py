@@ -294,7 +294,7 @@ async def test_a_python_worker_that_does_something_forbidden_is_a_crash(scripts:
         oldest = next(pid for pid in family(scripts.zygote_pid) if status_of(pid)["Name"] == "monty")
         os.kill(oldest, signal.SIGSYS)
         while is_alive(oldest):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         return structured({})
 
     outcome = await scripts.run("await calculator.fail()", "python", API, strike)

@@ -38,7 +38,7 @@ _NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 _QUEUE_PATIENCE = 30.0
 _SECOND_RUN_CPU, _SECOND_RUN_WALL = 4, 5  # times the CPU limit
-_SECOND_RUN_PATIENCE = 5.0  # a line is good to know, but not worth a long wait
+_SECOND_RUN_PATIENCE = 30.0  # a line is worth a wait, but not without end
 _RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
 
 

@@ -111,8 +111,8 @@ class Pool:
         """Forget a server and end its connections; calls in flight end with it."""
         self._configs.pop(server, None)
         self._clients.pop(server, None)
-        for key in [key for key in self._upstreams if key[0] == server]:
-            await self._upstreams.pop(key).close()
+        leaving = [self._upstreams.pop(key) for key in list(self._upstreams) if key[0] == server]
+        await asyncio.gather(*(upstream.close() for upstream in leaving))
 
     def swap(self, servers: Iterable[ServerConfig], *, max_message: int, max_call: float) -> list[Upstream]:
         """Take another configuration at once. Upstreams that are reached as before go on; the others are returned,
@@ -153,9 +153,11 @@ class Pool:
 
     async def close_session(self, session: str) -> None:
         """Stop the upstreams that served this client session alone."""
-        for key in [key for key in self._upstreams if key[1] == session and session]:
+        keys = [key for key in self._upstreams if key[1] == session and session]
+        for key in keys:
             self._watched.pop(key, None)
-            await self._upstreams.pop(key).close()
+        leaving = [self._upstreams.pop(key) for key in keys]
+        await asyncio.gather(*(upstream.close() for upstream in leaving))
 
     async def close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
