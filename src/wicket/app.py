@@ -175,7 +175,8 @@ class Gateway(Library):
             self._probe()
         for hear in self.on_reload:
             hear(self.config)
-        log.info("the configuration was reloaded: %r", self)
+        shown = ", ".join(config.dialects)
+        log.info("the configuration was reloaded: %d servers, dialects %s", len(self.catalogue.servers), shown)
 
     def _swap_servers(self, old: Config, new: Config) -> None:
         configured = {server.name for server in (*old.servers, *new.servers)}

@@ -52,7 +52,11 @@ class WicketError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".rstrip()
+        message = self.message.rstrip()
+        if not self.hint or not message:
+            return message or self.hint
+        stop = "" if message.rstrip("\"')]").endswith((".", "!", "?", ":", "…")) else "."
+        return f"{message}{stop} {self.hint}".rstrip()
 
 
 class CallerError(WicketError):

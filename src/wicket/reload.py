@@ -29,9 +29,14 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
     seen: Stamp | None = None
     waiting: Stamp | None = None
     first: Config | None = None
+    fixed: list[str] = []
+    gone = 0
     while True:
         stamp = _stamp(files)
-        if stamp == seen or stamp[0] is None:  # None: being replaced, perhaps
+        gone = gone + 1 if stamp[0] is None else 0
+        if gone == 2:  # the first time it may be being replaced
+            log.warning("%s is gone; the configuration that was read from it stays in use", path)
+        if stamp == seen or gone:
             waiting = None
         elif stamp != waiting and seen is not None:
             waiting = stamp  # still being written, perhaps
@@ -41,8 +46,9 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
                 first = first or found
                 if staying(used(), found) != used():
                     _apply(found, apply)
-                if fixed := needing_restart(first, found):
-                    log.warning("changes of %s take effect when Wicket is started again", ", ".join(fixed))
+                if (named := needing_restart(first, found)) != fixed and named:
+                    log.warning("changes of %s take effect when Wicket is started again", ", ".join(named))
+                fixed = named
         await asyncio.sleep(LOOK_EVERY)
 
 

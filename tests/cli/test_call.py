@@ -141,3 +141,44 @@ def test_what_is_no_pair_is_refused_with_the_signature_or_the_reason(given: list
 
 def test_arguments_from_stdin(echo: Shell, tmp_path: Path) -> None:
     assert echo.run("call", "echo.echo", "-", stdin='{"message": "piped"}').out == "piped\n"
+
+
+def test_the_name_of_a_disabled_server_is_answered_with_how_to_enable_it(shell: Shell) -> None:
+    servers = {"echo": peer("Echo"), "dies": {**peer("Echo"), "enabled": False}}
+    lines = [
+        f"[servers.{name}]\n" + "".join(_option(*pair) for pair in entry.items()) for name, entry in servers.items()
+    ]
+    (shell.cwd / "wicket.toml").write_text("\n".join(lines))
+    for words in (
+        ["search", "x", "--server", "dies"],
+        ["call", "dies.foo"],
+        ["tools", "Dies"],
+        ["describe", "dies.foo"],
+    ):
+        done = shell.run(*words)
+        assert (done.code, done.out, done.err) == (2, "", "wicket: Server 'dies' is disabled: wicket enable dies\n"), (
+            words
+        )
+    assert "disabled" not in shell.run("call", "diesel.foo").err
+    assert shell.run("enable", "dies").code == 0
+    assert shell.run("call", "dies.echo", "message=hello").out == "hello\n"
+
+
+def test_a_server_that_another_program_disabled_is_enabled_in_its_file(shell: Shell) -> None:
+    file = shell.cwd / ".mcp.json"
+    file.write_bytes(encode({"mcpServers": {"off": {**peer("Echo"), "disabled": True}}}))
+    assert f"'off' is disabled: enable it in {file}" in shell.run("call", "off.echo").err
+    assert "Every server is disabled" in shell.run("tools").err
+
+
+def test_without_servers_every_verb_that_asks_one_says_what_to_do(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text("")
+    for words in (["servers"], ["tools"], ["search", "foo"], ["call", "foo.bar"], ["tools", "foo"]):
+        done = shell.run(*words)
+        assert "No servers yet. Add one: wicket add" in done.err, words
+        assert len(done.err.splitlines()) == 1, words
+    assert shell.run("search", "foo", "--json").json["hits"] == []
+
+
+def _option(key: str, value: object) -> str:
+    return f"{key} = {encode(value).decode()}\n"

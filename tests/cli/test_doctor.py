@@ -107,3 +107,14 @@ def test_launchers_that_fetch_the_newest_are_named(command: str, args: list[str]
     config = Config.from_dict({"servers": {"one": {"command": command, "args": args}}})
     fixes = [one.fix for one in examined(config.servers[0], config) if "newest" in one.message]
     assert fixes == ([f"Pin it in its args: {pin}"] if pin else [])
+
+
+def test_a_command_that_holds_its_arguments_is_told_where_they_go(shell: Shell) -> None:
+    _configure(
+        shell,
+        time={"command": "mcp-server-time --local-timezone UTC"},
+        gone={"command": "no-such-program --local-timezone UTC"},
+    )
+    problems = _levels(shell, "--no-start")
+    assert "into args" in problems["problem", "time"]
+    assert "into args" not in problems["problem", "gone"]

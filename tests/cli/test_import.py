@@ -194,6 +194,37 @@ def test_a_dry_run_changes_nothing(shell: Shell) -> None:
     assert file.read_bytes() == (DATA / "cursor.json").read_bytes()
 
 
+def test_a_dry_run_of_taking_over_names_the_file_that_would_be_rewritten(shell: Shell) -> None:
+    file = shell.copy(DATA / "cursor.json", ".cursor/mcp.json")
+    before = file.read_bytes()
+    done = shell.run("import", "cursor", "--take-over", "--dry-run")
+    assert f"{file} would be rewritten" in done.out
+    assert file.read_bytes() == before
+    assert "rewritten" not in shell.run("import", "cursor", "--dry-run").out
+
+
+def test_a_program_beside_the_clients_file_is_found_from_anywhere(shell: Shell) -> None:
+    servers = {
+        "near": {"command": "./tool.sh"},
+        "up": {"command": "../tool.sh", "cwd": "sub"},
+        "placed": {"command": "./tool.sh", "cwd": "${workspaceFolder}"},
+        "named": {"command": "tool.sh"},
+    }
+    folder = shell.write(".cursor/mcp.json", _json({"mcpServers": servers})).parent
+    shell.run("import", "cursor")
+    commands = {server.name: server.command for server in load(shell.config).servers}
+    beside = str(folder / "tool.sh")
+    assert commands == {"near": beside, "up": beside, "placed": "./tool.sh", "named": "tool.sh"}
+
+
+def test_a_misspelt_client_is_answered_with_the_one_that_was_meant(shell: Shell) -> None:
+    done = shell.run("import", "cursr")
+    assert done.code == 2
+    assert "No client named 'cursr'. Did you mean 'cursor'?" in done.err
+    shell.write("work/cursr", '{"mcpServers": {"time": {"command": "mcp-server-time"}}}')
+    assert shell.run("import", "cursr").code == 0, "a file of that name is meant as one"
+
+
 def test_claude_codes_servers_for_one_folder_are_found_under_that_folder(shell: Shell) -> None:
     listed = {"mcpServers": {"time": {"command": "mcp-server-time"}}, "history": ["kept"]}
     file = shell.write(".claude.json", _json({"numStartups": 3, "projects": {str(shell.cwd): listed}}))

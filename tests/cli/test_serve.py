@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -75,4 +76,46 @@ def test_an_address_that_is_none_is_refused(shell: Shell) -> None:
     (shell.cwd / "wicket.toml").write_text("")
     assert shell.run("serve", "--http", "127.0.0.1:notaport").code == 2
     exposed = shell.run("serve", "--http", "0.0.0.0:0", "--no-auth")
-    assert (exposed.code, "--no-auth" in exposed.err) == (2, True)
+    assert exposed.code == 2
+    assert "everybody on the network your tools. Leave out --no-auth" in exposed.err
+    assert "'nativ' is not built in. Known are " in shell.run("serve", "--dialect", "nativ").err
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("99999", "wicket: --http: 99999 is not a port: they go from 0 to 65535. For example 8377."),
+        ("127.0.0.1:99999", "wicket: --http: 99999 is not a port: they go from 0 to 65535. For example 8377."),
+        ("127.0.0.1:x", "wicket: --http: '127.0.0.1:x' is not HOST:PORT. For example 127.0.0.1:8377."),
+        ("host.invalid", "wicket: --http: cannot listen on host.invalid:8377: "),
+    ],
+)
+def test_a_wrong_address_is_blamed_on_the_option_that_gave_it(shell: Shell, address: str, says: str) -> None:
+    (shell.cwd / "wicket.toml").write_text("")
+    done = shell.run("serve", "--http", address)
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith(says)
+
+
+def test_a_number_alone_is_a_port_and_one_that_is_taken_is_told_in_whole_sentences(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = shell.run("serve", "--http", str(port))
+        (shell.cwd / "wicket.toml").write_text(f"[http]\nport = {port}\n")
+        configured = shell.run("serve", "--http", ":")
+    problem = f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another"
+    assert f"wicket: --http: {problem}" in done.err
+    assert f"wicket: http.port: {problem}" in configured.err
+
+
+def test_only_the_servers_that_are_enabled_are_counted(shell: Shell) -> None:
+    servers = {"echo": peer("Echo"), "off": {**peer("Echo"), "disabled": True}}
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    command = [sys.executable, "-m", "wicket", "serve", "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=shell.cwd, env=shell.environ, text=True, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        line = next((line for line in process.stderr if "serving" in line), "")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+    assert "serving 1 server at " in line

@@ -39,6 +39,20 @@ TOML = {
         "htp",
         "unknown key. Did you mean 'http'?",
     ),
+    "misspelt servers": Case(
+        """\
+        log_level = "info"
+
+        [server.time]
+        command = "x"
+
+        [server.other]
+        command = "y"
+        """,
+        3,
+        "server",
+        "unknown key. Did you mean 'servers'?",
+    ),
     "unknown key in a section": Case("[http]\nprot = 1\n", 2, "http.prot", "Did you mean 'port'?"),
     "unknown key that resembles none": Case("zzzz = 1\n", 1, "zzzz", "Known keys are dialects, dotted_names"),
     "unknown key in an inline table": Case(

@@ -280,3 +280,13 @@ def test_no_repr_shows_what_may_be_a_secret() -> None:
     shown = f"{config!r} {config.servers!r} {list(config.servers[1].__rich_repr__())} {list(config.__rich_repr__())}"
     assert "Star-Charts-work" in shown
     assert "literal-key-in-the-file" not in shown
+
+
+def test_a_command_that_may_download_is_given_time_unless_the_file_says_how_much() -> None:
+    servers = {
+        "a": {"command": "/usr/bin/npx", "args": ["-y", "x"]},
+        "b": {"command": "npx", "connect_timeout": 5},
+        "c": {"command": "mcp-server-time"},
+    }
+    config = Config.from_dict({"servers": servers})
+    assert [server.patience for server in config.servers] == [120.0, 5.0, 10.0]

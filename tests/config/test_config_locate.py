@@ -58,6 +58,7 @@ def test_no_configuration_at_all_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         locate.find_config(None, {"HOME": str(tmp_path)}, tmp_path)
     assert str(tmp_path / ".mcp.json") in str(caught.value)
+    assert "'wicket init'" in str(caught.value)
     assert "wicket add" in caught.value.hint
     assert "--config" in caught.value.hint
 

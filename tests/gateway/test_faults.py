@@ -2,13 +2,14 @@
 
 import asyncio
 import os
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenGateway, peer
 from wicket.app import Gateway
-from wicket.errors import Crashed, ProtocolViolation, TimedOut, Unavailable
+from wicket.errors import Crashed, ProtocolViolation, TimedOut, Unavailable, WicketError
 from wicket.upstream.lifecycle import BREAKER_FAILURES, State
 
 
@@ -157,3 +158,36 @@ async def test_idle_upstreams_stop_and_start_again_but_never_during_a_call(open_
 async def test_a_request_from_an_upstream_is_declined_not_ignored(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Asks")}) as gateway:
         assert "-32601" in await echo(gateway, "x")
+
+
+async def test_a_tool_of_a_server_that_cannot_start_is_no_unknown_name(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("ExitsAtOnce")}) as gateway:
+        with pytest.raises(Unavailable, match=r"'x\.echo' is not known: Server 'x' exited with code 3") as refused:
+            await gateway.call("x.echo", {"message": "hi"})
+        assert "cannot find my config" in str(refused.value), "its last words"
+        [status] = await gateway.servers()
+        assert "It said: cannot find my config" in status.problem
+
+
+async def test_a_program_that_echoes_is_called_no_server(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": {"command": "cat"}}) as gateway:
+        assert "sends back what it is sent" in (await gateway.servers())[0].problem
+
+
+async def test_a_call_that_was_sent_to_a_server_that_is_stopped_may_not_be_repeated(
+    open_gateway: OpenGateway,
+) -> None:
+    async with open_gateway({"x": peer("Echo")}) as gateway, asyncio.TaskGroup() as group:
+        slow = group.create_task(_problem_of(gateway.call("x.slow")))
+        while (await gateway.call("x.calls"))["structuredContent"]["waiting"] == 0:
+            pass
+        await gateway.pool.remove("x")
+        problem = await slow
+        assert isinstance(problem, Crashed)
+        assert not problem.retryable
+
+
+async def _problem_of(call: Awaitable[object]) -> WicketError:
+    with pytest.raises(WicketError) as raised:
+        await call
+    return raised.value

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +174,21 @@ async def test_nothing_but_protocol_reaches_stdout(tmp_path: Path) -> None:
     output, log = await command.process.communicate()
     assert output == b""
     assert b"broken" in log
+
+
+def test_files_and_devices_are_as_good_as_pipes(tmp_path: Path) -> None:
+    (tmp_path / "wicket.toml").write_text('state_dir = "state"\n')
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    greeting = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    (tmp_path / "asked").write_text(json.dumps(greeting) + "\n")
+    (tmp_path / "nothing").touch()
+    command = [sys.executable, "-m", "wicket", "serve", "--config", str(tmp_path / "wicket.toml")]
+    for source in ("asked", "nothing", os.devnull):
+        for sink in ("answered", os.devnull):
+            with (tmp_path / source).open("rb") as stdin, (tmp_path / sink).open("wb") as stdout:
+                done = subprocess.run(
+                    command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=60, check=False
+                )
+            assert (done.returncode, b"Traceback" in done.stderr, b"failed" in done.stderr) == (0, False, False)
+        answered = (tmp_path / "answered").read_text()
+        assert (json.loads(answered)["result"]["serverInfo"]["name"] == "wicket") if source == "asked" else not answered

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from scripts_world import API, World, run, structured
 
+from wicket.errors import BadArguments, Crashed, Denied, RateLimited, Unavailable, WicketError
 from wicket.model import Json, JsonObject
 from wicket.scripts import Limits, Scripts
 from wicket.scripts.calls import CallKind
@@ -95,3 +96,47 @@ async def test_calls_in_the_queue_are_made_too(scripts: Scripts) -> None:
     assert outcome.state == "error"
     assert world.most_in_flight == 2
     assert [call.state for call in outcome.calls] == ["ok"] * 20
+
+
+WRONG_AFTER_A_GOOD_ONE = {
+    "lua": "mirror.echo({v = 1}):await()\ncalculator.add({a = 1}):await()",
+    "javascript": "await mirror.echo({v: 1});\nawait calculator.add({a: 1})",
+    "python": "await mirror.echo(v=1)\nawait calculator.add({'a': 1})",
+}
+
+
+@pytest.mark.parametrize("language", WRONG_AFTER_A_GOOD_ONE)
+async def test_a_call_that_was_refused_is_named_once_and_listed_as_not_sent(scripts: Scripts, language: str) -> None:
+    async def checking(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        if name == "calculator.add":
+            raise BadArguments("calculator.add: missing 'b'.")
+        return structured(arguments)
+
+    outcome = await scripts.run(WRONG_AFTER_A_GOOD_ONE[language], language, API, checking)
+    told = outcome.explain()
+    assert outcome.problem is not None
+    assert outcome.problem.line == 2
+    assert told.count("calculator.add: calculator.add:") == 0
+    assert outcome.problem.message.endswith("calculator.add: missing 'b'.")
+    assert told.endswith(
+        "Calls already made (their effects remain):\n- mirror.echo: ok\n\n"
+        "Calls refused before they were sent:\n- calculator.add: not sent (missing 'b'.)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (Denied("Not allowed."), "not_sent"),
+        (RateLimited("Too often.", retry_after=1), "not_sent"),
+        (Unavailable("calculator", "Not there."), "not_sent"),
+        (Crashed("calculator", "It died."), "failed"),
+    ],
+)
+async def test_only_what_was_never_sent_is_called_so(scripts: Scripts, error: WicketError, state: str) -> None:
+    async def refusing(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        raise error
+
+    outcome = await scripts.run("calculator.fail():await()", "lua", API, refusing)
+    assert [(call.tool, call.state) for call in outcome.calls] == [("calculator.fail", state)]
+    assert ("their effects remain" in outcome.explain()) is (state == "failed")

@@ -137,7 +137,7 @@ async def test_a_tool_outside_the_api_is_refused_by_the_gateway_itself() -> None
     await asyncio.get_running_loop().sock_sendall(impostor.theirs, frame(b"D", b"{}"))
     (outcome,) = await running
     assert world.asked == []
-    assert [call.state for call in outcome.calls] == ["failed", "failed"]
+    assert [call.state for call in outcome.calls] == ["not_sent", "not_sent"]
     assert impostor.is_dead()
 
 

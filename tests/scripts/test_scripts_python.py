@@ -86,6 +86,73 @@ async def test_a_mistake_is_found_before_anything_is_called(scripts: Scripts) ->
         assert world.asked == [], mistake
 
 
+async def test_a_forgotten_await_is_found_before_anything_is_called(scripts: Scripts) -> None:
+    uses = ["a['sum']", "a.sum", "for x in a: pass", "x, y = a", "a + 1", "1 < a", "'x' in a", "len(a)", "a['x'] = 1"]
+    for use in [*uses, "sorted(a)", "int(a)", "{**a}", "a()", "calculator.add(a=1, b=2)['sum']"]:
+        world = World()
+        outcome = await run(scripts, "python", f"a = calculator.add(a=1, b=2)\n{use}", world)
+        assert world.asked == [], use
+        assert outcome.problem is not None, use
+        assert (outcome.problem.kind, outcome.problem.line) == ("type", 2), use
+        assert "call that is not awaited" in outcome.problem.message, use
+        assert "Coroutine" not in outcome.problem.message, use
+        assert "Write `await server.tool(…)`" in outcome.problem.hint, use
+
+
+async def test_a_call_may_be_kept_passed_on_and_awaited_later(scripts: Scripts) -> None:
+    source = """
+import asyncio
+from typing import Any
+def later(call: list[int]) -> Any:
+    return call
+first = calculator.add(a=1, b=1)
+calls = [first, later(calculator.add(a=2, b=2))]
+calls.append(calculator.add(a=3, b=3))
+print(len(calls), first is None, str(first) == "")
+[found["sum"] for found in await asyncio.gather(*calls)]
+"""
+    outcome = await run(scripts, "python", source)
+    assert (outcome.problem, outcome.value) == (None, [2, 4, 6])
+
+
+async def test_what_is_found_is_said_in_the_authors_own_names_each_with_its_line(scripts: Scripts) -> None:
+    source = "await calculator.add(a=1)\n\ncalculator.add(a=1, b=2)\nawait calculator.sub(a=1)"
+    outcome = await run(scripts, "python", source)
+    assert outcome.problem is not None
+    assert outcome.problem.message.split("\n") == [
+        "line 1: No argument provided for required parameter `b` of `calculator.add`",
+        "line 3: A call is not awaited",
+        "line 4: Object of type `calculator` has no attribute `sub`",
+    ]
+
+
+async def test_an_underscored_class_of_the_scripts_own_is_not_taken_for_a_server(scripts: Scripts) -> None:
+    source = "class _Own:\n    pass\nown = _Own()\ntry:\n    own.x\nexcept AttributeError:\n    print('none')"
+    outcome = await run(scripts, "python", source)
+    assert (outcome.problem, outcome.printed) == (None, "none\n")
+
+
+async def test_a_syntax_error_is_that_of_the_authors_own_text_and_nothing_more(scripts: Scripts) -> None:
+    mistakes = {
+        'print("hi"\nx = ': 1,
+        "y = 1\nx = (": 2,
+        "y = 1\nx = ": 2,
+        "y = 1\nif y:\n\n": 2,
+        "class A:\n  @\n": 2,
+        'y = 1\ns = """abc\n\n': 2,
+        "y = 1\ncalculatr.x(\n": 2,
+        "y = 1\nbreak": 2,
+        "y = 1\n  x = 2": 2,
+    }
+    for source, line in mistakes.items():
+        outcome = await run(scripts, "python", source)
+        assert outcome.problem is not None, source
+        assert (outcome.problem.kind, outcome.problem.line) == ("syntax", line), source
+        assert "return" not in outcome.problem.message, source
+        assert "\n" not in outcome.problem.message, source
+        assert outcome.problem.hint == "", source
+
+
 async def test_a_name_of_ours_may_be_a_variable(scripts: Scripts) -> None:
     source = """
 results = []

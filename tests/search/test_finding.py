@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.conftest import OpenGateway, replay
+from tests.dialects.seeds import Speaker
 
 from wicket.codec import decode
 from wicket.core.search import SearchIndex
@@ -158,3 +160,24 @@ def test_scores_fall_and_stay_between_zero_and_one(index: SearchIndex) -> None:
     scores = [hit.score for hit in index.search("list all pods in a namespace", limit=30).hits]
     assert scores == sorted(scores, reverse=True)
     assert 0 < scores[-1] <= scores[0] <= 1
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("read a file and tell me the time", {"filesystem.read_file", "time.get_current_time"}),
+        ("tell me the time and read a file", {"filesystem.read_file", "time.get_current_time"}),
+        ("create a directory, then convert a time", {"filesystem.create_directory", "time.convert_time"}),
+    ],
+)
+async def test_short_errands_each_get_a_tool_and_the_answer_says_which(
+    open_gateway: OpenGateway, query: str, wanted: set[str]
+) -> None:
+    servers = {"filesystem": replay("filesystem"), "time": replay("time")}
+    async with open_gateway(servers) as gateway:
+        answer = await gateway.verbs.search(query)
+        assert wanted <= {hit.tool.key for hit in answer.hits}
+        assert {part.tools[0] for part in answer.parts} == wanted
+        said = await Speaker(gateway, "native").text("find_tools", query=query)
+        assert said.endswith(f"[{answer.errands}]")
+        assert all(f": {name}" in answer.errands for name in wanted)

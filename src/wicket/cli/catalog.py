@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wicket.cli.common import (
+    NO_SERVERS,
     ConfigOption,
     JsonOption,
     VerboseOption,
+    explained,
+    name_absence,
     name_failures,
     tool_as_json,
     with_gateway,
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from wicket.app import Gateway
     from wicket.core.search import Answer, Explanation
+    from wicket.errors import WicketError
     from wicket.library import Library
     from wicket.model import Detail, ServerStatus, Tool
 
@@ -59,7 +63,7 @@ def servers(
         ),
     )
     if not found:
-        note("No servers yet. Add one: wicket add time -- uvx mcp-server-time")
+        note(NO_SERVERS)
     if any(s.problem for s in found):
         note("Some servers have problems: wicket doctor says what to do.")
 
@@ -109,7 +113,9 @@ def tools(
     from wicket.core.signature import first_sentence
 
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], dict[str, str]]":
-        return await gateway.tools(server), gateway.catalogue.failures
+        found = await gateway.tools(server)
+        name_absence(gateway)
+        return found, gateway.catalogue.failures
 
     found, failures = with_gateway(config, work, verbose=verbose)
     if json:
@@ -140,10 +146,14 @@ def search(
     from wicket.core.signature import describe as rendered
     from wicket.model import LOCAL
 
+    is_empty = False
+
     async def work(library: "Library") -> "tuple[Answer, list[Explanation], dict[str, str]]":
+        nonlocal is_empty
         finder, catalogue = library.finder, library.catalogue
         wanted = [catalogue.server(name).name for name in server] if server else None
         answer = await finder.search(query, LOCAL, limit=limit, servers=wanted)
+        is_empty = name_absence(library)
         reasons = [await finder.explain(query, LOCAL, hit.tool) for hit in answer.hits] if explain else []
         return answer, reasons, catalogue.failures
 
@@ -154,8 +164,9 @@ def search(
             hit["explanation"] = asdict(reason)
         say_json({"confident": answer.confident, "confidence": answer.confidence, "hits": hits})
     else:
-        if not answer.confident:
-            note("No tool clearly fits." + (" The closest:" if answer.hits else ""))
+        if not answer.confident and not is_empty:
+            near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
+            note(f"No tool clearly fits.{near}{' The closest:' if answer.hits else ''}")
         for number, hit in enumerate(answer.hits):
             line = rendered(hit.tool, "signature")
             name = line.partition("(")[0]
@@ -164,6 +175,8 @@ def search(
                 say(f"    {_reason(reasons[number])}")
         for withheld in answer.withheld:
             note(f"{withheld.hit.tool.key} would fit, but {withheld.reason}")
+        if answer.errands:
+            note(clean(answer.errands))
         if explain:
             say(f"confidence {answer.confidence:.2f}: {'a tool fits' if answer.confident else 'probably none fits'}")
     name_failures(failures, verbose=verbose)
@@ -198,14 +211,19 @@ def describe(
     levels: dict[str, Detail] = {"signature": "signature", "brief": "brief", "full": "full"}
     if detail not in levels:
         raise typer.BadParameter(f"{detail!r} is not one of {', '.join(levels)}", param_hint="--detail")
-    described = with_gateway(config, lambda gateway: gateway.verbs.describe(names), verbose=verbose)
+
+    async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], list[WicketError]]":
+        described = await gateway.verbs.describe(names)
+        return described.tools, [explained(problem, gateway.config) for problem in described.problems]
+
+    found, problems = with_gateway(config, work, verbose=verbose)
     if json:
-        say_json([tool_as_json(tool) for tool in described.tools])
+        say_json([tool_as_json(tool) for tool in found])
     else:
-        for tool in described.tools:
+        for tool in found:
             shown = rendered(tool, levels[detail])
             say(shown if isinstance(shown, str) else pretty(shown))
-    for problem in described.problems:
+    for problem in problems:
         note(f"wicket: {problem}")
-    if described.problems:
+    if problems:
         raise typer.Exit(2)

@@ -112,7 +112,11 @@ def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
         found = shutil.which(command) is not None
     else:
         found = shutil.which(program if program.is_absolute() else folder / program) is not None
-    if not found:
+    first, _, rest = command.partition(" ")
+    if not found and rest and shutil.which(first):
+        fix = f'Put the arguments into args: command = "{first}", args = ["…"]'
+        yield Finding("problem", config.name, "its command holds the arguments too, and is not found as a whole", fix)
+    elif not found:
         fix = _INSTALLS.get(program.name, f"Install {program.name}, or give its full path as 'command'.")
         yield Finding("problem", config.name, f"its command '{command}' is not on the PATH", fix)
 

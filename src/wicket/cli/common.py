@@ -11,6 +11,7 @@ import typer
 from wicket.cli.completion import complete_server, complete_tool
 from wicket.cli.output import note, say, say_json
 from wicket.cli.root import VERBOSE
+from wicket.errors import ConfigError, UnknownName, WicketError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Opened = TypeVar("Opened", bound="Library")
+
+NO_SERVERS = "No servers yet. Add one: wicket add time -- uvx mcp-server-time"
 
 _GARBAGE = 50_000
 """New objects between two searches for garbage. Nearly all that a command reads stays to its end, so that looking
@@ -114,7 +117,34 @@ def _run(
         async with opened(msgspec.structs.replace(config, servers=lazy)) as room, progress(room):
             return await work(room)
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except UnknownName as problem:
+        raise explained(problem, config) from None
+
+
+def explained(problem: WicketError, config: "Config") -> WicketError:
+    """A name that is not known because its server is disabled, or because there is none, says so."""
+    if not isinstance(problem, UnknownName) or problem.kind not in ("server", "tool"):
+        return problem
+    if not config.servers and (problem.kind == "tool" or not problem.hint):  # with a hint it is the registry's
+        return UnknownName(problem.kind, problem.name, hint=NO_SERVERS)
+    name = problem.name.lower()
+    for server in config.servers:
+        own = server.name.lower()
+        if not server.enabled and (name == own or name.startswith((f"{own}.", f"{own}__"))):
+            ours = config.path is not None and config.path.suffix == ".toml"
+            remedy = f"wicket enable {server.name}" if ours else f"enable it in {config.path}"
+            return ConfigError(f"Server '{server.name}' is disabled: {remedy}")
+    return problem
+
+
+def name_absence(library: "Library") -> bool:
+    """Say what to do where there is no server to ask; whether that is so."""
+    if library.catalogue.servers:
+        return False
+    note("Every server is disabled. Use one again: wicket enable NAME" if library.config.servers else NO_SERVERS)
+    return True
 
 
 def duration(text: str | None, option: str) -> float | None:

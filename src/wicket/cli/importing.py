@@ -51,6 +51,8 @@ def import_servers(
         overview(json=json)
         return
     client = CLIENTS.get(source.lower())
+    if client is None:
+        _refuse_misspelt(source, tuple(CLIENTS))
     files = bring.files_of(client, folders(), project=project) if client else ()
     if undo:
         _undo(bring.undo(files) if client else bring.undo_file(Path(source).expanduser()), source, json=json)
@@ -64,6 +66,17 @@ def import_servers(
     else:
         tell(brought, dry_run=dry_run)
         _tell_taken(taken, intakes, source, asked=take_over, dry_run=dry_run)
+
+
+def _refuse_misspelt(source: str, clients: tuple[str, ...]) -> None:
+    """What is no file but nearly a client's name was meant as one. Raises UnknownName."""
+    import difflib
+
+    from wicket.errors import UnknownName
+
+    near = difflib.get_close_matches(source.lower(), clients, n=3)
+    if near and not Path(source).expanduser().exists():
+        raise UnknownName("client", source, near, hint=f"A file '{source}' does not exist either.")
 
 
 def overview(*, json: bool = False) -> "list[tuple[Client, list[Intake]]]":
@@ -158,7 +171,10 @@ def _tell_taken(
         say(f"Back again: wicket import {source} --undo")
     if taken:
         note("Restart the client to see the change (one that was running may have to be closed first).")
-    elif asked and not dry_run:
+    elif asked and dry_run:
+        for path in dict.fromkeys(intake.path for intake in intakes if intake.offers):
+            say(f"{path} would be rewritten to start Wicket alone; a copy of it would be kept beside it.")
+    elif asked:
         note("Nothing to take over: the client already has no server but Wicket.")
     elif not asked and any(intake.offers for intake in intakes):
         note(f"Let the client talk to Wicket alone: wicket import {source} --take-over")

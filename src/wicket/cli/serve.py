@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 def serve(
     http: Annotated[
         str | None,
-        typer.Option("--http", help="Serve HTTP at HOST:PORT (':' for the configured address).", metavar="HOST:PORT"),
+        typer.Option(
+            "--http",
+            help="Serve HTTP at HOST:PORT, HOST or PORT (':' for the configured address).",
+            metavar="HOST:PORT",
+        ),
     ] = None,
     dialect: Annotated[
         list[str] | None, typer.Option("--dialect", "-d", help="Vocabulary to show; repeatable.")
@@ -55,7 +59,10 @@ def serve(
         asyncio.run(_stdio(settings, dialect or [], log_as_asked))
     else:
         settings = _at(settings, http)
-        asyncio.run(_http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients))
+        try:
+            asyncio.run(_http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients))
+        except ConfigError as problem:
+            raise _blamed(problem, http) from None
 
 
 async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:
@@ -85,7 +92,8 @@ async def _http(
 
     def ready(address: str) -> None:
         where = f"token in {token_file}" if token_file else "no token asked"
-        note(f"wicket: serving {len(config.servers)} servers at {address} ({where})")
+        count = sum(server.enabled for server in config.servers)
+        note(f"wicket: serving {count} server{'' if count == 1 else 's'} at {address} ({where})")
         if print_clients:
             sys.stdout.write(f"{page(address, token, config.path)}\n")
             sys.stdout.flush()
@@ -96,18 +104,32 @@ async def _http(
 
 
 def _at(config: "Config", address: str) -> "Config":
-    """`config` with the address given on the command line: HOST:PORT, HOST, :PORT or nothing but a colon."""
+    """`config` with the address given on the command line: HOST:PORT, HOST, PORT, :PORT or nothing but a colon."""
     import msgspec
 
-    host, _, port = address.rpartition(":") if ":" in address else (address, "", "")
-    if port and not (port.isdigit() and int(port) < 65536):
-        raise ConfigError(f"'{address}' is not HOST:PORT", key="--http", hint="For example 127.0.0.1:8377.")
+    alone = ("", "", address) if _is_number(address) else (address, "", "")
+    host, _, port = address.rpartition(":") if ":" in address else alone
+    if port and not _is_number(port):
+        raise ConfigError(f"'{address}' is not HOST:PORT.", key="--http", hint="For example 127.0.0.1:8377.")
+    if port and int(port) > 65535:
+        raise ConfigError(f"{port} is not a port: they go from 0 to 65535.", key="--http", hint="For example 8377.")
     changed: dict[str, Any] = {}
     if host:
         changed["host"] = host.strip("[]")
     if port:
         changed["port"] = int(port)
     return msgspec.structs.replace(config, http=msgspec.structs.replace(config.http, **changed))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 16
+
+
+def _blamed(problem: ConfigError, address: str) -> ConfigError:
+    """A problem with the address, laid at the door of the command line where that gave it."""
+    if problem.key not in ("http.host", "http.port") or address == ":":
+        return problem
+    return ConfigError(problem.message.removeprefix(f"{problem.key}: "), key="--http", hint=problem.hint)
 
 
 def _log_notes(config: "Config") -> None:

@@ -4,6 +4,7 @@ Paths that are relative to the client's file become absolute, references to secr
 entry that starts Wicket itself is passed over. Reads files and changes none.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -125,12 +126,21 @@ def _from_anywhere(server: ServerConfig, folder: Path) -> ServerConfig:
 
     return msgspec.structs.replace(
         server,
+        command=_program(server, folder),
         cwd=absolute(server.cwd),
         env_file=absolute(server.env_file),
         args=tuple(map(rebased, server.args)),
         env={name: rebased(value) for name, value in server.env.items()},
         headers={name: rebased(value) for name, value in server.headers.items()},
     )
+
+
+def _program(server: ServerConfig, folder: Path) -> str | None:
+    """The command; one that starts at the server's own folder is written out, unless only its start tells where."""
+    command, cwd = server.command, server.cwd or "."
+    if command is None or not command.startswith(("./", "../")) or "$" in cwd:
+        return command
+    return os.path.normpath(folder / Path(cwd).expanduser() / command)
 
 
 def _parsed(text: str, path: Path) -> tuple[Mapping[str, Any], str]:

@@ -36,7 +36,7 @@ def find_config(
     looked = ", ".join(str(candidate) for candidate in candidates)
     raise ConfigError(
         f"No configuration found (looked for {looked}).",
-        hint="Create one with 'wicket add time -- uvx mcp-server-time', "
+        hint="Create one with 'wicket init', or with 'wicket add time -- uvx mcp-server-time', "
         "or pass a file that you already have: --config ~/.cursor/mcp.json.",
     )
 

@@ -193,6 +193,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 cls,
                 outline.options,
                 lenient=outline.lenient,
+                beside=("servers",),
                 servers=servers,
                 path=path,
                 notes=tuple(outline.notes),

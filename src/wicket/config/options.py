@@ -62,9 +62,18 @@ def _noted(metadata: inspect.Metadata, where: str, key: str) -> str:
 
 
 def build(
-    cls: type[StructT], values: Mapping[str, Any], at: KeyPath = (), *, lenient: bool = False, **fixed: Any
+    cls: type[StructT],
+    values: Mapping[str, Any],
+    at: KeyPath = (),
+    *,
+    lenient: bool = False,
+    beside: tuple[str, ...] = (),
+    **fixed: Any,
 ) -> StructT:
-    """An instance of `cls` from plain values; `fixed` are its fields that are no options. Raises Misfit."""
+    """An instance of `cls` from plain values; `fixed` are its fields that are no options. Raises Misfit.
+
+    `beside` are keys that the caller reads itself, and that a misspelt one may mean.
+    """
     options = declared(cls)
     arguments = dict(fixed)
     for key, value in values.items():
@@ -72,7 +81,7 @@ def build(
         if option is not None:
             arguments[key] = _read(option.kind, option.unit, value, (*at, key), lenient)
         elif not lenient:
-            raise unknown_key(key, options, at)
+            raise unknown_key(key, [*options, *beside], at)
     return cls(**arguments)
 
 

@@ -33,6 +33,11 @@ class _Lines:
             self.repeated[path] = line
         self.keys[path] = line
 
+    def mark_first(self, path: KeyPath, offset: int) -> None:
+        """The line of a table that only the names of its own tables mention, such as `a` of `[a.b]`."""
+        if path not in self.keys:
+            self.mark(path, offset)
+
 
 def json_lines(text: str) -> tuple[dict[KeyPath, int], dict[KeyPath, int]]:
     """The line of each key and list item, and of each key that repeats one of the same object."""
@@ -82,6 +87,8 @@ class _Toml:
                 table = self._key()
                 self._take("]")
                 self._lines.mark(table, start)
+                for length in range(1, len(table)):
+                    self._lines.mark_first(table[:length], start)
             else:
                 self._pair(table)
         return self._lines.keys

@@ -4,6 +4,7 @@ Values that may hold a secret stay as the file has them until `secrets.resolve` 
 server is started. Neither struct shows such a value in a repr.
 """
 
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -15,6 +16,11 @@ from wicket.config.units import Count, Seconds, seconds
 Transport: TypeAlias = Literal["auto", "stdio", "http", "sse"]
 Start: TypeAlias = Literal["lazy", "eager"]
 Isolation: TypeAlias = Literal["shared", "session"]
+
+CONNECT = 10.0
+DOWNLOAD = 120.0
+DOWNLOADERS = frozenset({"npx", "uvx", "uv", "pipx", "bunx", "pnpm", "yarn", "docker", "podman"})
+"""Commands that bring a server onto the machine the first time, which takes longer than to start it."""
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,9 +75,14 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = ()
 
     timeout: Annotated[Seconds, Meta(gt=0, description="Longest silence of one call; progress restarts it.")] = 60.0
-    connect_timeout: Annotated[Seconds, Meta(gt=0, description="Longest time to start, connect and shake hands.")] = (
-        10.0
-    )
+    connect_timeout: Annotated[
+        Seconds,
+        Meta(
+            gt=0,
+            description="Longest time to start, connect and shake hands. Left alone, it is 2 minutes for commands that "
+            "may have to download first, such as `npx` and `uvx`.",
+        ),
+    ] = CONNECT
     max_concurrent: Annotated[Count, Meta(description="Most calls in flight at a time.")] = 32
     calls_per_minute: Annotated[int, Meta(ge=0, description="Most calls in a minute; 0 is no limit.")] = 0
     cache: Annotated[
@@ -102,6 +113,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             msgspec.structs.force_setattr(self, "title", self.name)
         if self.command is not None and self.transport == "auto":
             msgspec.structs.force_setattr(self, "transport", "stdio")
+
+    @property
+    def patience(self) -> float:
+        """How long it may take to be there."""
+        downloads = PurePath(self.command or "").stem in DOWNLOADERS
+        return DOWNLOAD if downloads and self.connect_timeout == CONNECT else self.connect_timeout
 
     def __repr__(self) -> str:
         return f"<ServerConfig {self.name} {self.transport}{'' if self.enabled else ' disabled'}>"

@@ -19,7 +19,7 @@ from wicket.config.model import LimitsConfig, ServerConfig
 from wicket.core.listing import read_listing
 from wicket.core.names import NameIndex, nearest, wire_names
 from wicket.core.policy import Policy
-from wicket.errors import UnknownName, WicketError
+from wicket.errors import Unavailable, UnknownName, WicketError
 from wicket.model import LOCAL, JsonObject, Listing, Tool
 from wicket.store.base import Store, StoredListing
 from wicket.tasks import Tasks
@@ -148,11 +148,20 @@ class Catalogue:
             unseen = [server for server in self.servers if server not in snapshot.listings]
             likely = [server for server in unseen if name.startswith(f"{server}.")] or unseen
             if likely:
-                snapshot = await self.complete(likely)
-                return snapshot.names.resolve(name)
+                return self._found(await self.complete(likely), name)
             if hidden := snapshot.hidden(name):
                 snapshot.policy.check(LOCAL, hidden)
             raise
+
+    def _found(self, snapshot: Snapshot, name: str) -> Tool:
+        """The tool that `name` means. Where its server could not be asked, that is the problem, and not the name."""
+        try:
+            return snapshot.names.resolve(name)
+        except UnknownName:
+            silent = next((server for server in self.failures if name.startswith(f"{server}.")), None)
+            if silent is None:
+                raise
+            raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
 
     def server(self, name: str) -> ServerConfig:
         """The configuration of the server that `name` means. Raises UnknownName with near names."""

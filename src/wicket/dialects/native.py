@@ -89,6 +89,8 @@ def _found(answer: Answer) -> str:
         near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
         lines.insert(0, f"[No tool clearly fits.{near}{' The closest:' if lines else ''}]")
     lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
+    if answer.errands:
+        lines.append(f"[{answer.errands}]")
     return "\n".join(lines)
 
 

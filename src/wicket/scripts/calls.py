@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 import msgspec
 
 from wicket import codec
-from wicket.errors import UnknownName, WicketError
+from wicket.errors import CallerError, Overloaded, Unavailable, UnknownName, WicketError
 from wicket.model import Json, JsonObject
 from wicket.scripts import frames
 from wicket.scripts.api import HELPERS, Api
 from wicket.scripts.limits import MAX_ARGUMENTS, MAX_DEPTH, MAX_REPLIES, MAX_REPLY, MIB, Limits
-from wicket.scripts.outcome import CallRecord
+from wicket.scripts.outcome import CallRecord, CallState
 from wicket.scripts.tape import Taped
 from wicket.scripts.values import fit, unwrap
 from wicket.tasks import Tasks
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 CallKind: TypeAlias = Literal["call", "search", "describe", "result"]
 
 _LONGEST_TAPE = 4 * MIB
+_NOT_SENT = (CallerError, Overloaded, Unavailable)
 _HELPER_KINDS: dict[tuple[str, str], CallKind] = {
     ("tools", "search"): "search",
     ("tools", "describe"): "describe",
@@ -103,13 +104,14 @@ class Calls:
     async def _serve(self, number: int, index: int, server: str, tool: str, arguments: JsonObject) -> None:
         async with self._slots:
             began = time.perf_counter()
-            ok, value, label = await self._answer(server, tool, arguments)
-            payload = self._encode(ok, value)
+            state, value, label = await self._answer(server, tool, arguments)
+            payload = self._encode(state == "ok", value)
             if payload is None:
-                ok, payload = False, codec.encode(f"{label}: the answer is too large for a script")
-            error = "" if ok else codec.decode(payload)[:300]
+                state, payload = "failed", codec.encode(f"{label}: the answer is too large for a script")
+            ok = state == "ok"
+            error = "" if ok else codec.decode(payload).removeprefix(f"{label}: ")[:300]
             ms = (time.perf_counter() - began) * 1000
-            self.records[index] = CallRecord(label, "ok" if ok else "failed", error, ms)
+            self.records[index] = CallRecord(label, state, error, ms)
         self._reply_bytes += len(payload)
         self._keep(Taped(number, server, tool, ok, msgspec.Raw(payload)))
         self._replies.append(b"[%d,%s,%s]" % (number, b"true" if ok else b"false", payload))
@@ -123,17 +125,17 @@ class Calls:
         else:
             self._tape.clear()
 
-    async def _answer(self, server: str, tool: str, arguments: JsonObject) -> tuple[bool, Json, str]:
-        """Success, value or message, and the label under which the call is recorded."""
+    async def _answer(self, server: str, tool: str, arguments: JsonObject) -> tuple[CallState, Json, str]:
+        """What became of it, value or message, and the label under which the call is recorded."""
         label = f"{server}.{tool}"
         try:
             if len(codec.encode(arguments)) > 2 * MAX_ARGUMENTS:
-                return False, f"{label}: the arguments are too large", label
+                return "not_sent", f"{label}: the arguments are too large", label
             if server in HELPERS and (server, tool) != ("tools", "call"):
                 kind = _HELPER_KINDS.get((server, tool))
                 if kind is None:
                     raise UnknownName("function", label, [f"{server}.{name}" for name in HELPERS[server]])
-                return True, await self._call(kind, "", arguments), label
+                return "ok", await self._call(kind, "", arguments), label
             if server in HELPERS:
                 target = self._api.find_key(str(arguments.get("name", "")))
                 inner: Any = arguments.get("arguments")
@@ -144,11 +146,11 @@ class Calls:
             body = await self._call("call", target.key, cast("JsonObject", fit(arguments, target.input_schema)))
             ok, value = unwrap(cast("JsonObject", body))
         except WicketError as error:
-            return False, f"{label}: {error}", label
+            return "not_sent" if isinstance(error, _NOT_SENT) else "failed", _named(label, str(error)), label
         except Exception:  # the boundary: a defect in a call must not take the run with it
             log.exception("call of %s by a script failed", label)
-            return False, f"{label}: internal error in the gateway; its log has the cause", label
-        return ok, value if ok else f"{label}: {value}", label
+            return "failed", f"{label}: internal error in the gateway; its log has the cause", label
+        return ("ok", value, label) if ok else ("failed", f"{label}: {value}", label)
 
     def _encode(self, ok: bool, value: Json) -> bytes | None:
         try:
@@ -163,3 +165,8 @@ class Calls:
     def _flush(self) -> None:
         replies, self._replies = self._replies, []
         self._reply(frames.pack(frames.REPLIES, b"[%s]" % b",".join(replies)))
+
+
+def _named(label: str, message: str) -> str:
+    """A message that begins with the call's name, once."""
+    return message if message.startswith(f"{label}: ") else f"{label}: {message}"

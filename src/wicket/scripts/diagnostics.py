@@ -24,9 +24,9 @@ _UNKNOWN = (
     re.compile(r"ReferenceError: (?:'([^']+)'|([\w$]+)) is not defined"),
     re.compile(r"[Nn]ame [`']([^`']+)[`'] (?:is not defined|used when not defined)"),
 )
-_NO_ATTRIBUTE = re.compile(r"[Oo]bject of type `_(\w+)` has no attribute `(\w+)`")
+_NO_ATTRIBUTE = re.compile(r"[Oo]bject of type `(\w+)` has no attribute `(\w+)`")
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
-_NOT_AWAITED = re.compile(r"not awaited|pending call|'coroutine' object|`CoroutineType")
+_NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|coroutine object|type coroutine")
 
 
 def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem:

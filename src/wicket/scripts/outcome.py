@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from wicket.model import Json, JsonObject
 
 State: TypeAlias = Literal["done", "error", "limit", "crash"]
+CallState: TypeAlias = Literal["ok", "failed", "unfinished", "not_sent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +40,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call that a script made: side effects remain when the script fails."""
+    """One call that a script made: side effects remain when the script fails, unless it was never sent."""
 
     tool: str
-    state: Literal["ok", "failed", "unfinished"]
+    state: CallState
     error: str = ""
     ms: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.tool}: {self.state}{f' ({self.error})' if self.error else ''}"
+        return f"{self.tool}: {self.state.replace('_', ' ')}{f' ({self.error})' if self.error else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,12 @@ class Outcome:
         parts = [str(self.problem)]
         if self.printed:
             parts.append(f"Printed:\n{self.printed.rstrip()}")
-        if self.calls:
-            shown = "\n".join(f"- {record}" for record in self.calls[:most_calls])
-            rest = len(self.calls) - most_calls
-            more = f"\n- … and {rest} more" if rest > 0 else ""
-            parts.append(f"Calls already made (their effects remain):\n{shown}{more}")
+        made = [record for record in self.calls if record.state != "not_sent"]
+        unsent = [record for record in self.calls if record.state == "not_sent"]
+        if made:
+            parts.append(f"Calls already made (their effects remain):\n{_listed(made, most_calls)}")
+        if unsent:
+            parts.append(f"Calls refused before they were sent:\n{_listed(unsent, most_calls)}")
         return "\n\n".join(parts)
 
     def to_dict(self) -> JsonObject:
@@ -110,3 +112,8 @@ class Outcome:
             {"tool": c.tool, "state": c.state, **({"error": c.error} if c.error else {})} for c in self.calls
         ]
         return body
+
+
+def _listed(records: list[CallRecord], most: int) -> str:
+    shown = "\n".join(f"- {record}" for record in records[:most])
+    return f"{shown}\n- … and {len(records) - most} more" if len(records) > most else shown

@@ -9,6 +9,7 @@ they are cancelled.
 import asyncio
 import contextlib
 import os
+import stat
 import threading
 from typing import Any
 
@@ -62,14 +63,14 @@ class StdioClient(asyncio.Protocol):
 
     async def open(self, source: int, sink: int) -> None:
         loop = asyncio.get_running_loop()
-        try:
+        if _can_be_awaited(sink):
             self._sink, _ = await loop.connect_write_pipe(lambda: _Sink(self), os.fdopen(sink, "wb", 0))
-        except ValueError:
+        else:
             self._sink = _FileSink(sink)
             self._flushed.set()
-        try:
+        if _can_be_awaited(source):
             self._source, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(source, "rb", 0, closefd=False))
-        except ValueError:  # a regular file: no readiness to wait for, so a thread reads it
+        else:
             threading.Thread(target=self._read_file, args=(source, loop), daemon=True).start()
 
     def data_received(self, data: bytes) -> None:
@@ -206,7 +207,7 @@ class _Sink(asyncio.Protocol):
 
 
 class _FileSink:
-    """stdout redirected to a file: written at once, never full for long."""
+    """stdout redirected to a file or a device: written at once, never full for long."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -221,6 +222,12 @@ class _FileSink:
     def close(self) -> None:
         self._closed = True
         os.close(self._fd)
+
+
+def _can_be_awaited(descriptor: int) -> bool:
+    """Files, and devices such as /dev/null, have no readiness to wait for: a thread reads them, and they never fill."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def _claim_wire() -> tuple[int, int]:

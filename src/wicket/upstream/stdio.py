@@ -23,6 +23,7 @@ from wicket.model import MODERN_VERSION, JsonObject
 from wicket.tasks import Tasks
 from wicket.telemetry import Redactor, clean
 from wicket.upstream.connection import DEAF, Ears, Host
+from wicket.upstream.egress import MAY_HAVE_ACTED
 from wicket.upstream.listener import subscription
 from wicket.upstream.rpc import Rpc
 
@@ -234,7 +235,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         return Crashed(
             self._server,
             f"Server '{self._server}' {how} before it answered.",
-            hint="A call that was under way may have had effects; check before you repeat it.",
+            hint=MAY_HAVE_ACTED,
             stderr=self.stderr_tail(),
         )
 
@@ -244,7 +245,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
             return
         self._ended = reason
         self._write_timer(on=False)
-        self._rpc.fail(reason)
+        # What was sent may have been done: it must not be taken for something that can be tried again.
+        self._rpc.fail(Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason)
         if not self._closing:
             self._host.closed(reason)
 

@@ -179,6 +179,10 @@ class Upstream:
         """A question that the transport does not tie to a call: it can only be about the one that is under way."""
         if method == "ping":
             return {}
+        if method in ("initialize", "server/discover"):
+            raise Unasked(
+                f"'{self.config.name}' sends back what it is sent: it is no MCP server.", hint="Check its command."
+            )
         ears = self._only_asking()
         if ears is None or ears.request is None:
             several = f"{len(self._asking)} calls are under way and" if self._asking else "no call is under way, so"
@@ -195,7 +199,7 @@ class Upstream:
 
     def closed(self, reason: UpstreamError) -> None:
         self._session = None
-        self._life.on(Event.LOST, asyncio.get_running_loop().time(), _first_line(reason))
+        self._life.on(Event.LOST, asyncio.get_running_loop().time(), _in_short(reason))
         log.info("%r", self)
 
     # Admission and connecting
@@ -254,13 +258,13 @@ class Upstream:
             await asyncio.sleep(pause)
         self._life.on(Event.START)
         try:
-            async with asyncio.timeout(self.config.connect_timeout):
+            async with asyncio.timeout(self.config.patience):
                 session = await self._connect(self.config, _HostOf(self))
         except TimeoutError:
             raise self._failed(
                 Unavailable(
                     self.config.name,
-                    f"Server '{self.config.name}' did not answer within {self.config.connect_timeout:g} s.",
+                    f"Server '{self.config.name}' did not answer within {self.config.patience:g} s.",
                     hint="Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why.",
                 )
             ) from None
@@ -302,7 +306,7 @@ class Upstream:
         if isinstance(problem, Crashed):  # it never got as far as a call: trying again is safe
             hint = "Run its command by hand to see why."
             problem = Unavailable(self.config.name, problem.message, hint=hint, stderr=problem.stderr)
-        self._life.on(Event.FAILED, asyncio.get_running_loop().time(), _first_line(problem))
+        self._life.on(Event.FAILED, asyncio.get_running_loop().time(), _in_short(problem))
         log.info("%r", self)
         return problem
 
@@ -385,7 +389,8 @@ class _HostOf:
         self._upstream.closed(reason)
 
 
-def _first_line(problem: WicketError) -> str:
-    with suppress(IndexError):
-        return clean(str(problem).splitlines()[0], 300)
-    return type(problem).__name__
+def _in_short(problem: UpstreamError | WicketError) -> str:
+    """What happened, and the server's last words: for a list of servers, where there is room for a line."""
+    words = problem.message.splitlines()[0] if problem.message else type(problem).__name__
+    last = problem.stderr[-1] if isinstance(problem, UpstreamError) and problem.stderr else ""
+    return clean(f"{words} It said: {last}" if last else words, 300)

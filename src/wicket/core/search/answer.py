@@ -50,3 +50,11 @@ class Answer:
     """How likely it is that the first hit serves the query, from 0 to 1."""
     parts: tuple[Part, ...] = ()
     """For a query that asks for several things: which hit serves which."""
+
+    @property
+    def errands(self) -> str:
+        """In a line which tool is for what, where several things were asked for; empty otherwise."""
+        served = [part for part in self.parts if part.tools]
+        if len({part.tools[0] for part in served}) < 2:
+            return ""
+        return "; ".join(f'for "{part.text[:60]}": {part.tools[0]}' for part in served)

@@ -12,7 +12,7 @@ from wicket.core.search.matrix import Matrix
 from wicket.core.search.numeric import np
 from wicket.core.search.segment import Model
 from wicket.core.search.static import packaged_table
-from wicket.core.search.text import parts, words
+from wicket.core.search.text import errands, parts, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class Scores:
 
 def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     pieces = parts(query)
+    ranked = len(pieces) > 1
+    pieces = pieces if ranked else errands(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
@@ -58,7 +60,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     of_parts = _sum([weight * (asked[1:] @ tools[near].T) for weight, asked, tools in sides])
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
     by_part[:, near] = (letters[1:, near] + of_parts) / np.float32(scale)
-    fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART)
+    fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART) if ranked else whole
     return Scores(fit, letters[0], meaning, scale, tuple(pieces), by_part)
 
 

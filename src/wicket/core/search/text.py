@@ -40,13 +40,29 @@ def parts(query: str) -> list[str]:
 
     A query that asks for one thing comes back whole.
     """
+    return _pieces(query, _FEWEST_WORDS)
+
+
+def errands(query: str) -> list[str]:
+    """The same where a verb and a noun are enough ("read the file and tell me the time"): good for finding a tool for
+    each, but too little to rank by.
+    """
+    found = _pieces(query, _FEWEST_WORDS - 1)
+    return found if all(_weight(piece) >= _FEWEST_WORDS - 1 for piece in found) else [query[:MAX_QUERY]]
+
+
+def _pieces(query: str, fewest: int) -> list[str]:
     found: list[str] = []
     for piece in _BORDER.split(query[:MAX_QUERY]):
-        if found and sum(word not in STOP for word in words(piece)) < _FEWEST_WORDS:
+        if found and _weight(piece) < fewest:
             found[-1] += f" {piece}"
         elif piece.strip():
             found.append(piece)
     return found[:MAX_PARTS] if len(found) > 1 else [query[:MAX_QUERY]]
+
+
+def _weight(piece: str) -> int:
+    return sum(word not in STOP for word in words(piece))
 
 
 def _fold(text: str) -> str:
