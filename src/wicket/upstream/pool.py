@@ -15,6 +15,7 @@ from wicket.config.model import ResolvedServer, ServerConfig
 from wicket.config.secrets import resolve
 from wicket.errors import Overloaded, Unavailable, UnknownName
 from wicket.model import LOG_LEVELS, JsonObject
+from wicket.tasks import uninterrupted
 from wicket.upstream.connection import DEAF, Connection, Ears, Host
 from wicket.upstream.era import Greeting, Session, envelope, negotiate
 from wicket.upstream.http import HttpClient, HttpConnection
@@ -231,7 +232,7 @@ async def _met(connection: Connection, server: str) -> Session:
         session = await negotiate(connection, server)
         await connection.listen()
     except BaseException:
-        await asyncio.shield(connection.close())
+        await uninterrupted(connection.close())
         raise
     return session
 
