@@ -21,7 +21,7 @@ import environments
 from imports import slowest
 from machine import description, load_average
 from report import Verdict, number, save, table
-from wicket.codec import decode, encode
+from wicket_mcp.codec import decode, encode
 
 ROOT = Path(__file__).parent.parent
 CATALOG = ROOT / "tests" / "data" / "catalog"
@@ -49,7 +49,7 @@ def prepare(folder: Path) -> dict[str, str]:
     environ = {**os.environ, "WICKET_CONFIG": str(config), "XDG_STATE_HOME": str(folder / "state")}
     environ.pop("WICKET_LOG", None)
     print(f"filling a catalogue of {len(servers)} servers …", file=sys.stderr, flush=True)
-    wicket = [sys.executable, "-m", "wicket"]
+    wicket = [sys.executable, "-m", "wicket_mcp"]
     subprocess.run([*wicket, "servers"], env=environ, check=True, capture_output=True)
     status = decode(subprocess.run([*wicket, "status", "--json"], env=environ, check=True, capture_output=True).stdout)
     if status["tools"] != TOOLS:
@@ -59,7 +59,7 @@ def prepare(folder: Path) -> dict[str, str]:
 
 def commands() -> dict[str, list[str]]:
     beside = Path(sys.executable).with_name("wicket")
-    wicket = [str(beside)] if beside.exists() else [sys.executable, "-m", "wicket"]
+    wicket = [str(beside)] if beside.exists() else [sys.executable, "-m", "wicket_mcp"]
     found = {
         "python -c pass": [sys.executable, "-c", "pass"],
         "wicket --help": [*wicket, "--help"],

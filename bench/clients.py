@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from peers.http_hop import Hop, HopLost
-from wicket.codec import decode, encode
-from wicket.framing import LineFramer
-from wicket.model import (
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.framing import LineFramer
+from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     META_CAPABILITIES,
     META_CLIENT_INFO,

@@ -26,7 +26,7 @@ from contenders import ECHO, PEERS, wicket_serve, write_mcp_servers, write_wicke
 from imports import slowest
 from machine import cpu_seconds, description, load_average
 from report import Verdict, number, save, table
-from wicket.model import JsonObject
+from wicket_mcp.model import JsonObject
 
 FEW, MANY = 1, 50
 RAW, SDK, FASTMCP = "raw Python", "SDK server, bare", "FastMCP proxy, 1 upstream"
@@ -93,7 +93,7 @@ def wicket(folder: Path, upstreams: int, state: str) -> Starter:
     config = write_wicket_config(folder, servers)
     prepare = nothing
     if state == "warm":
-        command = (sys.executable, "-m", "wicket", "tools", "--config", str(config))
+        command = (sys.executable, "-m", "wicket_mcp", "tools", "--config", str(config))
         subprocess.run(command, check=True, capture_output=True)
     else:
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import environments
 from clients import Client, HttpClient, Program, StdioClient
 from machine import free_port
-from wicket.codec import encode
-from wicket.model import JsonObject
+from wicket_mcp.codec import encode
+from wicket_mcp.model import JsonObject
 
 PEERS = Path(__file__).parent / "peers"
 ECHO = (sys.executable, str(PEERS / "echo.py"))
@@ -151,7 +151,7 @@ def _program(everybody: Field, environment: str, name: str) -> Iterator[str]:
 
 
 def wicket_serve(config: Path) -> tuple[str, ...]:
-    return (sys.executable, "-m", "wicket", "serve", "--config", str(config))
+    return (sys.executable, "-m", "wicket_mcp", "serve", "--config", str(config))
 
 
 def write_wicket_config(folder: Path, servers: Mapping[str, Sequence[str]]) -> Path:

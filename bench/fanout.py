@@ -19,7 +19,7 @@ from clients import BenchError, HttpClient, Program
 from contenders import ECHO, PEERS, wicket_serve, write_mcp_servers, write_wicket_config
 from machine import free_port
 from peers.http_hop import HopLost
-from wicket.model import JsonObject
+from wicket_mcp.model import JsonObject
 
 UPSTREAMS = 20
 TOOLS = 20

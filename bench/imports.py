@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from clients import HELLO
-from wicket.codec import encode
-from wicket.model import JsonObject
+from wicket_mcp.codec import encode
+from wicket_mcp.model import JsonObject
 
 SHOWN = 15
 RUNS = 5

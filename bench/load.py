@@ -15,7 +15,7 @@ from clients import BenchError
 from contenders import SERVER, Contender, Field
 from machine import cpu_seconds
 from peers.http_hop import HopLost
-from wicket.model import JsonObject
+from wicket_mcp.model import JsonObject
 
 LEVELS = (1, 16, 64)
 WARM_UP = 0.2  # seconds of calls before a contender is measured, every round

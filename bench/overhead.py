@@ -20,7 +20,7 @@ from fanout import Count, count_requests
 from load import LEVELS, Record, dismiss, prepare, ratio, run_rounds
 from machine import description, load_average
 from report import Verdict, number, save, table
-from wicket.model import JsonObject
+from wicket_mcp.model import JsonObject
 
 TARGETS = {HTTP_STDIO: 4.0, HTTP_HTTP: 20.0}
 """How many times FastMCP's calls per second at 16 in flight Wicket has to make, by route."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from wicket.codec import pretty
-from wicket.model import JsonObject
+from wicket_mcp.codec import pretty
+from wicket_mcp.model import JsonObject
 
 OUT = Path(__file__).parent / "out"
 

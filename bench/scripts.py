@@ -21,11 +21,11 @@ from typing import Any
 import environments
 from machine import description, load_average
 from report import Verdict, number, save, table
-from wicket.codec import decode, encode
-from wicket.model import Json, JsonObject, Tool
-from wicket.scripts import Api, Limits, Outcome, Scripts
-from wicket.scripts.calls import CallKind
-from wicket.tasks import Tasks
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.model import Json, JsonObject, Tool
+from wicket_mcp.scripts import Api, Limits, Outcome, Scripts
+from wicket_mcp.scripts.calls import CallKind
+from wicket_mcp.tasks import Tasks
 
 PEER = Path(__file__).parent / "peers" / "fastmcp_code_mode.py"
 NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}

@@ -20,17 +20,17 @@ from typing import Any
 
 import environments
 from report import Verdict, number, save, table
-from wicket.app import Gateway
-from wicket.codec import decode, encode
-from wicket.config.model import ServerConfig
-from wicket.core.catalog import fingerprint
-from wicket.dialects.base import ToolCall
-from wicket.dialects.chain_words import brief
-from wicket.dialects.known import NAMES
-from wicket.dialects.own_resources import read
-from wicket.model import JsonObject, Listing, Silent, Tool
-from wicket.store.base import StoredListing
-from wicket.store.sqlite import SqliteStore
+from wicket_mcp.app import Gateway
+from wicket_mcp.catalog.catalogue import fingerprint
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.dialects.chain_words import brief
+from wicket_mcp.dialects.factory import NAMES
+from wicket_mcp.dialects.own_resources import read
+from wicket_mcp.model import JsonObject, Listing, Silent, Tool
+from wicket_mcp.store.base import StoredListing
+from wicket_mcp.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parent.parent
 CATALOG = ROOT / "tests" / "data" / "catalog"

@@ -10,10 +10,10 @@ from typing import Any
 
 from rs_bpe import openai
 
-from wicket import Gateway
-from wicket.codec import encode
-from wicket.model import Silent
-from wicket.surface.protocol import Protocol, Request
+from wicket_mcp import Gateway
+from wicket_mcp.codec import encode
+from wicket_mcp.model import Silent
+from wicket_mcp.surface.protocol import Protocol, Request
 
 TOKENIZER = openai.o200k_base()
 SQL = "SELECT i AS id, 'customer ' || i AS name, i * 37 % 1000 AS balance FROM range(1000) t(i)"

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from wicket import Gateway
+from wicket_mcp import Gateway
 
 ROOT = Path(__file__).parent.parent
 PEERS = Path(__file__).parent / "peers"

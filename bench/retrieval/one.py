@@ -12,7 +12,7 @@ from typing import Any
 from retrieval.metric import KEYS, measure
 from retrieval.rankers import Wicket, make
 from retrieval.sets import Labelled, read
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 _WARM_UP, _TIMED = 5, 120
 

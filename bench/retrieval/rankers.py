@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from retrieval.sets import Labelled
-from wicket.core.search import SearchIndex
-from wicket.core.search.numeric import np
-from wicket.model import Listing
+from wicket_mcp.model import Listing
+from wicket_mcp.search import SearchIndex
+from wicket_mcp.search.numeric import np
 
 DEPTH = 50
 
@@ -29,7 +29,7 @@ class Wicket:
     def __init__(self, *, semantic: bool = False) -> None:
         self._model = None
         if semantic:
-            from wicket.core.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
+            from wicket_mcp.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
 
             self._model = SentenceEncoder(threads=2)
             self._model.encode(["warm"])
@@ -108,7 +108,7 @@ class WordLlama:
 
 
 def _minilm() -> Any:
-    from wicket.core.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
+    from wicket_mcp.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
 
     encoder = SentenceEncoder(threads=2)
     encoder.encode(["warm"])
@@ -119,7 +119,7 @@ def make(name: str, data: Path) -> Ranker:
     """Raises ImportError when a package of the ranker's is missing."""
     given: dict[str, Callable[[], Ranker]] = {
         "wicket": Wicket,
-        "wicket[semantic]": lambda: Wicket(semantic=True),
+        "wicket-mcp[semantic]": lambda: Wicket(semantic=True),
         "fastmcp": FastMCP,
     }
     return given[name]() if name in given else _baseline(name, _load(data / "rankers.py"))
@@ -151,7 +151,7 @@ def _baseline(name: str, code: Any) -> Ranker:
 
 ALL = (
     "wicket",
-    "wicket[semantic]",
+    "wicket-mcp[semantic]",
     "bm25s",
     "fts5",
     "fastmcp",

@@ -14,7 +14,7 @@ from retrieval.child import child
 from retrieval.metric import KEYS
 from retrieval.rankers import ALL, LEXICAL
 from retrieval.sets import ROOT, names
-from wicket.codec import decode, encode
+from wicket_mcp.codec import decode, encode
 
 DEFAULT, SEMANTIC = 75.2, 76.5
 SLACK = 1.0
@@ -116,7 +116,7 @@ def _cell(row: dict[str, Any] | None, key: str) -> str:
 def judge(facts: list[dict[str, Any]]) -> list[Verdict]:
     verdicts: list[Verdict] = []
     averages = means(facts)
-    for ranker, wanted in (("wicket", DEFAULT), ("wicket[semantic]", SEMANTIC)):
+    for ranker, wanted in (("wicket", DEFAULT), ("wicket-mcp[semantic]", SEMANTIC)):
         if ranker in averages:
             got = averages[ranker]
             verdicts.append(Verdict(f"{ranker}: mean nDCG@10 at least {wanted}", f"{got:.2f}", got >= wanted))
@@ -124,7 +124,7 @@ def judge(facts: list[dict[str, Any]]) -> list[Verdict]:
     for row in facts:
         if row["ranker"] in LEXICAL:
             lexical[row["set"]] = max(lexical.get(row["set"], 0.0), row["nDCG@10"])
-    for ranker in ("wicket", "wicket[semantic]"):
+    for ranker in ("wicket", "wicket-mcp[semantic]"):
         ours = [row for row in facts if row["ranker"] == ranker and row["set"] in lexical]
         if ours:
             below, worst = max((lexical[row["set"]] - row["nDCG@10"], row["set"]) for row in ours)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wicket.codec import decode
-from wicket.model import Listing, Tool
+from wicket_mcp.codec import decode
+from wicket_mcp.model import Listing, Tool
 
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "bench" / "queries" / "catalog.jsonl"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from retrieval.sets import Labelled, names, own_queries, read
-from wicket.core.search import build_segment
-from wicket.model import Listing
-from wicket.store.base import StoredListing
-from wicket.store.sqlite import SqliteStore
+from wicket_mcp.model import Listing
+from wicket_mcp.search import build_segment
+from wicket_mcp.store.base import StoredListing
+from wicket_mcp.store.sqlite import SqliteStore
 
 
 def fill(file: Path, data: Path, tools: int) -> None:

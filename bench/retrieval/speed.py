@@ -14,8 +14,8 @@ from machine import description, load_average
 from report import Verdict, number, table
 from retrieval.child import child
 from retrieval.shelf import fill
-from wicket.codec import decode
-from wicket.core import search
+from wicket_mcp import search
+from wicket_mcp.codec import decode
 
 SIZES = {2000: 2.0, 10000: 5.0}
 """Tools, and the milliseconds that half of the queries may take."""

@@ -37,7 +37,7 @@ class Laps:
 
 def _numpy() -> dict[str, float]:
     laps = Laps()
-    import_module("wicket.core.search.numeric")
+    import_module("wicket_mcp.search.numeric")
 
     laps("numpy")
     return laps.facts
@@ -45,9 +45,9 @@ def _numpy() -> dict[str, float]:
 
 def _load(file: str) -> dict[str, float]:
     laps = Laps()
-    from wicket.core.search import SearchIndex  # noqa: PLC0415  (this is what is timed)
+    from wicket_mcp.search import SearchIndex  # noqa: PLC0415  (this is what is timed)
 
-    import_module("wicket.core.search.matrix")
+    import_module("wicket_mcp.search.matrix")
     laps("imports")
     from retrieval.shelf import listings, segments  # noqa: PLC0415  (must not be loaded before)
 
@@ -64,7 +64,7 @@ def _load(file: str) -> dict[str, float]:
 
 def _query(file: str) -> dict[str, float]:
     from retrieval.shelf import listings, queries, segments  # noqa: PLC0415  (the other modes must not load them)
-    from wicket.core.search import SearchIndex  # noqa: PLC0415
+    from wicket_mcp.search import SearchIndex  # noqa: PLC0415
 
     stored = segments(file)
     index = SearchIndex.load({one.server: (one, stored[one.server]) for one in listings(file)})

@@ -15,7 +15,7 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
-from wicket.codec import decode
+from wicket_mcp.codec import decode
 
 PATIENCE = 60.0
 
@@ -61,7 +61,7 @@ class Shell:
     def run(self, *arguments: str, stdin: str = "", **variables: str) -> Done:
         """`wicket ARGUMENTS` in a pipe."""
         done = subprocess.run(
-            [sys.executable, "-m", "wicket", *arguments],
+            [sys.executable, "-m", "wicket_mcp", *arguments],
             input=stdin.encode(),
             capture_output=True,
             cwd=self.cwd,
@@ -100,7 +100,7 @@ class Terminal:
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         environ = {key: value for key, value in shell.environ.items() if key != "COLUMNS"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "wicket", *arguments],
+            [sys.executable, "-m", "wicket_mcp", *arguments],
             stdin=slave,
             stdout=slave,
             stderr=slave,

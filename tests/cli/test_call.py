@@ -7,10 +7,10 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.conftest import peer
-from wicket.cli.arguments import parse
-from wicket.codec import encode
-from wicket.errors import BadArguments
-from wicket.model import Tool
+from wicket_mcp.cli.arguments import parse
+from wicket_mcp.codec import encode
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import Tool
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.conftest import peer
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 
 def completed(shell: Shell, *words: str) -> list[str]:

@@ -10,11 +10,11 @@ from typer.main import get_command
 
 from tests.cli.pages import DOCS, README, blocks, headings, shell_commands, transcript
 from tests.cli.shell import PATIENCE, Shell
-from wicket import errors
-from wicket.cli import app
-from wicket.config.client_files import CLIENTS, folders, user_files
-from wicket.config.formats import parse
-from wicket.config.model import Dialect
+from wicket_mcp import errors
+from wicket_mcp.cli import app
+from wicket_mcp.config.model.config import Dialect
+from wicket_mcp.config.read.client_files import CLIENTS, folders, user_files
+from wicket_mcp.config.read.formats import parse
 
 PAGES = sorted(DOCS.glob("*.md"))
 MINE = [DOCS / name for name in ("index.md", "clients.md", "command-line.md", "dialects.md", "security.md")]

@@ -7,9 +7,9 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.conftest import peer
-from wicket.cli.checks import server as examined
-from wicket.codec import encode
-from wicket.config.model import Config
+from wicket_mcp.cli.checks import server as examined
+from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import Config
 
 
 def _configure(shell: Shell, **servers: object) -> Path:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wicket.codec import encode, pretty
-from wicket.config import jsonc, tomltext
-from wicket.config.syntax import read
+from wicket_mcp.codec import encode, pretty
+from wicket_mcp.config.edit import jsonc, tomltext
+from wicket_mcp.config.read.syntax import read
 
 NAMES = st.text('abz-é "\\/*', min_size=1, max_size=6)
 ENTRIES = st.dictionaries(NAMES, st.dictionaries(st.sampled_from(["command", "url", "//"]), st.text(max_size=8)))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
-from wicket.codec import decode
-from wicket.config.client_files import CLIENTS, folders, project_file, user_files
-from wicket.config.formats import load
-from wicket.config.syntax import read as read_syntax
+from wicket_mcp.codec import decode
+from wicket_mcp.config.read.client_files import CLIENTS, folders, project_file, user_files
+from wicket_mcp.config.read.formats import load
+from wicket_mcp.config.read.syntax import read as read_syntax
 
 DATA = Path(__file__).parent.parent / "config" / "data"
 
@@ -335,6 +335,6 @@ def test_every_client_has_a_test_of_its_layout() -> None:
 
 
 def _json(value: object) -> str:
-    from wicket.codec import pretty
+    from wicket_mcp.codec import pretty
 
     return pretty(value)

@@ -1,7 +1,7 @@
 """Changing wicket.toml from the shell: what was written by hand stays as it was."""
 
 from tests.cli.shell import Shell
-from wicket.config.formats import load
+from wicket_mcp.config.read.formats import load
 
 BY_HAND = """\
 # my servers

@@ -11,11 +11,11 @@ import pytest
 from tests.cli.pages import README, Step, blocks, shell_commands
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import replay
-from wicket import Gateway
-from wicket.codec import decode, encode
-from wicket.dialects.base import ToolCall
-from wicket.dialects.native import NATIVE
-from wicket.model import Silent
+from wicket_mcp import Gateway
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.dialects.native import NATIVE
+from wicket_mcp.model import Silent
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def test_the_paste_in_configuration_starts_a_gateway(user: Shell) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "wicket",
+        "wicket_mcp",
         *entry["args"],
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

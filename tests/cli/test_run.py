@@ -4,7 +4,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.conftest import peer
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 
 @pytest.fixture

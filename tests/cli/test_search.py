@@ -7,10 +7,10 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.conftest import PEERS, peer
-from wicket import Gateway
-from wicket.codec import encode
-from wicket.config.model import Config
-from wicket.model import LOCAL
+from wicket_mcp import Gateway
+from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.model import LOCAL
 
 OFFERS = {
     "mail": {"send_note": "Send a short note to a person", "list_notes": "List the notes that a person got"},

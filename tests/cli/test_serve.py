@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import peer
-from wicket.codec import decode, encode
+from wicket_mcp.codec import decode, encode
 
 
 def _blocks(page: str) -> list[Any]:
@@ -38,7 +38,7 @@ def _status(url: str, headers: Mapping[str, str]) -> int:
 def test_what_it_prints_connects_a_client(shell: Shell) -> None:
     config = shell.cwd / ".mcp.json"
     config.write_bytes(encode({"mcpServers": {"echo": peer("Echo"), "Odd Name": peer("Echo")}}))
-    command = [sys.executable, "-m", "wicket", "serve", "--http", "127.0.0.1:0", "--print-clients"]
+    command = [sys.executable, "-m", "wicket_mcp", "serve", "--http", "127.0.0.1:0", "--print-clients"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=shell.cwd, env=shell.environ, text=True, stdout=pipe, stderr=pipe) as process:
         try:
@@ -112,7 +112,7 @@ def test_a_number_alone_is_a_port_and_one_that_is_taken_is_told_in_whole_sentenc
 def test_only_the_servers_that_are_enabled_are_counted(shell: Shell) -> None:
     servers = {"echo": peer("Echo"), "off": {**peer("Echo"), "disabled": True}}
     (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
-    command = [sys.executable, "-m", "wicket", "serve", "--http", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "wicket_mcp", "serve", "--http", "127.0.0.1:0"]
     with subprocess.Popen(command, cwd=shell.cwd, env=shell.environ, text=True, stderr=subprocess.PIPE) as process:
         assert process.stderr
         line = next((line for line in process.stderr if "serving" in line), "")

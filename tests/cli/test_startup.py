@@ -9,16 +9,16 @@ from typer.main import get_command
 
 from tests.cli.shell import PATIENCE, Shell
 from tests.conftest import peer
-from wicket.cli import app
-from wicket.cli.verbs import VERBS
-from wicket.codec import encode
+from wicket_mcp.cli import app
+from wicket_mcp.cli.verbs import VERBS
+from wicket_mcp.codec import encode
 
 ROOMS = {"app", "surface", "dialects", "registry", "scripts"}
 HEAVY = {"rich", "aiohttp", "uvicorn", "yaml", "re2", "jsonschema_rs", "lupa", "pydantic"}
 PROGRAM = """
 import atexit, sys
 atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
-from wicket.cli import main
+from wicket_mcp.cli import main
 main()
 """
 
@@ -34,7 +34,7 @@ def loaded(shell: Shell, *arguments: str) -> set[str]:
 
 
 def rooms(modules: set[str]) -> set[str]:
-    return {name.split(".")[1] for name in modules if name.startswith("wicket.")}
+    return {name.split(".")[1] for name in modules if name.startswith("wicket_mcp.")}
 
 
 def packages(modules: set[str]) -> set[str]:
@@ -44,15 +44,15 @@ def packages(modules: set[str]) -> set[str]:
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",)])
 def test_help_loads_neither_a_verb_nor_what_verbs_need(shell: Shell, arguments: tuple[str, ...]) -> None:
     modules = loaded(shell, *arguments)
-    own = {name for name in modules if name.startswith("wicket.")}
-    assert own == {"wicket.cli", "wicket.cli.root", "wicket.cli.verbs", "wicket.errors"}
+    own = {name for name in modules if name.startswith("wicket_mcp.")}
+    assert own == {"wicket_mcp.cli", "wicket_mcp.cli.root", "wicket_mcp.cli.verbs", "wicket_mcp.errors"}
     assert not packages(modules) & (HEAVY | {"msgspec", "asyncio", "numpy", "sqlite3"})
 
 
 def test_help_on_a_verb_loads_that_verb_alone(shell: Shell) -> None:
     modules = loaded(shell, "search", "--help")
-    assert "wicket.cli.catalog" in modules
-    assert not {"wicket.cli.manage", "wicket.cli.registry", "wicket.cli.serve"} & modules
+    assert "wicket_mcp.cli.catalog" in modules
+    assert not {"wicket_mcp.cli.manage", "wicket_mcp.cli.registry", "wicket_mcp.cli.serve"} & modules
     assert not packages(modules) & (HEAVY | {"msgspec", "asyncio", "numpy", "sqlite3"})
 
 
@@ -62,8 +62,8 @@ def test_search_loads_no_room_that_it_does_not_enter(shell: Shell) -> None:
     modules = loaded(shell, "search", "echo a message")
     assert "numpy" in modules
     assert rooms(modules) & ROOMS <= {"scripts"}
-    words_and_numbers = {"wicket.scripts.limits", "wicket.scripts.names"}
-    assert {name for name in modules if name.startswith("wicket.scripts.")} <= words_and_numbers
+    words_and_numbers = {"wicket_mcp.scripts.limits", "wicket_mcp.scripts.names"}
+    assert {name for name in modules if name.startswith("wicket_mcp.scripts.")} <= words_and_numbers
     assert not packages(modules) & HEAVY
 
 

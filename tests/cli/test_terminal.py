@@ -9,8 +9,8 @@ from typer.main import get_command
 
 from tests.cli.shell import Shell, Terminal
 from tests.conftest import peer
-from wicket.cli import app
-from wicket.codec import encode
+from wicket_mcp.cli import app
+from wicket_mcp.codec import encode
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2Jcalm\x9b31m\u202ewords\u200b"
 NASTY = """\

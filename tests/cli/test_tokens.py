@@ -2,7 +2,7 @@
 
 from tests.cli.shell import Shell
 from tests.conftest import replay
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 
 def test_the_ledger_adds_up_and_wickets_menu_is_small(shell: Shell) -> None:
@@ -36,5 +36,5 @@ def test_without_a_tokenizer_it_estimates_and_says_so(shell: Shell) -> None:
     (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"git": replay("git")}}))
     done = shell.run("tokens", PYTHONPATH=str(shell.home / "nothing"))
     assert "≈" in done.out
-    assert "pip install 'wicket[tokens]'" in done.err
+    assert "pip install 'wicket-mcp[tokens]'" in done.err
     assert shell.run("tokens", "--json", PYTHONPATH=str(shell.home / "nothing")).json["exact"] is False

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from wicket.config import formats
-from wicket.errors import ConfigError
+from wicket_mcp.config.read import formats
+from wicket_mcp.errors import ConfigError
 
 
 class Case(NamedTuple):

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wicket.config import formats
-from wicket.config.model import (
+from wicket_mcp.config.model.config import (
     Config,
     HttpConfig,
     LimitsConfig,
@@ -15,8 +14,9 @@ from wicket.config.model import (
     SearchConfig,
     ServerConfig,
 )
-from wicket.errors import ConfigError
-from wicket.scripts.limits import Limits
+from wicket_mcp.config.read import formats
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.scripts.limits import Limits
 
 DATA = Path(__file__).parent / "data"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from wicket.config import locate
-from wicket.config.model import Config
-from wicket.errors import ConfigError
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.read import locate
+from wicket_mcp.errors import ConfigError
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from wicket.config import formats, reference, units
-from wicket.config.model import Config, ServerConfig
-from wicket.config.options import declared
-from wicket.errors import ConfigError
+from wicket_mcp.config.model import reference, units
+from wicket_mcp.config.model.config import Config, ServerConfig
+from wicket_mcp.config.model.options import declared
+from wicket_mcp.config.read import formats
+from wicket_mcp.errors import ConfigError
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 SAMPLE = Path(__file__).parent / "data" / "wicket.toml"
@@ -19,7 +20,7 @@ SAMPLE = Path(__file__).parent / "data" / "wicket.toml"
 
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text("utf-8")
-    assert reference.refreshed(page) == page, "run: python -m wicket.config.reference docs/configuration.md"
+    assert reference.refreshed(page) == page, "run: python -m wicket_mcp.config.model.reference docs/configuration.md"
 
 
 def test_a_page_without_the_generated_part_is_refused() -> None:

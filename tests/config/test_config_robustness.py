@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wicket import codec
-from wicket.config import clients, formats, names
-from wicket.config.model import Config, ServerConfig
-from wicket.config.secrets import missing_secrets, resolve
-from wicket.errors import ConfigError
+from wicket_mcp import codec
+from wicket_mcp.config.model import names
+from wicket_mcp.config.model.config import Config, ServerConfig
+from wicket_mcp.config.read import clients, formats
+from wicket_mcp.config.read.secrets import missing_secrets, resolve
+from wicket_mcp.errors import ConfigError
 
 DATA = Path(__file__).parent / "data"
 SAMPLES = [path.read_text("utf-8") for path in sorted(DATA.iterdir())]
@@ -123,10 +124,10 @@ def test_any_name_gives_a_valid_id_that_stays_the_same(name: str) -> None:
     assert names.derived(derived) == derived
 
 
-@pytest.mark.parametrize("module", ["formats", "secrets", "reference", "locate"])
+@pytest.mark.parametrize("module", ["read.formats", "read.secrets", "model.reference", "read.locate"])
 def test_importing_the_room_loads_nothing_heavy(module: str) -> None:
-    program = f"import sys, wicket.config.{module}; print(*sys.modules)"
+    program = f"import sys, wicket_mcp.config.{module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert f"wicket.config.{module}" in loaded
+    assert f"wicket_mcp.config.{module}" in loaded
     assert not loaded & {"yaml", "re2", "aiohttp", "pydantic", "attr", "asyncio", "rich", "typer"}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from wicket.config import formats
-from wicket.config.model import ServerConfig
-from wicket.config.secrets import missing_secrets, resolve
-from wicket.errors import ConfigError
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.config.read import formats
+from wicket_mcp.config.read.secrets import missing_secrets, resolve
+from wicket_mcp.errors import ConfigError
 
 DATA = Path(__file__).parent / "data"
 

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import BaseModel
 
-from wicket.model import LEGACY_VERSIONS
+from wicket_mcp.model import LEGACY_VERSIONS
 
 Params = types.CallToolRequestParams | types.GetPromptRequestParams
 A = TypeVar("A", bound=BaseModel)

@@ -18,8 +18,8 @@ from mcp.client import ClientRequestContext
 
 from tests.conformance.suite import Revision, required
 from tests.conformance.targets import wicket
-from wicket.codec import decode
-from wicket.model import LEGACY_VERSIONS, as_object
+from wicket_mcp.codec import decode
+from wicket_mcp.model import LEGACY_VERSIONS, as_object
 
 Conversation: TypeAlias = Callable[[Client], Awaitable[None]]
 EXAMPLES: dict[str, Any] = {

@@ -8,7 +8,7 @@ from tests.conformance.call import Call
 from tests.conformance.media import PIXEL
 from tests.conformance.round_fixtures import prompt_with_input
 from tests.conformance.tool_fixtures import embedded
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 PromptHandler = Callable[[Call], Awaitable[types.GetPromptResult]]
 Contents = types.TextResourceContents | types.BlobResourceContents

@@ -30,8 +30,8 @@ from tests.conformance.call import Call, InputNeeded, Params
 from tests.conformance.content_fixtures import PROMPTS, RESOURCES, TEMPLATES, read
 from tests.conformance.event_store import MemoryEventStore
 from tests.conformance.tool_fixtures import TOOLS, bus, changes
-from wicket.errors import RESOURCE_NOT_FOUND_LEGACY
-from wicket.model import LEGACY_VERSIONS
+from wicket_mcp.errors import RESOURCE_NOT_FOUND_LEGACY
+from wicket_mcp.model import LEGACY_VERSIONS
 
 Context = ServerRequestContext[Any, Any]
 NAME = "reference"

@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias
 import yaml
 
 from tests.conformance.report import Check, Report
-from wicket.codec import decode
-from wicket.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.codec import decode
+from wicket_mcp.model import JsonObject, as_list, as_object, as_text
 
 Revision: TypeAlias = Literal["2025-11-25", "2026-07-28"]
 Role: TypeAlias = Literal["server", "client"]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tests.conformance.suite import ROOT
-from wicket.codec import encode
-from wicket.tasks import Tasks
+from wicket_mcp.codec import encode
+from wicket_mcp.tasks import Tasks
 
 Way: TypeAlias = Literal["direct", "http", "stdio"]
 WAYS: tuple[Way, ...] = ("direct", "http", "stdio")
@@ -50,7 +50,7 @@ async def wicket(upstream: Mapping[str, Any], log: Path | None = None) -> AsyncG
         options = [f"{name} = {encode(value).decode()}" for name, value in upstream.items()]
         config.write_text("\n".join([TOP, "[servers.reference]", *options]))
         state = {"XDG_STATE_HOME": folder, "WICKET_LOG": os.environ.get("WICKET_LOG", "info")}
-        command = ["-m", "wicket", "serve", "--http", "127.0.0.1:0", "--no-auth", "--dialect", "flat"]
+        command = ["-m", "wicket_mcp", "serve", "--http", "127.0.0.1:0", "--no-auth", "--dialect", "flat"]
         async with _serving([*command, "--config", str(config)], state, log) as address:
             yield address
 

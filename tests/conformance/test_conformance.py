@@ -21,7 +21,7 @@ from tests.conformance.suite import (
     measure_server,
 )
 from tests.conformance.targets import Way, target
-from wicket.codec import decode
+from wicket_mcp.codec import decode
 
 Measure: TypeAlias = Callable[[frozenset[str] | None], Awaitable[Report]]
 

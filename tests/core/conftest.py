@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from wicket.codec import decode
-from wicket.model import Tool
+from wicket_mcp.codec import decode
+from wicket_mcp.model import Tool
 
 CATALOGUES = Path(__file__).parent.parent / "data" / "catalog"
 

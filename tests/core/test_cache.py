@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from wicket.config.model import ServerConfig
-from wicket.core.cache import Cache, key_of, lifetime, marked
-from wicket.model import Principal, Silent, Tool
+from wicket_mcp.calls.cache import Cache, key_of, lifetime, marked
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.model import Principal, Silent, Tool
 
 
 def tool(name: str, *, read_only: bool = False) -> Tool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wicket.core.intent import filtered
+from wicket_mcp.search.intent import filtered
 
 PAD = "lorem ipsum " * 100
 ITEMS = [{"title": title, "pad": PAD} for title in ("login fails", "colour of buttons", "login page slow", "docs", "x")]

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket.core.names import NameIndex, nearest, wire_names
-from wicket.errors import AmbiguousName, UnknownName
-from wicket.model import Tool
+from wicket_mcp.catalog.names import NameIndex, wire_names
+from wicket_mcp.errors import AmbiguousName, UnknownName
+from wicket_mcp.model import Tool
+from wicket_mcp.spelling import nearest
 
 WIRE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from wicket.config.model import ServerConfig
-from wicket.core.rates import Rates
-from wicket.errors import RateLimited
+from wicket_mcp.calls.rates import Rates
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import RateLimited
 
 
 def test_a_bucket_empties_and_fills_again() -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wicket.core.schema import check_arguments, coerce, compile_problem, parse_arguments
-from wicket.errors import BadArguments
-from wicket.model import JsonObject, Tool
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import JsonObject, Tool
+from wicket_mcp.schema.arguments import check_arguments, coerce, compile_problem, parse_arguments
 
 LOG: JsonObject = {
     "type": "object",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wicket.core.signature import SIGNATURE_BUDGET, describe, signature
-from wicket.model import JsonObject, Tool
+from wicket_mcp.model import JsonObject, Tool
+from wicket_mcp.schema.signature import SIGNATURE_BUDGET, describe, signature
 
 
 def tool(schema: Any, **fields: Any) -> Tool:

@@ -12,9 +12,9 @@ from mcp import Client, StdioServerParameters
 from tests.conftest import PEERS, OpenGateway, Server
 from tests.dialects.talking import Talker
 from tests.gateway.serving import serve_http, toml_of
-from wicket.app import Gateway
-from wicket.dialects.base import ToolCall
-from wicket.model import LOCAL, JsonObject, Principal, Silent
+from wicket_mcp.app import Gateway
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 
 TRANSPORTS = ("stdio", "http")
 
@@ -37,7 +37,7 @@ async def speaking(
     config = folder / "wicket.toml"
     config.write_text(toml_of(servers))
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "WICKET_LOG": "error"}
-    arguments = ["-m", "wicket", "serve", "--config", str(config), "--dialect", dialect]
+    arguments = ["-m", "wicket_mcp", "serve", "--config", str(config), "--dialect", dialect]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
     async with Client(command, cache=None) as client:
         yield Talker(client)

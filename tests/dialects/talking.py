@@ -9,7 +9,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.serving import TOKEN
-from wicket.codec import decode
+from wicket_mcp.codec import decode
 
 PATIENCE = httpx2.Timeout(30, read=300)
 """What the SDK's own HTTP client has: a package may have to be downloaded before a call is answered."""

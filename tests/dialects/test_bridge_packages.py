@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import OpenGateway
 from tests.dialects.talking import Talker, talking
 from tests.gateway.serving import serve_http
-from wicket.codec import encode
-from wicket.registry.install import container, pinned
+from wicket_mcp.codec import encode
+from wicket_mcp.registry.install import container, pinned
 
 OPTIONS: dict[str, Any] = {"allow_runtime_servers": True}
 MEMORY = "@modelcontextprotocol/server-memory@2026.8.31"

@@ -11,8 +11,8 @@ from tests.dialects.talking import Talker, talking
 from tests.gateway.serving import serve_http
 from tests.peers import mail_server
 from tests.peers.sdk import sdk_addresses
-from wicket.app import Gateway
-from wicket.model import LOCAL
+from wicket_mcp.app import Gateway
+from wicket_mcp.model import LOCAL
 
 PUBLISHER = "io.modelcontextprotocol.registry/publisher-provided"
 AUTHORIZED = {"Authorization": f"Bearer {mail_server.TOKEN}"}

@@ -13,10 +13,10 @@ import pytest_asyncio
 
 from tests.conftest import OpenGateway, Server, peer, published
 from tests.dialects.seeds import TRANSPORTS, Speaker, gateway_over, seed_server, speaking
-from wicket.app import Gateway
-from wicket.codec import decode
-from wicket.config.formats import load
-from wicket.errors import ConfigError, UnknownName
+from wicket_mcp.app import Gateway
+from wicket_mcp.codec import decode
+from wicket_mcp.config.read.formats import load
+from wicket_mcp.errors import ConfigError, UnknownName
 
 SERVERS = {"qdrant": seed_server("qdrant"), "github": seed_server("github")}
 OVERRIDES = [

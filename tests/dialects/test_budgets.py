@@ -11,16 +11,16 @@ import pytest_asyncio
 
 from tests.conftest import CATALOG
 from tests.dialects.seeds import Speaker, gateway_over
-from wicket.app import Gateway
-from wicket.codec import decode, encode
-from wicket.config.model import ServerConfig
-from wicket.core.catalog import fingerprint
-from wicket.dialects.chain_words import brief
-from wicket.dialects.known import NAMES
-from wicket.dialects.own_resources import read
-from wicket.model import LOCAL, Listing, Silent, Tool
-from wicket.store.base import StoredListing
-from wicket.store.sqlite import SqliteStore
+from wicket_mcp.app import Gateway
+from wicket_mcp.catalog.catalogue import fingerprint
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.dialects.chain_words import brief
+from wicket_mcp.dialects.factory import NAMES
+from wicket_mcp.dialects.own_resources import read
+from wicket_mcp.model import LOCAL, Listing, Silent, Tool
+from wicket_mcp.store.base import StoredListing
+from wicket_mcp.store.sqlite import SqliteStore
 
 TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()
 COMMAND = "never-started"

@@ -8,8 +8,8 @@ import pytest_asyncio
 
 from tests.conftest import OpenGateway, peer, published
 from tests.dialects.seeds import TRANSPORTS, Speaker, gateway_over, seed_server, speaking
-from wicket.codec import decode
-from wicket.model import JsonObject
+from wicket_mcp.codec import decode
+from wicket_mcp.model import JsonObject
 
 SERVERS = {
     "calculator": seed_server("calculator", tags=["math"]),

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from tests.conftest import OpenGateway, peer, published
 from tests.dialects.seeds import TRANSPORTS, Speaker, gateway_over, seed_server, speaking
-from wicket.codec import decode
+from wicket_mcp.codec import decode
 
 QUOTE = {"01. symbol": "AAPL", "05. price": "261.05", "datatype": "json"}
 

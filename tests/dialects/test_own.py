@@ -8,13 +8,13 @@ import pytest_asyncio
 
 from tests.conftest import OpenGateway, peer
 from tests.dialects.seeds import Speaker, gateway_over, seed_server
-from wicket.app import Gateway
-from wicket.codec import decode
-from wicket.dialects.own_completion import complete, matching
-from wicket.dialects.own_prompts import get_prompt, list_prompts
-from wicket.dialects.own_resources import list_resources, list_templates, read
-from wicket.errors import BadArguments, UnknownName
-from wicket.model import Principal, Silent
+from wicket_mcp.app import Gateway
+from wicket_mcp.codec import decode
+from wicket_mcp.dialects.own_completion import complete, matching
+from wicket_mcp.dialects.own_prompts import get_prompt, list_prompts
+from wicket_mcp.dialects.own_resources import list_resources, list_templates, read
+from wicket_mcp.errors import BadArguments, UnknownName
+from wicket_mcp.model import Principal, Silent
 
 ME = Silent()
 OTHER = Silent(Principal("somebody else", frozenset({"invoke"})))

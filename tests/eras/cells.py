@@ -17,8 +17,8 @@ from tests.eras.house import TIMEOUT, Line
 from tests.eras.table import Dialect
 from tests.eras.upstream import TEXTS
 from tests.eras.witness import witness
-from wicket.model import LATEST_LEGACY_VERSION, MODERN_VERSION
-from wicket.tasks import Tasks
+from wicket_mcp.model import LATEST_LEGACY_VERSION, MODERN_VERSION
+from wicket_mcp.tasks import Tasks
 
 Run: TypeAlias = Callable[[Line, Dialect], Awaitable[None]]
 Listed: TypeAlias = Callable[[], Awaitable[Sequence[Any]]]

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from tests.conftest import ROOT
-from wicket.tasks import Tasks
+from wicket_mcp.tasks import Tasks
 
 ADDRESS = r"https?://[\w.:\[\]-]+/mcp"
 

@@ -17,7 +17,7 @@ from tests.eras.table import (
     Link,
     notes,
 )
-from wicket.model import LATEST_LEGACY_VERSION, MODERN_VERSION
+from wicket_mcp.model import LATEST_LEGACY_VERSION, MODERN_VERSION
 
 FILE = ROOT / "docs" / "eras.md"
 NAMES: dict[Era, str] = {"legacy": f"legacy, up to {LATEST_LEGACY_VERSION}", "modern": f"modern, {MODERN_VERSION}"}

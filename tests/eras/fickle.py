@@ -6,7 +6,7 @@ Speaks JSON lines on stdin and stdout, without the SDK, so that the order of its
 import sys
 from typing import Any
 
-from wicket.codec import decode, encode
+from wicket_mcp.codec import decode, encode
 
 
 def say(message: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from tests.eras.chair import SERVER, Chair, Door, seated
 from tests.eras.child import free_port, serving
 from tests.eras.table import Link
 from tests.gateway.serving import toml_of
-from wicket.tasks import Tasks
+from wicket_mcp.tasks import Tasks
 
 T = TypeVar("T")
 UPSTREAM = ("-m", "tests.eras.upstream")
@@ -117,7 +117,7 @@ async def wicket(link: Link, folder: Path, server: Server) -> AsyncGenerator[Doo
     """Wicket, running where it is reached over HTTP, ready to be started by its client otherwise."""
     file = folder / "wicket.toml"
     file.write_text(f'unprefixed = true\nstate_dir = "{folder}"\n{toml_of({SERVER: server})}')
-    command = ["-m", "wicket", "serve", "--config", str(file), *DIALECTS]
+    command = ["-m", "wicket_mcp", "serve", "--config", str(file), *DIALECTS]
     environment = {"WICKET_LOG": os.environ.get("WICKET_LOG", "warning")}
     if link.near == "stdio":
         yield StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=ROOT)

@@ -15,7 +15,7 @@ from tests.eras.house import upstream
 from tests.eras.table import Link
 from tests.eras.witness import witness
 from tests.gateway.serving import META, TOKEN, Raw, raw_client, serve_http
-from wicket.model import META_CAPABILITIES, JsonObject
+from wicket_mcp.model import META_CAPABILITIES, JsonObject
 
 LINKS = [Link("modern", "legacy", "http", "stdio"), Link("modern", "modern", "http", "stdio")]
 BOTH = pytest.mark.parametrize("link", LINKS, ids=lambda link: link.upstream)

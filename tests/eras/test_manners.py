@@ -14,10 +14,10 @@ from tests.eras.house import upstream
 from tests.eras.table import Link
 from tests.eras.witness import witness
 from tests.gateway.serving import META, Command, raw_client, serve_http
-from wicket.config.model import Config
-from wicket.model import META_CAPABILITIES, JsonObject
-from wicket.surface.stdio import DRAIN
-from wicket.tasks import Tasks
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.model import META_CAPABILITIES, JsonObject
+from wicket_mcp.surface.stdio import DRAIN
+from wicket_mcp.tasks import Tasks
 
 LEGACY = Link("legacy", "legacy", "http", "stdio")
 

@@ -12,7 +12,7 @@ from tests.eras.house import upstream
 from tests.eras.table import Era, Link
 from tests.eras.witness import witness
 from tests.gateway.serving import serve_http
-from wicket.tasks import Tasks
+from wicket_mcp.tasks import Tasks
 
 STDIO = Link("legacy", "legacy", "http", "stdio")
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])

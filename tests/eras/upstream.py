@@ -30,8 +30,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.conformance.call import Call, InputNeeded, elicitation
 from tests.conformance.reference_server import Context, Reference
 from tests.eras.upstream_tools import ADDED, NAME, TOOLS, WATCHED, bus, given_back
-from wicket.errors import RESOURCE_NOT_FOUND_LEGACY
-from wicket.model import LEGACY_VERSIONS, MODERN_VERSION
+from wicket_mcp.errors import RESOURCE_NOT_FOUND_LEGACY
+from wicket_mcp.model import LEGACY_VERSIONS, MODERN_VERSION
 
 Era = Literal["legacy", "modern"]
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from mcp.shared.message import ServerMessageMetadata
 
 from tests.conformance.call import ELICITATION, ROOTS, SAMPLING, Call, InputNeeded, elicitation, sampling
 from tests.conformance.media import PIXEL, SILENCE
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 Result = types.CallToolResult
 Handler = Callable[[Call], Awaitable[Result | types.InputRequiredResult]]

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import aiohttp
 
 from tests.conftest import Server
-from wicket.app import Gateway
-from wicket.model import as_object
-from wicket.tasks import Tasks
+from wicket_mcp.app import Gateway
+from wicket_mcp.model import as_object
+from wicket_mcp.tasks import Tasks
 
 TOKEN = "a-token-for-tests-only"
 META = {

@@ -7,8 +7,8 @@ import pytest
 
 from tests.conftest import OpenGateway, peer
 from tests.peers.stdio_peer import RICH
-from wicket.errors import AmbiguousName, BadArguments, Denied, Refused, UnknownName
-from wicket.model import LOCAL, CallRequest, JsonObject, Principal, Silent
+from wicket_mcp.errors import AmbiguousName, BadArguments, Denied, Refused, UnknownName
+from wicket_mcp.model import LOCAL, CallRequest, JsonObject, Principal, Silent
 
 
 class Listener(Silent):

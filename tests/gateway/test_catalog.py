@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import CATALOG, PEERS, OpenGateway, peer, published, replay
-from wicket.core.catalog import Snapshot
-from wicket.upstream.lifecycle import State
+from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.upstream.lifecycle import State
 
 
 async def test_every_page_is_read(open_gateway: OpenGateway) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import PEERS, OpenGateway, peer
 from tests.dialects.seeds import Speaker, seed_server
-from wicket.errors import RateLimited, UnknownName
+from wicket_mcp.errors import RateLimited, UnknownName
 
 
 async def test_answers_are_given_again_where_the_configuration_says_so(open_gateway: OpenGateway) -> None:

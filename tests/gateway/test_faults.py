@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from wicket.app import Gateway
-from wicket.errors import Crashed, ProtocolViolation, TimedOut, Unavailable, WicketError
-from wicket.upstream.lifecycle import BREAKER_FAILURES, State
+from wicket_mcp.app import Gateway
+from wicket_mcp.errors import Crashed, ProtocolViolation, TimedOut, Unavailable, WicketError
+from wicket_mcp.upstream.lifecycle import BREAKER_FAILURES, State
 
 
 async def echo(gateway: Gateway, server: str, message: str = "still here") -> str:

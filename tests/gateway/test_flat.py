@@ -8,10 +8,10 @@ from mcp import Client
 
 from tests.conftest import CATALOG, OpenGateway, peer, replay
 from tests.gateway.serving import serve_http
-from wicket.dialects.base import ToolCall
-from wicket.dialects.flat import Flat
-from wicket.errors import Refused
-from wicket.model import LOCAL, Silent
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.dialects.flat import Flat
+from wicket_mcp.errors import Refused
+from wicket_mcp.model import LOCAL, Silent
 
 
 async def test_definitions_pass_as_they_came_but_for_the_name(open_gateway: OpenGateway) -> None:

@@ -17,9 +17,9 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import ACCEPT, META, TOKEN, Command, Raw, raw_client, serve_http
 from tests.gateway.test_faults import gone
-from wicket.config.model import HttpConfig
-from wicket.errors import ConfigError
-from wicket.surface.guard import Guard, Turned, check_exposure, load_token
+from wicket_mcp.config.model.config import HttpConfig
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.surface.guard import Guard, Turned, check_exposure, load_token
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -312,7 +312,7 @@ async def test_readiness_and_liveness_say_yes_without_a_token(open_gateway: Open
 
 
 async def test_a_request_that_drips_in_is_cut_off(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wicket.surface.server.HEAD_DEADLINE", 0.2)
+    monkeypatch.setattr("wicket_mcp.surface.server.HEAD_DEADLINE", 0.2)
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))

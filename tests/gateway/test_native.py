@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.conftest import CATALOG, OpenGateway, peer, replay
-from wicket.app import Gateway
-from wicket.dialects.base import ToolCall
-from wicket.dialects.native import NATIVE
-from wicket.model import LOCAL, JsonObject, Principal, Silent
+from wicket_mcp.app import Gateway
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.dialects.native import NATIVE
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 
 TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()  # has no types
 

@@ -12,12 +12,12 @@ import pytest
 from tests.conftest import Server, peer
 from tests.dialects.seeds import Speaker
 from tests.gateway.serving import Command, raw_client, serve_http, toml_of
-from wicket.app import Gateway
-from wicket.config.formats import load
-from wicket.errors import ConfigError, UnknownName
-from wicket.model import Changed
-from wicket.reload import needing_restart
-from wicket.upstream.lifecycle import State
+from wicket_mcp.app import Gateway
+from wicket_mcp.config.read.formats import load
+from wicket_mcp.errors import ConfigError, UnknownName
+from wicket_mcp.model import Changed
+from wicket_mcp.reload import needing_restart
+from wicket_mcp.upstream.lifecycle import State
 
 
 def write(path: Path, servers: dict[str, Server], head: str = "") -> None:
@@ -103,7 +103,7 @@ class Heard(logging.Handler):
 @pytest.fixture
 def hear() -> Generator[Callable[[str], Heard]]:
     """Listens to the log for words."""
-    log, made = logging.getLogger("wicket"), list[Heard]()
+    log, made = logging.getLogger("wicket_mcp"), list[Heard]()
     level = log.level
     log.setLevel(logging.INFO)
 

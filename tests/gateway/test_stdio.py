@@ -182,7 +182,7 @@ def test_files_and_devices_are_as_good_as_pipes(tmp_path: Path) -> None:
     greeting = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
     (tmp_path / "asked").write_text(json.dumps(greeting) + "\n")
     (tmp_path / "nothing").touch()
-    command = [sys.executable, "-m", "wicket", "serve", "--config", str(tmp_path / "wicket.toml")]
+    command = [sys.executable, "-m", "wicket_mcp", "serve", "--config", str(tmp_path / "wicket.toml")]
     for source in ("asked", "nothing", os.devnull):
         for sink in ("answered", os.devnull):
             with (tmp_path / source).open("rb") as stdin, (tmp_path / sink).open("wb") as stdout:

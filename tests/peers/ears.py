@@ -2,8 +2,8 @@
 
 import asyncio
 
-from wicket.errors import Denied, UpstreamError
-from wicket.model import (
+from wicket_mcp.errors import Denied, UpstreamError
+from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     META_CAPABILITIES,
     META_CLIENT_INFO,
@@ -11,8 +11,8 @@ from wicket.model import (
     MODERN_VERSION,
     JsonObject,
 )
-from wicket.upstream.connection import Connection
-from wicket.upstream.connection import Ears as CallEars
+from wicket_mcp.upstream.connection import Connection
+from wicket_mcp.upstream.connection import Ears as CallEars
 
 ME: JsonObject = {"name": "test", "version": "1"}
 ENVELOPE: JsonObject = {META_VERSION: MODERN_VERSION, META_CLIENT_INFO: ME, META_CAPABILITIES: {}}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from wicket.codec import decode, encode
+from wicket_mcp.codec import decode, encode
 
 JSON = "application/json"
 EVENTS = "text/event-stream"

@@ -12,7 +12,7 @@ import anyio
 import uvicorn
 from mcp.server import MCPServer
 
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 TOKEN = "mail-token"
 server = MCPServer("Gmail")

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from wicket.codec import decode
+from wicket_mcp.codec import decode
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from wicket.codec import encode
+from wicket_mcp.codec import encode
 
 bus = InMemorySubscriptionBus()
 cancelled = asyncio.Event()

@@ -45,7 +45,7 @@ async def connected(
     config = folder / "wicket.toml"
     config.write_text(toml_of(servers))
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "WICKET_LOG": "error"}
-    arguments = ["-m", "wicket", "serve", "--config", str(config)]
+    arguments = ["-m", "wicket_mcp", "serve", "--config", str(config)]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=environment)
     async with Client(command, mode=mode) as client:
         yield client

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.peers.dns_server import Names
-from wicket.config.model import Config, LimitsConfig
-from wicket.core.catalog import Catalogue
-from wicket.core.policy import Policy
-from wicket.model import JsonObject
-from wicket.registry.desk import Desk
-from wicket.store.registry import SqliteRegistry
-from wicket.store.sqlite import SqliteStore
-from wicket.upstream.pool import Pool
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.config.model.config import Config, LimitsConfig
+from wicket_mcp.model import JsonObject
+from wicket_mcp.registry.facade import Desk
+from wicket_mcp.store.registry import SqliteRegistry
+from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.trust.policy import Policy
+from wicket_mcp.upstream.pool import Pool
 
 
 class Clock:

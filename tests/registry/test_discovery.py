@@ -6,9 +6,9 @@ import pytest
 
 from tests.peers.http_faults import JSON, HttpPeer, Received, Says, send
 from tests.registry.conftest import OpenDesk
-from wicket.codec import encode
-from wicket.model import LOCAL
-from wicket.registry.discovery import needs_of
+from wicket_mcp.codec import encode
+from wicket_mcp.model import LOCAL
+from wicket_mcp.registry.discovery import needs_of
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.peers.tls import Authority
 from tests.peers.website import Website
 from tests.registry.command import serving, wicket
 from tests.registry.conftest import OpenDesk
-from wicket.model import LOCAL, Principal
+from wicket_mcp.model import LOCAL, Principal
 
 ANN = Principal("ann", frozenset({"register"}))
 FILE = "/.well-known/mcp-registry-auth"

@@ -7,10 +7,10 @@ import pytest
 
 from tests.peers.dns_server import Names
 from tests.registry.conftest import Clock, OpenDesk
-from wicket.errors import BadArguments, ConfigError, UnknownName
-from wicket.model import Principal
-from wicket.registry.dns import LookupFailed, Resolver, txt_records
-from wicket.registry.domains import normalised
+from wicket_mcp.errors import BadArguments, ConfigError, UnknownName
+from wicket_mcp.model import Principal
+from wicket_mcp.registry.dns import LookupFailed, Resolver, txt_records
+from wicket_mcp.registry.domains import normalised
 
 ANN = Principal("ann", frozenset({"register"}))
 BOB = Principal("bob", frozenset({"register"}))

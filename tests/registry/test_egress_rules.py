@@ -7,9 +7,9 @@ from ipaddress import ip_address
 import pytest
 
 from tests.peers.http_faults import HttpPeer, Redirects
-from wicket.errors import ConfigError, Denied, UpstreamError
-from wicket.upstream.egress import Endpoint, HttpClient
-from wicket.upstream.egress_rules import EgressRules, Found
+from wicket_mcp.errors import ConfigError, Denied, UpstreamError
+from wicket_mcp.upstream.egress import Endpoint, HttpClient
+from wicket_mcp.upstream.egress_rules import EgressRules, Found
 
 # Every way to write an address of this machine or its network that a URL can carry.
 _FORBIDDEN = """

@@ -5,9 +5,9 @@ import pytest
 from tests.peers.http_faults import EchoesCredentials, EndlessBody, FiveGigabytes, GzipBomb, HttpPeer
 from tests.registry.conftest import OpenDesk
 from tests.registry.greets import Greets
-from wicket.errors import Denied, UpstreamError, WicketError
-from wicket.model import SCOPES, Principal, Silent
-from wicket.registry.guests import MAX_GUESTS
+from wicket_mcp.errors import Denied, UpstreamError, WicketError
+from wicket_mcp.model import SCOPES, Principal, Silent
+from wicket_mcp.registry.adhoc import MAX_GUESTS
 
 ANN, BOB = Silent(Principal("ann", SCOPES)), Silent(Principal("bob", SCOPES))
 LOOPBACK = {"allowed_addresses": ["127.0.0.1"]}

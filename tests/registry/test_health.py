@@ -11,11 +11,11 @@ from tests.conftest import OpenGateway, peer
 from tests.peers.http_faults import Received, Says
 from tests.registry.conftest import Clock, OpenDesk
 from tests.registry.greets import Greets
-from wicket.errors import WicketError
-from wicket.model import LOCAL
-from wicket.registry.health import UNKNOWN, measured
-from wicket.registry.probes import AT_ONCE
-from wicket.store.registry_base import Observation
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import LOCAL
+from wicket_mcp.registry.health import UNKNOWN, measured
+from wicket_mcp.registry.probes import AT_ONCE
+from wicket_mcp.store.registry_base import Observation
 
 
 def seen(*outcomes: str, every: float = 60.0, duration: float = 100.0) -> Sequence[Observation]:

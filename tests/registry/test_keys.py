@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.registry.conftest import Clock, OpenDesk
-from wicket.errors import BadArguments, ConfigError, Denied, RateLimited, UnknownName
-from wicket.model import LOCAL, Principal
+from wicket_mcp.errors import BadArguments, ConfigError, Denied, RateLimited, UnknownName
+from wicket_mcp.model import LOCAL, Principal
 
 
 async def test_a_key_stands_for_its_owner_and_scopes(open_desk: OpenDesk) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import peer
-from wicket import Gateway
-from wicket.errors import AmbiguousName, ConfigError, Denied, RateLimited, UnknownName
-from wicket.model import LOCAL, Principal
+from wicket_mcp import Gateway
+from wicket_mcp.errors import AmbiguousName, ConfigError, Denied, RateLimited, UnknownName
+from wicket_mcp.model import LOCAL, Principal
 
 ECHO = {"message": "hi"}
 

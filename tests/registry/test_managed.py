@@ -10,12 +10,12 @@ import pytest
 from tests.conftest import OpenGateway, Server, peer
 from tests.peers.http_faults import EVENTS, HttpPeer, Received, Silent
 from tests.registry.greets import Greets
-from wicket.app import Gateway
-from wicket.config.model import Config
-from wicket.errors import BadArguments, Denied, UnknownName
-from wicket.model import LOCAL
-from wicket.registry.install import Wanted
-from wicket.tasks import Tasks
+from wicket_mcp.app import Gateway
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.errors import BadArguments, Denied, UnknownName
+from wicket_mcp.model import LOCAL
+from wicket_mcp.registry.install import Wanted
+from wicket_mcp.tasks import Tasks
 
 OPTIONS: dict[str, Any] = {"allow_runtime_servers": True, "registry": {"allowed_addresses": ["127.0.0.1"]}}
 

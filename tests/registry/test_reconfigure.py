@@ -9,11 +9,11 @@ from tests.peers.dns_server import Names
 from tests.peers.http_faults import Received
 from tests.registry.conftest import OpenDesk
 from tests.registry.greets import Greets
-from wicket.config.model import Config
-from wicket.errors import ConfigError, Crashed, Denied, RateLimited
-from wicket.model import LOCAL, SCOPES, Principal, Silent
-from wicket.registry.settings import check
-from wicket.tasks import Tasks
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.errors import ConfigError, Crashed, Denied, RateLimited
+from wicket_mcp.model import LOCAL, SCOPES, Principal, Silent
+from wicket_mcp.registry.settings import check
+from wicket_mcp.tasks import Tasks
 
 ANN = Principal("ann", SCOPES - {"admin"})
 

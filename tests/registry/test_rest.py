@@ -11,11 +11,11 @@ from yarl import URL
 
 from tests.conftest import OpenGateway
 from tests.gateway.serving import TOKEN, serve_http
-from wicket.app import Gateway
-from wicket.codec import decode, encode
-from wicket.model import LOCAL
-from wicket.registry.mirror import Mirror
-from wicket.upstream.egress import HttpClient
+from wicket_mcp.app import Gateway
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.model import LOCAL
+from wicket_mcp.registry.mirror import Mirror
+from wicket_mcp.upstream.egress import HttpClient
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.registry.command import serving, wicket
-from wicket.codec import decode
+from wicket_mcp.codec import decode
 
 schemathesis: Any = import_module("schemathesis")
 checks: Any = import_module("schemathesis.checks")

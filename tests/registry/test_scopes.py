@@ -13,10 +13,10 @@ from mcp import MCPError
 from tests.conftest import PEERS, peer
 from tests.dialects.talking import talking
 from tests.gateway.serving import serve_http
-from wicket.app import Gateway
-from wicket.codec import encode
-from wicket.dialects.known import NAMES
-from wicket.upstream.lifecycle import State
+from wicket_mcp.app import Gateway
+from wicket_mcp.codec import encode
+from wicket_mcp.dialects.factory import NAMES
+from wicket_mcp.upstream.lifecycle import State
 
 ECHO: dict[str, Any] = {"message": "hi"}
 LOOKS: dict[tuple[str, str], dict[str, Any]] = {

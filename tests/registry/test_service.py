@@ -6,11 +6,11 @@ import pytest
 
 from tests.peers.dns_server import Names
 from tests.registry.conftest import Clock, OpenDesk
-from wicket.errors import BadArguments, Denied, UnknownName
-from wicket.model import LOCAL, Principal
-from wicket.registry import server_json
-from wicket.registry.service import Taken
-from wicket.store.registry_base import RecordQuery
+from wicket_mcp.errors import BadArguments, Denied, UnknownName
+from wicket_mcp.model import LOCAL, Principal
+from wicket_mcp.registry import server_json
+from wicket_mcp.registry.service import Taken
+from wicket_mcp.store.registry_base import RecordQuery
 
 ANN = Principal("ann", frozenset({"discover", "register"}))
 BOB = Principal("bob", frozenset({"discover", "register"}))

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from wicket.scripts import Scripts
+from wicket_mcp.scripts import Scripts
 
 
 @pytest.fixture

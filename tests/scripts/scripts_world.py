@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from wicket.errors import BadArguments, UnknownName
-from wicket.model import Json, JsonObject, Tool
-from wicket.scripts import Api, Limits, Outcome, Scripts
-from wicket.scripts.calls import CallKind
+from wicket_mcp.errors import BadArguments, UnknownName
+from wicket_mcp.model import Json, JsonObject, Tool
+from wicket_mcp.scripts import Api, Limits, Outcome, Scripts
+from wicket_mcp.scripts.calls import CallKind
 
 NUMBERS: JsonObject = {
     "type": "object",

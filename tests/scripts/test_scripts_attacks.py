@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from scripts_world import run
 
-from wicket.scripts import Limits, Outcome, Scripts
-from wicket.scripts.limits import MIB
+from wicket_mcp.scripts import Limits, Outcome, Scripts
+from wicket_mcp.scripts.limits import MIB
 
 ATTACKS = Path(__file__).parents[1] / "data" / "attacks"
 LIMITS = Limits(cpu=0.2, source=1 * MIB)

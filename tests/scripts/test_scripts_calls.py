@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from scripts_world import API, World, run, structured
 
-from wicket.errors import BadArguments, Crashed, Denied, RateLimited, Unavailable, WicketError
-from wicket.model import Json, JsonObject
-from wicket.scripts import Limits, Scripts
-from wicket.scripts.calls import CallKind
+from wicket_mcp.errors import BadArguments, Crashed, Denied, RateLimited, Unavailable, WicketError
+from wicket_mcp.model import Json, JsonObject
+from wicket_mcp.scripts import Limits, Scripts
+from wicket_mcp.scripts.calls import CallKind
 
 FAILS_AFTER_TWO_CALLS = {
     "lua": "calculator.add({a = 1, b = 1})\ncalculator.fail()\nerror('too early')",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from scripts_world import API, World, run
 
-from wicket.model import Tool
-from wicket.scripts import Api, Limits, Scripts
-from wicket.scripts.limits import MIB
+from wicket_mcp.model import Tool
+from wicket_mcp.scripts import Api, Limits, Scripts
+from wicket_mcp.scripts.limits import MIB
 
 FOREVER = {
     "lua": "while true do end",
@@ -179,28 +179,28 @@ def test_a_missing_engine_says_what_to_install(tmp_path: Path) -> None:
     import lupa
     import msgspec
 
-    import wicket
-
     for package in (msgspec, lupa):
         assert package.__file__ is not None
         home = Path(package.__file__).parent
         (tmp_path / home.name).symlink_to(home)
         for info in home.parent.glob(f"{home.name}-*.dist-info"):
             (tmp_path / info.name).symlink_to(info)
-    assert wicket.__file__ is not None
-    (tmp_path / "wicket").symlink_to(Path(wicket.__file__).parent)
+    import wicket_mcp
+
+    assert wicket_mcp.__file__ is not None
+    (tmp_path / "wicket_mcp").symlink_to(Path(wicket_mcp.__file__).parent)
     said = subprocess.run(
         [sys.executable, "-S", "-E", "-c", MISSING], cwd=tmp_path, capture_output=True, text=True, check=True
     ).stdout
     assert "lua done 1\n" in said
-    assert "javascript error Install it: pip install 'wicket[js]'" in said
-    assert "python error Install it: pip install 'wicket[python]'" in said
+    assert "javascript error Install it: pip install 'wicket-mcp[js]'" in said
+    assert "python error Install it: pip install 'wicket-mcp[python]'" in said
 
 
 MISSING = textwrap.dedent("""
     import asyncio, os, sys
     sys.path.insert(0, os.getcwd())
-    from wicket.scripts import Api, Scripts
+    from wicket_mcp.scripts import Api, Scripts
     async def call(*args): return {}
     async def main():
         scripts = Scripts()

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import pytest
 from scripts_world import API, World, family, run
 
-from wicket.scripts import Limits, Outcome, Scripts
-from wicket.scripts.child import Child, End
-from wicket.scripts.limits import MIB
-from wicket.scripts.session import Session
-from wicket.scripts.worker import Job, Kind, Order
+from wicket_mcp.scripts import Limits, Outcome, Scripts
+from wicket_mcp.scripts.child import Child, End
+from wicket_mcp.scripts.limits import MIB
+from wicket_mcp.scripts.session import Session
+from wicket_mcp.scripts.worker import Job, Kind, Order
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
@@ -222,7 +222,7 @@ async def test_a_child_that_starts_a_crowd_is_ended(way: str) -> None:
 
 KEEPER = """
 import os, signal, sys, time
-from wicket.scripts import jail
+from wicket_mcp.scripts import jail
 jail.adopt_orphans()
 leader = os.fork()
 if not leader:

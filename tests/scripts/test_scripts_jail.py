@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from scripts_world import API, family, run, structured
 
-from wicket.model import Json, JsonObject
-from wicket.scripts import Scripts, seccomp
-from wicket.scripts.calls import CallKind
-from wicket.scripts.jail import Strength, strength
+from wicket_mcp.model import Json, JsonObject
+from wicket_mcp.scripts import Scripts, seccomp
+from wicket_mcp.scripts.calls import CallKind
+from wicket_mcp.scripts.jail import Strength, strength
 
 pytestmark = pytest.mark.skipif(not strength().complete, reason="this system has no complete jail")
 
 SIGSYS = -31
 SETUP = """
 import os, sys, socket, ctypes, mmap, resource, shutil, threading
-from wicket.scripts import jail, seccomp
+from wicket_mcp.scripts import jail, seccomp
 libc = ctypes.CDLL(None, use_errno=True)
 def raw(*numbers):
     if libc.syscall(*map(ctypes.c_long, numbers)) < 0:
@@ -272,7 +272,7 @@ async def test_a_python_script_runs_behind_the_walls(scripts: Scripts) -> None:
 def test_the_gateway_cannot_be_looked_into_once_scripts_run() -> None:
     ended = attempt("""
         import asyncio, subprocess
-        from wicket.scripts import Api, Scripts
+        from wicket_mcp.scripts import Api, Scripts
         def dumpable():
             return libc.prctl(3, 0, 0, 0, 0)
         async def call(*args): return {}
@@ -312,8 +312,8 @@ LESS = """
     import asyncio
     jail.seal()
     seccomp.install([(0x20, 0, 0, 0), (0x15, 0, 1, {missing}), (6, 0, 0, 0x50026), (6, 0, 0, 0x7FFF0000)])
-    from wicket.scripts import Api, Scripts
-    from wicket.model import Tool
+    from wicket_mcp.scripts import Api, Scripts
+    from wicket_mcp.model import Tool
     api = Api.of([Tool("calculator", "add", {{}})])
     async def call(*args): return {{"content": [], "structuredContent": {{"sum": 2}}}}
     sources = {{
@@ -355,7 +355,7 @@ def test_a_kernel_without_a_wall_is_named_when_serving_starts_and_in_the_status(
     start = """
         jail.seal()
         seccomp.install([(0x20, 0, 0, 0), (0x15, 0, 1, 444), (6, 0, 0, 0x50026), (6, 0, 0, 0x7FFF0000)])
-        os.execv(sys.executable, [sys.executable, "-m", "wicket", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", "wicket_mcp", *sys.argv[1:]])
     """
     command = [sys.executable, "-c", SETUP + textwrap.dedent(start)]
     pipe = subprocess.PIPE

@@ -8,9 +8,9 @@ import pytest
 from msgspec import Raw
 from scripts_world import World, run
 
-from wicket.scripts import Limits, Scripts
-from wicket.scripts.frames import CALLS, REPLIES, Channel
-from wicket.scripts.tape import OffTape, Tape, Taped
+from wicket_mcp.scripts import Limits, Scripts
+from wicket_mcp.scripts.frames import CALLS, REPLIES, Channel
+from wicket_mcp.scripts.tape import OffTape, Tape, Taped
 
 LIMITS = Limits(cpu=0.3)
 LOOPS = {

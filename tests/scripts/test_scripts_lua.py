@@ -2,7 +2,7 @@
 
 from scripts_world import API, World, run
 
-from wicket.scripts import Scripts
+from wicket_mcp.scripts import Scripts
 
 
 async def test_a_call_gives_the_tools_data(scripts: Scripts) -> None:

@@ -2,9 +2,9 @@
 
 from scripts_world import API
 
-from wicket.model import Tool
-from wicket.scripts import Api, Problem, stubs
-from wicket.scripts.values import fit, unwrap
+from wicket_mcp.model import Tool
+from wicket_mcp.scripts import Api, Problem, stubs
+from wicket_mcp.scripts.values import fit, unwrap
 
 
 def test_an_api_finds_tools_by_identifier_real_name_and_key() -> None:

@@ -2,7 +2,7 @@
 
 from scripts_world import World, run
 
-from wicket.scripts import Scripts
+from wicket_mcp.scripts import Scripts
 
 
 async def test_calls_run_together_and_give_data(scripts: Scripts) -> None:

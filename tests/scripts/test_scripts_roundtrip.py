@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts_world import structured
 
-from wicket.model import Json, JsonObject, Tool
-from wicket.scripts import Api, Outcome, Scripts
-from wicket.scripts.calls import CallKind
+from wicket_mcp.model import Json, JsonObject, Tool
+from wicket_mcp.scripts import Api, Outcome, Scripts
+from wicket_mcp.scripts.calls import CallKind
 
 API = Api.of([Tool("mirror", "give", {}), Tool("mirror", "take", {})])
 SOURCES = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from wicket.codec import decode
-from wicket.core.search import SearchIndex
-from wicket.model import Listing, Tool
+from wicket_mcp.codec import decode
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search import SearchIndex
 
 CATALOG = Path(__file__).parents[1] / "data" / "catalog"
 

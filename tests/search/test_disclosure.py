@@ -1,7 +1,7 @@
 """An answer within its budget."""
 
-from wicket.core.search import SearchIndex, disclose
-from wicket.model import Tool
+from wicket_mcp.model import Tool
+from wicket_mcp.search import SearchIndex, disclose
 
 
 def signature(tool: Tool) -> str:

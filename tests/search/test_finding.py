@@ -9,10 +9,10 @@ import pytest
 from tests.conftest import OpenGateway, replay
 from tests.dialects.seeds import Speaker
 
-from wicket.codec import decode
-from wicket.core.search import SearchIndex
-from wicket.core.search.text import words
-from wicket.model import Listing, Tool
+from wicket_mcp.codec import decode
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search import SearchIndex
+from wicket_mcp.search.text import words
 
 QUERIES = Path(__file__).parents[2] / "bench" / "queries" / "catalog.jsonl"
 

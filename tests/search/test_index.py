@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from wicket.core.search import SearchIndex, build_segment
-from wicket.model import Listing, Tool
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search import SearchIndex, build_segment
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": "Where the file lies"}}}
 FILES = Listing("files", tools=(Tool("files", "read_file", {"description": "Read a file", "inputSchema": SCHEMA}),))
@@ -65,7 +65,7 @@ def test_a_listing_of_strange_shapes_is_indexed() -> None:
 
 def test_the_same_listing_makes_the_same_bytes_in_another_process() -> None:
     code = (
-        "from wicket.core.search import build_segment; from wicket.model import Listing, Tool; import sys;"
+        "from wicket_mcp.search import build_segment; from wicket_mcp.model import Listing, Tool; import sys;"
         "t = Tool('mail', 'send_mail', {'description': 'Send an e-mail message'});"
         "sys.stdout.buffer.write(build_segment(Listing('mail', tools=(t,))))"
     )
@@ -75,7 +75,7 @@ def test_the_same_listing_makes_the_same_bytes_in_another_process() -> None:
 
 def test_numpy_is_not_imported_before_the_first_search() -> None:
     code = (
-        "import sys; from wicket.core.search import SearchIndex; from wicket.model import Listing, Tool;"
+        "import sys; from wicket_mcp.search import SearchIndex; from wicket_mcp.model import Listing, Tool;"
         "index = SearchIndex.load({'a': (Listing('a', tools=(Tool('a', 'b', {}),)), b'')});"
         "assert 'numpy' not in sys.modules, 'too early';"
         "index.search('x'); assert 'numpy' in sys.modules; import os; assert 'OPENBLAS_NUM_THREADS' not in os.environ"

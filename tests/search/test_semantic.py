@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.conftest import OpenGateway, replay
 
-from wicket.core.search import SearchIndex, build_segment
-from wicket.core.search.numeric import np
-from wicket.core.search.semantic import SentenceEncoder
-from wicket.core.search.semantic.wordpiece import WordPieces
-from wicket.model import Listing, Tool
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search import SearchIndex, build_segment
+from wicket_mcp.search.numeric import np
+from wicket_mcp.search.semantic import SentenceEncoder
+from wicket_mcp.search.semantic.wordpiece import WordPieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,11 +61,11 @@ def test_segments_without_the_encoders_vectors_are_rebuilt_when_one_is_used() ->
 
 def test_without_the_extra_the_error_says_how_to_install_it() -> None:
     lacking = "import sys; sys.modules['onnxruntime'] = None"
-    asked = "from wicket.core.search.semantic import SentenceEncoder; SentenceEncoder()"
+    asked = "from wicket_mcp.search.semantic import SentenceEncoder; SentenceEncoder()"
     ended = subprocess.run([sys.executable, "-c", f"{lacking}; {asked}"], capture_output=True, text=True, check=False)
     last = ended.stderr.strip().splitlines()[-1]
     assert "ConfigError" in last
-    assert "wicket[semantic]" in last
+    assert "wicket-mcp[semantic]" in last
 
 
 async def test_a_gateway_ranks_with_the_encoder_where_the_configuration_says_so(open_gateway: OpenGateway) -> None:

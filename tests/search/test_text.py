@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from wicket.core.search import static
-from wicket.core.search.features import Features
-from wicket.core.search.static import Table, grams, packaged_table
-from wicket.core.search.text import parts, stem, words
+from wicket_mcp.search import static
+from wicket_mcp.search.features import Features
+from wicket_mcp.search.static import Table, grams, packaged_table
+from wicket_mcp.search.text import parts, stem, words
 
 
 @pytest.mark.parametrize(

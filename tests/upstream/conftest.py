@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.peers.ears import Ears
 
-from wicket.upstream.egress import HttpClient
+from wicket_mcp.upstream.egress import HttpClient
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wicket.upstream.event_stream import Event, EventParser, OversizedEventError
+from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 
 STREAM = (
     b"\xef\xbb\xbf: a comment\r\n"

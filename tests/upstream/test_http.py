@@ -7,9 +7,9 @@ import pytest
 from tests.peers.ears import ENVELOPE, Ears, Heard, call, shake_hands, text_of
 from tests.peers.sdk import sdk_addresses
 
-from wicket.errors import METHOD_NOT_FOUND, Refused, Unavailable
-from wicket.model import META_SERVER_INFO, MODERN_VERSION
-from wicket.upstream.http import HttpClient, HttpConnection
+from wicket_mcp.errors import METHOD_NOT_FOUND, Refused, Unavailable
+from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION
+from wicket_mcp.upstream.http import HttpClient, HttpConnection
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from tests.peers import http_faults as peers
 from tests.peers.ears import ENVELOPE, Ears, Heard, shake_hands
 from tests.peers.tls import self_signed
 
-from wicket.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
-from wicket.model import MODERN_VERSION
-from wicket.upstream.http import HttpClient, HttpConnection, HttpFailed, HttpRefused, HttpRpcError
+from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
+from wicket_mcp.model import MODERN_VERSION
+from wicket_mcp.upstream.http import HttpClient, HttpConnection, HttpFailed, HttpRefused, HttpRpcError
 
 MAX_MESSAGE = 2**20
 TOKEN = "tok-3n-value"

@@ -3,9 +3,9 @@
 import pytest
 from mcp.shared.inbound import decode_header_value
 
-from wicket.model import MODERN_VERSION
-from wicket.upstream.egress import Endpoint
-from wicket.upstream.http_headers import header_value, routing, standing
+from wicket_mcp.model import MODERN_VERSION
+from wicket_mcp.upstream.egress import Endpoint
+from wicket_mcp.upstream.http_headers import header_value, routing, standing
 
 
 @pytest.mark.parametrize("value", ["plain", "", "né", " edge ", "a\nb", "=?base64?eA==?=", "\x7f", "tab\tbed", "語"])

@@ -4,9 +4,9 @@ import asyncio
 
 from tests.peers.ears import Ears
 
-from wicket.model import JsonObject
-from wicket.tasks import Tasks
-from wicket.upstream.inbound import ASKED_AT_ONCE, Inbound
+from wicket_mcp.model import JsonObject
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.upstream.inbound import ASKED_AT_ONCE, Inbound
 
 
 class Ponders(Ears):

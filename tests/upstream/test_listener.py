@@ -2,10 +2,10 @@
 
 import pytest
 
-from wicket.errors import Refused, UpstreamError
-from wicket.upstream.egress import Answer
-from wicket.upstream.http_errors import HttpRefused, HttpRpcError
-from wicket.upstream.listener import Listener
+from wicket_mcp.errors import Refused, UpstreamError
+from wicket_mcp.upstream.egress import Answer
+from wicket_mcp.upstream.http_errors import HttpRefused, HttpRpcError
+from wicket_mcp.upstream.listener import Listener
 
 NOT_FOUND = {"code": -32601, "message": "Method not found"}
 

@@ -9,11 +9,11 @@ from tests.peers.ears import ENVELOPE, Ears, Heard, call, shake_hands, text_of
 from tests.peers.http_faults import Says
 from tests.peers.sdk import sdk_addresses
 
-from wicket.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
-from wicket.model import MODERN_VERSION
-from wicket.upstream.egress import HttpClient
-from wicket.upstream.http_errors import HttpRefused
-from wicket.upstream.sse import SseConnection
+from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
+from wicket_mcp.model import MODERN_VERSION
+from wicket_mcp.upstream.egress import HttpClient
+from wicket_mcp.upstream.http_errors import HttpRefused
+from wicket_mcp.upstream.sse import SseConnection
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-from wicket.codec import decode, encode
+from wicket_mcp.codec import decode, encode
 
 Line = dict[str, str]
 _TAG = re.compile(r"<[^>]+>")

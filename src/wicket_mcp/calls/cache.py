@@ -1,0 +1,108 @@
+"""Answers that may be given again: kept in memory, for as long as the configuration says, for the one who asked.
+
+Off unless a server's `cache` names the tool. A name with a wildcard covers only tools that call themselves read-only;
+a plain name is the user's word for it. An answer that reports an error, or asks for more, is never kept.
+"""
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.config.model.units import seconds
+from wicket_mcp.model import Caller, JsonObject, Tool, as_object
+
+MAX_BYTES = 64 * 1024**2
+MAX_ANSWER = 4 * 1024**2
+META_CACHED = "wicket/cached"
+MARK = "[cached]"
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    body: bytes
+    at: float
+    until: float
+
+
+class Cache:
+    """The kept answers of all callers, `most` bytes of them. `clock` is monotonic."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_BYTES) -> None:
+        self._clock = clock
+        self._most = most
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, key: str) -> JsonObject | None:
+        """The kept answer, marked with its age."""
+        kept = self._kept.get(key)
+        if kept is None or kept.until <= self._clock():
+            self._drop(key)
+            return None
+        self._kept.move_to_end(key)
+        body: JsonObject = decode(kept.body)
+        age = round(self._clock() - kept.at, 3)
+        return {**body, "_meta": {**as_object(body.get("_meta")), META_CACHED: {"mark": MARK, "age_s": age}}}
+
+    def keep(self, key: str, body: JsonObject, lifetime: float) -> None:
+        if body.get("isError") or body.get("resultType", "complete") != "complete":
+            return
+        data = encode(body)
+        if len(data) > MAX_ANSWER:
+            return
+        self._drop(key)
+        now = self._clock()
+        self._kept[key] = _Kept(data, now, now + lifetime)
+        self._bytes += len(data)
+        while self._bytes > self._most:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, key: str) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._bytes -= len(kept.body)
+
+
+def lifetime(config: ServerConfig, tool: Tool) -> float:
+    """How long an answer of `tool` may be given again, in seconds; 0 when it may not."""
+    if tool.name in config.cache:
+        return seconds(config.cache[tool.name])
+    if as_object(tool.definition.get("annotations")).get("readOnlyHint") is not True:
+        return 0.0
+    patterns = (each for each in config.cache if _WILD & set(each) and fnmatchcase(tool.name, each))
+    best = max(patterns, key=len, default="")
+    return seconds(config.cache[best]) if best else 0.0
+
+
+def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Caller) -> str:
+    """What an answer depends on: who asks, of whom, what, with what. A changed configuration is another server."""
+    session = caller.session if config.isolation == "session" else ""
+    reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
+    whole = [caller.principal.name, session, tool.key, _sorted(arguments), reached]
+    return hashlib.blake2b(encode(whole), digest_size=16).hexdigest()
+
+
+def marked(body: JsonObject) -> JsonObject:
+    """`body` with its mark as a last line of text, where it came from here."""
+    if META_CACHED not in as_object(body.get("_meta")):
+        return body
+    return {**body, "content": [*body.get("content", []), {"type": "text", "text": MARK}]}
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _sorted(item) for name, item in sorted(as_object(value).items())}
+    return value
+
+
+def outcome_of(body: JsonObject) -> str:
+    """How an answered call went: `ok`, `error`, or `cached` when the upstream had no part in it."""
+    if META_CACHED in as_object(body.get("_meta")):
+        return "cached"
+    return "error" if body.get("isError") else "ok"

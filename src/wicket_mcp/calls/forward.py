@@ -1,0 +1,172 @@
+"""One client request on its way to an upstream: dressed for the next hop, heard while it runs, its questions answered.
+
+Everything a client asks of an upstream (a tool call, a prompt, a resource) goes through here. Progress and logs reach
+the caller under its own token. What the upstream asks on the way is put to the caller: a legacy upstream asks while the
+call runs; a modern one ends its answer with `input_required` and wants the request again with the replies, which a
+modern client does itself and which is done here for all others.
+"""
+
+import itertools
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from wicket_mcp.errors import URL_ELICITATION_REQUIRED, ProtocolViolation, Refused, Unasked
+from wicket_mcp.model import (
+    LOG_LEVELS,
+    META_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_VERSION,
+    Caller,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+)
+from wicket_mcp.upstream.connection import Ears
+from wicket_mcp.upstream.pool import Pool
+
+ROUNDS = 10  # times that an upstream may ask for more input before its call is given up
+
+_OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES)
+"""Keys of a request's `_meta` that speak about the hop to us and mean nothing to the upstream."""
+
+NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+"""What a client must have declared to be asked this."""
+
+_tokens = itertools.count(1)
+
+
+async def pass_on(
+    pool: Pool,
+    server: str,
+    method: str,
+    params: JsonObject,
+    caller: Caller,
+    meta: Mapping[str, Any],
+    *,
+    resume: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JsonObject:
+    """Send the request and return the upstream's result, after all that it asked of the caller was answered."""
+    dressed = _dressed(params, caller, meta)
+
+    async def asked(question: str, about: JsonObject) -> JsonObject:
+        return await ask(caller, server, question, about)
+
+    ears = Ears(_Reporter(caller, meta.get("progressToken")), asked)
+    given = {**dressed, **(resume or {})}
+    for _ in range(ROUNDS):
+        try:
+            body = await pool.request(
+                server,
+                method,
+                given,
+                session=caller.session,
+                ears=ears,
+                headers=headers,
+                capabilities=askable(caller.capabilities),
+            )
+        except Refused as refusal:
+            body = _visits(refusal, caller)
+        if body.get("resultType") != "input_required":
+            return body
+        if caller.resumes:
+            for one in as_object(body.get("inputRequests")).values():
+                _check_askable(caller, server, as_text(as_object(one).get("method")), as_object(one).get("params"))
+            return body
+        given = {**dressed, **await _replies(body, caller, server)}
+    raise ProtocolViolation(server, f"Server '{server}' asked for more input {ROUNDS} times; the call was given up.")
+
+
+async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
+    """Put an upstream's question to the caller's client. Raises Unasked when it cannot be asked that."""
+    _check_askable(caller, server, method, params)
+    return await caller.ask(method, _worded(method, params, modern=caller.resumes))
+
+
+def askable(capabilities: JsonObject) -> JsonObject:
+    """The part of a client's capabilities that an upstream may make use of through us."""
+    return {name: capabilities[name] for name in NEEDS.values() if name in capabilities}
+
+
+def wanted(level: str, least: str) -> bool:
+    """Whether a log message of this level is for a client that wants `least` and above."""
+    if least not in LOG_LEVELS or level not in LOG_LEVELS:
+        return bool(least)
+    return LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
+
+
+def _check_askable(caller: Caller, server: str, method: str, params: Any) -> None:
+    """Raises Unasked when the client did not declare that it can be asked this."""
+    needed = NEEDS.get(method, "")
+    what = f"asks for {needed}" if needed else f"asks {method}"
+    can = needed in caller.capabilities
+    if can and needed == "elicitation":
+        modes, mode = as_object(caller.capabilities[needed]), as_object(params).get("mode", "form")
+        can = mode in modes or (mode == "form" and "url" not in modes)  # no mode named means forms
+        what = f"asks for {needed} by {mode}" if not can else what
+    if not can:
+        raise Unasked(
+            f"Server '{server}' {what}, which this client does not support.",
+            hint="Use a client that does, or give the tool all it needs as arguments.",
+        )
+
+
+def _worded(method: str, params: JsonObject, *, modern: bool) -> JsonObject:
+    """A question as the client's era words it: only the legacy one names the visit to a page, and must."""
+    if method != "elicitation/create" or params.get("mode") != "url":
+        return params
+    if modern:
+        return {key: value for key, value in params.items() if key != "elicitationId"}
+    return {"elicitationId": secrets.token_urlsafe(16), **params}
+
+
+def _visits(refusal: Refused, caller: Caller) -> JsonObject:
+    """What a modern client gets for a legacy refusal that demands visits to pages: questions, and then it tries again.
+
+    Raises the refusal where it is something else, or the client cannot be asked so.
+    """
+    pages = [as_object(one) for one in as_list(as_object(refusal.error.get("data")).get("elicitations"))]
+    able = caller.resumes and "url" in as_object(caller.capabilities.get("elicitation"))
+    if refusal.rpc_code != URL_ELICITATION_REQUIRED or not pages or not able:
+        raise refusal
+    ask = "elicitation/create"
+    asked = {f"page{n}": {"method": ask, "params": _worded(ask, page, modern=True)} for n, page in enumerate(pages, 1)}
+    return {"resultType": "input_required", "inputRequests": asked}
+
+
+def _dressed(params: JsonObject, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
+    kept: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
+    if meta.get("progressToken") is not None:
+        kept["progressToken"] = next(_tokens)
+    if caller.log_level and META_LOG_LEVEL not in kept:
+        kept[META_LOG_LEVEL] = caller.log_level
+    return {**params, "_meta": kept} if kept else params
+
+
+async def _replies(body: JsonObject, caller: Caller, server: str) -> JsonObject:
+    """The parameters that answer an upstream's `input_required`."""
+    questions = as_object(body.get("inputRequests"))
+    replies = {
+        key: await ask(caller, server, as_text(as_object(one).get("method")), as_object(as_object(one).get("params")))
+        for key, one in questions.items()
+    }
+    state = {"requestState": body["requestState"]} if "requestState" in body else {}
+    return {"inputResponses": replies, **state}
+
+
+class _Reporter:
+    """Hands the caller what an upstream says on the way: progress under the caller's token, logs it wants."""
+
+    def __init__(self, caller: Caller, token: Any) -> None:
+        self._caller = caller
+        self._token = token
+
+    def __call__(self, method: str, params: JsonObject) -> None:
+        if method == "notifications/progress":
+            if self._token is not None:
+                self._caller.notify(method, {**params, "progressToken": self._token})
+        elif method != "notifications/message" or wanted(as_text(params.get("level")), self._caller.log_level):
+            self._caller.notify(method, params)

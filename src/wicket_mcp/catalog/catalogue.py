@@ -1,0 +1,343 @@
+"""What all upstreams offer: immutable snapshots, kept on disk, renewed in the background.
+
+A new process answers from the stored listings without connecting to anything. A server that was never seen is
+asked once, when somebody needs to know. After that a listing is renewed when the server says it changed, when it
+reconnects, or when the time it vouched for is over; never on the path of a call.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from wicket_mcp.catalog.listing import read_listing
+from wicket_mcp.catalog.names import NameIndex, wire_names
+from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
+from wicket_mcp.errors import Unavailable, UnknownName, WicketError
+from wicket_mcp.model import LOCAL, JsonObject, Listing, Tool
+from wicket_mcp.spelling import nearest
+from wicket_mcp.store.base import Store, StoredListing
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.trust.policy import Policy
+from wicket_mcp.upstream.lifecycle import State
+from wicket_mcp.upstream.pool import Pool
+
+log = logging.getLogger(__name__)
+
+RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it says that it changed
+RENEW_BURST = 4  # but the first few changes are followed at once
+LISTING_TIMEOUT = 30.0
+RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The catalogue at one moment. `tools` holds only what policy lets anybody see."""
+
+    version: int
+    listings: Mapping[str, Listing]
+    policy: Policy = field(repr=False)
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(t for one in self.listings.values() for t in one.tools if self.policy.visible(LOCAL, t))
+
+    @cached_property
+    def names(self) -> NameIndex:
+        return NameIndex(self.tools)
+
+    @cached_property
+    def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
+        found: dict[str, list[Tool]] = {server: [] for server in self.listings}
+        for tool in self.tools:
+            found[tool.server].append(tool)
+        return {server: tuple(tools) for server, tools in found.items()}
+
+    @cached_property
+    def wire(self) -> Mapping[str, Tool]:
+        """Every tool under its flat name."""
+        return wire_names(self.tools)
+
+    def hidden(self, name: str) -> Tool | None:
+        """The tool of this canonical name that exists but is left out by policy."""
+        shown = {tool.key for tool in self.tools}
+        every = (tool for one in self.listings.values() for tool in one.tools)
+        return next((tool for tool in every if tool.key == name and name not in shown), None)
+
+
+class Catalogue:
+    """The current snapshot, and everything that makes a newer one."""
+
+    def __init__(
+        self, servers: Iterable[ServerConfig], policy: Policy, pool: Pool, store: Store, limits: LimitsConfig
+    ) -> None:
+        self.servers = {server.name: server for server in servers if server.enabled}
+        self.aliases: Mapping[str, str] = {}
+        """Short names that the user gave to tools."""
+        self.failures: dict[str, str] = {}
+        """Servers that could not be listed when last asked, and why."""
+        self._pool = pool
+        self._store = store
+        self._limits = limits
+        self._snapshot = Snapshot(0, {}, policy)
+        self._segments: dict[str, tuple[Listing, bytes]] = {}
+        self._loading: asyncio.Task[None] | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._scheduled: dict[str, asyncio.TimerHandle] = {}
+        self._overtaken: set[str] = set()
+        """Servers that said they changed while they were read: what was read may be old already."""
+        self._renewed: dict[str, deque[float]] = {}
+        self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        """Servers that could not be listed: how many more times they were tried, and when they are next."""
+        self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
+        self._tasks = Tasks()
+
+    @property
+    def now(self) -> Snapshot:
+        return self._snapshot
+
+    def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> None:
+        """Call `watcher(old, new)` whenever a listing changed."""
+        self._watchers.append(watcher)
+
+    async def load(self) -> Snapshot:
+        """The snapshot, with what the store holds taken in first. Cheap after the first time."""
+        if self._loading is None:
+            self._loading = self._tasks.start(self._load(), "load catalogue")
+        if not self._loading.done():
+            await asyncio.shield(self._loading)
+        return self._snapshot
+
+    async def complete(self, servers: Iterable[str] | None = None) -> Snapshot:
+        """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
+
+        A server that fails is named in `failures` and never fails the others. It is asked again the next time, and
+        waited for only by those who ask for it by name.
+        """
+        snapshot = await self.load()
+        wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
+        unseen = [name for name in wanted if name not in snapshot.listings]
+        awaited = [name for name in unseen if servers is not None or name not in self.failures]
+        for name in set(unseen) - set(awaited):
+            self._schedule(name)
+        if awaited:
+            await asyncio.gather(*(self.renew(name) for name in awaited))
+        self._renew_expired()
+        return self._snapshot
+
+    async def renew(self, server: str) -> None:
+        """Read the lists of `server` now; one reading at a time. Failures are noted, not raised."""
+        task = self._running.get(server)
+        if task is None:
+            task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}")
+            task.add_done_callback(lambda _: self._read(server))
+        await asyncio.shield(task)
+
+    async def resolve(self, name: str, *, follow: bool = True) -> Tool:
+        """The tool that `name` means. Asks servers that were never seen before giving up."""
+        snapshot = await self.load()
+        try:
+            return snapshot.names.resolve(name)
+        except UnknownName:
+            if follow and name in self.aliases:
+                return await self.resolve(self.aliases[name], follow=False)
+            unseen = [server for server in self.servers if server not in snapshot.listings]
+            likely = [server for server in unseen if name.startswith(f"{server}.")] or unseen
+            if likely:
+                return self._found(await self.complete(likely), name)
+            if hidden := snapshot.hidden(name):
+                snapshot.policy.check(LOCAL, hidden)
+            raise
+
+    def _found(self, snapshot: Snapshot, name: str) -> Tool:
+        """The tool that `name` means. Where its server could not be asked, that is the problem, and not the name."""
+        try:
+            return snapshot.names.resolve(name)
+        except UnknownName:
+            silent = next((server for server in self.failures if name.startswith(f"{server}.")), None)
+            if silent is None:
+                raise
+            raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
+
+    def server(self, name: str) -> ServerConfig:
+        """The configuration of the server that `name` means. Raises UnknownName with near names."""
+        if name in self.servers:
+            return self.servers[name]
+        folded = {server.lower(): server for server in self.servers}
+        if name.lower() in folded:
+            return self.servers[folded[name.lower()]]
+        raise UnknownName("server", name, nearest(name, self.servers) or list(self.servers)[:3])
+
+    def add(self, server: ServerConfig) -> None:
+        """Know one more server from now on; it is asked what it offers when somebody needs to know."""
+        self.servers[server.name] = server
+        self._publish(self._snapshot.listings, Policy(self.servers.values()))
+
+    def remove(self, server: str) -> None:
+        """Forget a server: its tools are gone from every list at once."""
+        self.servers.pop(server, None)
+        self.failures.pop(server, None)
+        self._forget_retries(server)
+        if timer := self._scheduled.pop(server, None):
+            timer.cancel()
+        self._publish(self._snapshot.listings, Policy(self.servers.values()))
+
+    def swap(self, servers: Iterable[ServerConfig], aliases: Mapping[str, str], limits: LimitsConfig) -> None:
+        """Take another configuration: what is known of servers that are reached as before stays known."""
+        self.aliases, self._limits = aliases, limits
+        old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
+        same = {
+            name
+            for name, server in self.servers.items()
+            if name in old and fingerprint(server) == fingerprint(old[name])
+        }
+        for name in old.keys() - same:
+            self.failures.pop(name, None)
+            self._forget_retries(name)
+            if timer := self._scheduled.pop(name, None):
+                timer.cancel()
+        kept = {name: listing for name, listing in self._snapshot.listings.items() if name in same}
+        self._publish(kept, Policy(self.servers.values()))
+
+    def heard(self, server: str, method: str, params: JsonObject) -> None:
+        """An upstream said something unasked, or has just connected."""
+        if method.endswith("/list_changed") and server in self._running:
+            self._overtaken.add(server)
+        elif method == "connected" or method.endswith("/list_changed"):
+            self._schedule(server)
+
+    async def close(self) -> None:
+        for timer in (*self._scheduled.values(), *(timer for _, timer in self._retries.values())):
+            timer.cancel()
+        await self._tasks.close()
+
+    # Renewal
+
+    def _read(self, server: str) -> None:
+        """A reading has ended; another follows where it was overtaken."""
+        self._running.pop(server, None)
+        if server in self._overtaken:
+            self._overtaken.discard(server)
+            self._schedule(server)
+
+    def _schedule(self, server: str) -> None:
+        """Renew `server` soon: at once when it was not read often lately, and however often this is called, once."""
+        if server in self._scheduled or server in self._running or server not in self.servers:
+            return
+        loop = asyncio.get_running_loop()
+        recent = self._renewed.setdefault(server, deque(maxlen=RENEW_BURST))
+        due = recent[0] + RENEW_EVERY * RENEW_BURST if len(recent) == RENEW_BURST else loop.time()
+        self._scheduled[server] = loop.call_at(max(due, loop.time()), self._start_renewal, server)
+
+    def _start_renewal(self, server: str) -> None:
+        self._scheduled.pop(server, None)
+        self._renewed[server].append(asyncio.get_running_loop().time())
+        self._tasks.start(self.renew(server), f"renew {server}")
+
+    def _renew_expired(self) -> None:
+        """Renew what outlived its vouched time, but only of servers that run: knowing is no reason to start one."""
+        now = time.time()
+        for name, listing in self._snapshot.listings.items():
+            expired = listing.ttl is not None and now > listing.listed_at + max(listing.ttl, RENEW_EVERY)
+            if expired and self._pool.state(name)[0] is State.READY:
+                self._schedule(name)
+
+    async def _renew(self, server: str) -> None:
+        while server in self.servers and not await self._read_lists(server, fingerprint(self.servers[server])):
+            pass  # it was reconfigured meanwhile: what was read may be the old server's
+
+    async def _read_lists(self, server: str, identity: str) -> bool:
+        """Read and publish what a server offers; False when it is another one by the time that is known."""
+        try:
+            greeting = await self._pool.start(server)
+            listing = await read_listing(
+                server,
+                greeting,
+                lambda method, params: self._pool.request(server, method, params, timeout=LISTING_TIMEOUT),
+                self._limits.max_tools,
+                self._limits.max_pages,
+            )
+        except WicketError as problem:
+            if self._has_changed(server, identity):
+                return False
+            self.failures[server] = str(problem)
+            log.warning("server '%s' could not be listed: %s", server, problem)
+            self._try_again(server)
+            return True
+        if self._has_changed(server, identity):
+            return False
+        self.failures.pop(server, None)
+        self._forget_retries(server)
+        for entry in listing.rejected:
+            log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
+        self._publish({**self._snapshot.listings, server: listing})
+        await self._keep(listing)
+        return True
+
+    def _has_changed(self, server: str, identity: str) -> bool:
+        return server not in self.servers or fingerprint(self.servers[server]) != identity
+
+    def _try_again(self, server: str) -> None:
+        """List a server once more later, in the background; a few times, and more slowly each time."""
+        tries, timer = self._retries.get(server, (0, None))
+        if timer is not None:
+            timer.cancel()
+        if tries < self.servers[server].listing_retries:
+            loop = asyncio.get_running_loop()
+            self._retries[server] = tries + 1, loop.call_later(RETRY_AFTER * 4**tries, self._schedule, server)
+
+    def _forget_retries(self, server: str) -> None:
+        _, timer = self._retries.pop(server, (0, None))
+        if timer is not None:
+            timer.cancel()
+
+    def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
+        old = self._snapshot
+        ordered = {name: listings[name] for name in self.servers if name in listings}
+        self._snapshot = Snapshot(old.version + 1, ordered, policy or old.policy)
+        for watcher in self._watchers:
+            watcher(old, self._snapshot)
+
+    async def _keep(self, listing: Listing) -> None:
+        try:
+            await self._store.save_listing(StoredListing(listing, fingerprint(self.servers[listing.server])))
+        except WicketError as problem:
+            log.warning("the listing of '%s' could not be kept: %s", listing.server, problem)
+
+    def segment(self, listing: Listing) -> bytes:
+        """The search segment that is stored with this very listing; empty when there is none."""
+        made_of, segment = self._segments.get(listing.server, (None, b""))
+        return segment if made_of is listing else b""
+
+    def note_segment(self, listing: Listing, segment: bytes) -> None:
+        self._segments[listing.server] = (listing, segment)
+
+    async def _load(self) -> None:
+        stored = {one.listing.server: one for one in await self._store.load_listings()}
+        known = {
+            name: stored[name].listing
+            for name, config in self.servers.items()
+            if name in stored and stored[name].fingerprint == fingerprint(config)
+        }
+        self._segments |= {name: (listing, stored[name].segment) for name, listing in known.items()}
+        if known:
+            self._publish({**known, **self._snapshot.listings})
+
+
+def fingerprint(server: ServerConfig) -> str:
+    """What a listing depends on: a changed command or address makes the stored one worthless. Holds no secret."""
+    identity = [
+        server.command,
+        server.args,
+        server.cwd,
+        server.url,
+        server.transport,
+        sorted(server.env),
+        sorted(server.headers),
+    ]
+    return hashlib.blake2b(encode(identity), digest_size=16).hexdigest()

@@ -1,0 +1,57 @@
+"""The capability index: what is behind the small list, in a few hundred tokens, for `instructions` and empty searches.
+
+Made from the catalogue, never from a fixed text, and the same bytes for the same catalogue: clients put it at the head
+of every prompt, where a changed byte costs the whole cache.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.model import Listing
+from wicket_mcp.schema.signature import first_sentence
+
+INDEX_BUDGET = 800  # characters, some 280 tokens of names: with the sentences around it the whole stays under 400
+_PURPOSE = 60  # characters of one server's purpose
+
+
+def purpose(config: ServerConfig, listing: Listing | None, limit: int = _PURPOSE) -> str:
+    """What a server is for, in its own or the user's words, as briefly as they can be had."""
+    info: Mapping[str, Any] = listing.server_info if listing else {}
+    words = config.description or info.get("description") or info.get("title") or ""
+    return first_sentence(str(words), limit)
+
+
+def capability_index(servers: Mapping[str, ServerConfig], snapshot: Snapshot, budget: int = INDEX_BUDGET) -> str:
+    """The servers with purpose and number of tools; by name and number alone, largest first, when room is tight."""
+    counts = {name: len(snapshot.by_server.get(name, ())) for name in servers}
+    full = [_line(config, snapshot, counts[name]) for name, config in servers.items()]
+    if sum(len(line) + 1 for line in full) <= budget:
+        return "\n".join(full)
+    ordered = sorted(servers, key=lambda name: (-counts[name], name))
+    shown: list[str] = []
+    room = budget
+    for name in ordered:
+        item = f"{name} {counts[name]}" if counts[name] else name
+        if len(item) + 2 > room:
+            break
+        shown.append(item)
+        room -= len(item) + 2
+    rest = len(ordered) - len(shown)
+    return f"{', '.join(shown)}{f' and {rest} more' if rest else ''}"
+
+
+def instructions(servers: Mapping[str, ServerConfig], snapshot: Snapshot, guide: str) -> str:
+    """What a client is told about this gateway when it connects; `guide` is about the tools that it sees."""
+    total = len(snapshot.tools)
+    amount = f"{total:,} tools of {len(servers)} servers" if total else f"the tools of {len(servers)} servers"
+    return (
+        f"The visible tools are the door to {amount}, found by search: {guide} "
+        f"Servers (number of tools):\n{capability_index(servers, snapshot)}"
+    )
+
+
+def _line(config: ServerConfig, snapshot: Snapshot, count: int) -> str:
+    words = purpose(config, snapshot.listings.get(config.name))
+    return f"- {config.name}{f' ({count})' if count else ''}{f': {words}' if words else ''}"

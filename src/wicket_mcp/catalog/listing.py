@@ -1,0 +1,133 @@
+"""Reading what an upstream offers: every page of every list, bounded, one bad entry costing only itself."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from wicket_mcp.codec import encode
+from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
+from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object
+from wicket_mcp.schema.headers import MARK, invalid_mark
+from wicket_mcp.telemetry.log import clean
+from wicket_mcp.upstream.era import Greeting
+
+Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+MAX_SCHEMA_BYTES = 256 * 1024  # the largest real one has 26 KB
+
+
+async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int, max_pages: int) -> Listing:
+    """Ask `server` for all its lists. Raises what `ask` raises for tools; the other lists are optional."""
+    offered = greeting.capabilities
+    pages = _Pages(ask, max_tools, max_pages)
+    raw_tools = await pages.read("tools/list", "tools")
+    resources = templates = prompts = ()
+    if "resources" in offered:
+        resources = tuple(await pages.read("resources/list", "resources"))
+        templates = tuple(await pages.read("resources/templates/list", "resourceTemplates"))
+    if "prompts" in offered:
+        prompts = tuple(await pages.read("prompts/list", "prompts"))
+    tools, rejected = _accept(server, raw_tools)
+    return Listing(
+        server=server,
+        server_info=greeting.server_info,
+        protocol_version=greeting.protocol_version,
+        instructions=greeting.instructions,
+        capabilities=offered,
+        tools=tuple(tools),
+        resources=resources,
+        templates=templates,
+        prompts=prompts,
+        rejected=(*rejected, *pages.cut),
+        listed_at=time.time(),
+        ttl=pages.ttl,
+    )
+
+
+class _Pages:
+    """Follows cursors within bounds and remembers what was cut and how long the answers hold."""
+
+    def __init__(self, ask: Ask, max_items: int, max_pages: int) -> None:
+        self.cut: list[Rejected] = []
+        self.ttl: float | None = None
+        self._ask = ask
+        self._max_items = max_items
+        self._max_pages = max_pages
+
+    async def read(self, method: str, key: str) -> list[JsonObject]:
+        items: list[JsonObject] = []
+        seen: set[str] = set()
+        params: JsonObject = {}
+        for _ in range(self._max_pages):
+            try:
+                page = await self._ask(method, params)
+            except Refused as refusal:
+                if refusal.rpc_code == METHOD_NOT_FOUND:
+                    return items
+                raise
+            self._note_ttl(page)
+            items += [item for item in as_list(page.get(key)) if isinstance(item, dict)]
+            cursor: Any = page.get("nextCursor")
+            if len(items) > self._max_items:
+                self.cut.append(Rejected(f"({method})", f"more than {self._max_items} entries; the rest was left out"))
+                return items[: self._max_items]
+            if not isinstance(cursor, str) or not cursor:
+                return items
+            if cursor in seen:
+                self.cut.append(Rejected(f"({method})", "the server's pages go round in a circle"))
+                return items
+            seen.add(cursor)
+            params = {"cursor": cursor}
+        self.cut.append(Rejected(f"({method})", f"more than {self._max_pages} pages; the rest was left out"))
+        return items
+
+    def _note_ttl(self, page: JsonObject) -> None:
+        ttl: Any = page.get("ttlMs")
+        if isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl >= 0:
+            seconds = ttl / 1000
+            self.ttl = seconds if self.ttl is None else min(self.ttl, seconds)
+
+
+def tool_of(server: str, definition: JsonObject) -> Tool:
+    """A tool from its definition, which has been accepted before."""
+    return Tool(server, definition["name"], definition, headed=MARK.encode() in encode(definition["inputSchema"]))
+
+
+def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Rejected]]:
+    tools: dict[str, Tool] = {}
+    rejected: list[Rejected] = []
+    for entry in entries:
+        name: Any = entry.get("name")
+        if reason := _unusable(entry):
+            rejected.append(Rejected(clean(str(name), 80), reason))
+        elif name in tools:
+            rejected.append(Rejected(clean(name, 80), "a second tool of this name; the first one counts"))
+        else:
+            tools[name] = tool_of(server, entry)
+    return list(tools.values()), rejected
+
+
+def _unusable(entry: JsonObject) -> str:
+    """Why this entry cannot be a tool, or nothing.
+
+    A schema that forgets `type: object` is taken as one: the published GitLab server forgets it on every tool, and
+    clients that insist lose all of them.
+    """
+    name: Any = entry.get("name")
+    schema: Any = entry.get("inputSchema")
+    if not isinstance(name, str) or not name:
+        return "it has no name"
+    if len(name) > 256:
+        return "its name is longer than 256 characters"
+    if not isinstance(schema, dict):
+        return f"its inputSchema is {_kind(schema)}, not an object"
+    if as_object(schema).get("type", "object") != "object":
+        return "its inputSchema does not describe an object"
+    encoded = encode(schema)
+    if len(encoded) > MAX_SCHEMA_BYTES:
+        return f"its inputSchema is larger than {MAX_SCHEMA_BYTES // 1024} KiB"
+    return invalid_mark(as_object(schema)) if MARK.encode() in encoded else ""
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else f"a {type(value).__name__}"

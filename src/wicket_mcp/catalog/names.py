@@ -1,0 +1,204 @@
+"""How things are called: plain names, wire names, and finding the tool that was meant.
+
+Pure functions of the names given. A tool's canonical name is `server.tool`; everything else here is another
+spelling of it. Nothing here knows a dialect: who resolves a name passes the hint that goes with a miss.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from hashlib import blake2s
+from itertools import islice
+
+from wicket_mcp.errors import AmbiguousName, UnknownName
+from wicket_mcp.model import Tool
+from wicket_mcp.scripts.names import LUA_KEYWORDS, identifier
+from wicket_mcp.spelling import change_each, fold_all, nearest_of
+
+_NOT_NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
+_NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
+_WIRE_LENGTH = 64
+_PLAIN_SERVER = re.compile(r"(?!.*__)[A-Za-z0-9_-]*[A-Za-z0-9-]")
+_PLAIN_TOOL = re.compile(r"[A-Za-z0-9_-]+(?<!_[0-9a-f]{8})")
+_HASHED = re.compile(r"_[0-9a-f]{8}([0-9a-f]{24})?$")
+_ONLY_WORDS = {code: "_" for code in range(128) if code != 10 and _NOT_WORD.match(chr(code))}
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_ECHO = 80
+
+
+def plain_names(tools: Iterable[Tool], *, upper: bool = False) -> dict[str, Tool]:
+    """Each tool under its bare name, with its server before it only where two share one; in the given order.
+
+    `upper` writes them in upper snake case. Names that differ in case alone count as shared, as nobody tells them
+    apart.
+    """
+    every = list(tools)
+    spelled = [_upper_snake(tool.name) if upper else tool.name for tool in every]
+    counts = Counter(name.lower() for name in spelled)
+    named: dict[str, Tool] = {}
+    for name, tool in zip(spelled, every, strict=True):
+        full = _upper_snake(tool.key) if upper else tool.key
+        choice = base = name if counts[name.lower()] == 1 else full
+        number = 1
+        while choice in named:
+            number += 1
+            choice = f"{base}_{number}"
+        named[choice] = tool
+    return named
+
+
+def _upper_snake(name: str) -> str:
+    return _NOT_WORD.sub("_", _HUMP.sub("_", name)).upper()
+
+
+def wire_names(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Names for clients that allow only `^[a-zA-Z0-9_-]{1,64}$`, sorted.
+
+    A name depends on its own server and tool alone: `server__tool` where that is legal and can be read back
+    in one way only, else a readable head and a hash of both. So no name moves when another tool comes.
+    """
+    named: dict[str, Tool] = {}
+    for tool in sorted(tools, key=lambda tool: (tool.server, tool.name)):
+        name = _wire_name(tool)
+        if name in named and (named[name].server, named[name].name) != (tool.server, tool.name):
+            name = _hashed(tool, 32)  # two keys in 2**32 share the short hash: the later one takes a long one
+        named.setdefault(name, tool)
+    return dict(sorted(named.items()))
+
+
+def _wire_name(tool: Tool) -> str:
+    plain = f"{tool.server}__{tool.name}"
+    legal = _PLAIN_SERVER.fullmatch(tool.server) and _PLAIN_TOOL.fullmatch(tool.name)
+    return plain if legal and len(plain) <= _WIRE_LENGTH else _hashed(tool, 8)
+
+
+def _hashed(tool: Tool, digits: int) -> str:
+    both = f"{tool.server}\0{tool.name}".encode("utf-8", "surrogatepass")
+    head = _NOT_WIRE.sub("_", f"{tool.server}__{tool.name}")[: _WIRE_LENGTH - digits - 1]
+    return f"{head}_{blake2s(both).hexdigest()[:digits]}"
+
+
+def _sanitised(name: str) -> str:
+    plain = name.lower().translate(_ONLY_WORDS)
+    return plain if plain.isascii() else _NOT_WORD.sub("_", plain)
+
+
+class NameIndex:
+    """Finds the tool that a name means. Immutable; the tables for inexact names are built on first need."""
+
+    def __init__(self, tools: Iterable[Tool], hint: str = "") -> None:
+        self._tools = tuple(tools)
+        self._hint = hint
+        self._keys: dict[str, Tool] = {tool.key: tool for tool in self._tools}
+
+    def resolve(self, name: str) -> Tool:
+        """The one tool meant by `name`. Raises AmbiguousName or UnknownName."""
+        tool = self._keys.get(name)
+        if tool is not None and name not in self._twins:
+            return tool
+        found = self._twins.get(name) or self._split(name) or self._bare.get(name) or self._inexact(name)
+        if not found:
+            near = nearest_of(name, list(self._keys), self._folded, 3)
+            raise UnknownName("tool", _shortened(name), near, hint=self._hint)
+        distinct = {(tool.server, tool.name): tool for tool in found}
+        if len(distinct) > 1:
+            raise AmbiguousName(_shortened(name), sorted(map(self._spelled, distinct.values())))
+        return found[-1]
+
+    def _split(self, name: str) -> list[Tool]:
+        """`server/tool` and `server__tool`, wherever the boundary is, and wire names that end in a hash."""
+        for left, right in _splits(name):
+            key = f"{left}.{right}"
+            for tool in self._twins.get(key) or ([self._keys[key]] if key in self._keys else []):
+                if tool.server == left:
+                    return [tool]
+        return [self._wire[name]] if _HASHED.search(name) and name in self._wire else []
+
+    def _inexact(self, name: str) -> list[Tool]:
+        spellings = [name, *(f"{left}.{right}" for left, right in _splits(name))]
+        for table, bare, change in (
+            (self._caseless, self._caseless_bare, str.lower),
+            (self._plain, self._plain_bare, _sanitised),
+        ):
+            for spelling in spellings:
+                if found := table.get(change(spelling)):
+                    return found
+            if found := bare.get(change(name)):
+                return found
+        return []
+
+    def _spelled(self, tool: Tool) -> str:
+        return f"{tool.server}/{tool.name}" if tool.key in self._twins else tool.key
+
+    @cached_property
+    def _twins(self) -> dict[str, list[Tool]]:
+        """Keys that two tools share, as `a.b` + `c` and `a` + `b.c` do; a slash tells them apart."""
+        if len(self._keys) == len(self._tools):
+            return {}
+        shared = _grouped([tool.key for tool in self._tools], self._tools)
+        return {key: tools for key, tools in shared.items() if len({tool.server for tool in tools}) > 1}
+
+    @cached_property
+    def _wire(self) -> dict[str, Tool]:
+        return wire_names(self._tools)
+
+    @cached_property
+    def _bare(self) -> dict[str, list[Tool]]:
+        return _grouped([tool.name for tool in self._tools], self._tools)
+
+    @cached_property
+    def _caseless(self) -> dict[str, list[Tool]]:
+        return _grouped(change_each([tool.key for tool in self._tools], str.lower), self._tools)
+
+    @cached_property
+    def _caseless_bare(self) -> dict[str, list[Tool]]:
+        return _grouped(change_each([tool.name for tool in self._tools], str.lower), self._tools)
+
+    @cached_property
+    def _plain(self) -> dict[str, list[Tool]]:
+        table = _grouped(change_each([tool.key for tool in self._tools], _sanitised), self._tools)
+        for tool in self._tools:
+            if _is_prefixed(tool.server) or _is_prefixed(tool.name):
+                spelling = _sanitised(f"{identifier(tool.server)}.{identifier(tool.name)}")
+                table.setdefault(spelling, []).append(tool)
+        return table
+
+    @cached_property
+    def _plain_bare(self) -> dict[str, list[Tool]]:
+        table = _grouped(change_each([tool.name for tool in self._tools], _sanitised), self._tools)
+        for tool in self._tools:
+            if _is_prefixed(tool.name):
+                table.setdefault(identifier(tool.name).lower(), []).append(tool)
+        return table
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return fold_all(list(self._keys))
+
+
+def _splits(name: str) -> list[tuple[str, str]]:
+    """Where `name` may be cut into server and tool besides a dot; few, so that no name is dear to look up."""
+    cuts = list(islice(re.finditer(r"/|(?=__)", name), 8))
+    return [(name[: cut.start()], name[cut.start() + (1 if cut[0] else 2) :]) for cut in cuts]
+
+
+def _is_prefixed(name: str) -> bool:
+    """Whether `identifier` does more to `name` than replace characters. May say yes too often."""
+    return not name or name[0].isdigit() or len(name) == 1 or name in LUA_KEYWORDS
+
+
+def _grouped(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool]]:
+    table: dict[str, list[Tool]] = {}
+    for spelling, tool in zip(spellings, tools, strict=True):
+        if spelling in table:
+            table[spelling].append(tool)
+        else:
+            table[spelling] = [tool]
+    return table
+
+
+def _shortened(name: str) -> str:
+    plain = "".join(char if char.isprintable() else "_" for char in name[:_ECHO])
+    return plain if len(name) <= _ECHO else f"{plain}…"

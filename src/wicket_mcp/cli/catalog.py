@@ -1,0 +1,229 @@
+"""The verbs that look: servers, tools, search, describe."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import (
+    NO_SERVERS,
+    ConfigOption,
+    JsonOption,
+    VerboseOption,
+    explained,
+    name_absence,
+    name_failures,
+    tool_as_json,
+    with_gateway,
+    with_library,
+)
+from wicket_mcp.cli.completion import complete_server, complete_tool
+from wicket_mcp.cli.output import note, say, say_json, styled, table, write
+from wicket_mcp.telemetry.log import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.errors import WicketError
+    from wicket_mcp.library import Library
+    from wicket_mcp.model import Detail, ServerStatus, Tool
+    from wicket_mcp.search import Answer, Explanation
+
+
+def servers(
+    health: Annotated[bool, typer.Option("--health", help="Show how well they are, as measured.")] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """List the configured servers, asking those never seen.
+
+    Example: wicket servers --config ~/.cursor/mcp.json
+    """
+    from dataclasses import asdict
+
+    if health:
+        _show_health(config, json=json, verbose=verbose)
+        return
+    found = with_gateway(config, lambda gateway: gateway.servers(), verbose=verbose)
+    if json:
+        say_json([asdict(server) for server in found])
+        return
+    table(
+        ("SERVER", "STATE", "TOOLS", "VERSION", "ABOUT"),
+        (
+            (
+                s.name,
+                _state(s),
+                "?" if s.tools is None else str(s.tools),
+                s.version,
+                s.problem.partition("\n")[0] or s.description,
+            )
+            for s in found
+        ),
+    )
+    if not found:
+        note(NO_SERVERS)
+    if any(s.problem for s in found):
+        note("Some servers have problems: wicket doctor says what to do.")
+
+
+def _show_health(config: "Path | None", *, json: bool, verbose: bool) -> None:
+    async def work(gateway: "Gateway") -> "list[dict[str, Any]]":
+        from wicket_mcp.dialects.bridge_words import health
+        from wicket_mcp.model import LOCAL
+
+        return [health(one) for one in await gateway.registry.measure(None, 100, LOCAL)]
+
+    found = with_gateway(config, work, verbose=verbose)
+    if json:
+        say_json(found)
+        return
+    table(
+        ("SERVER", "STATUS", "SCORE", "P50 MS", "UPTIME %", "ERRORS %", "LAST SEEN"),
+        (
+            ["-" if one[key] is None else str(one[key]) for key in ("id", "status", *_HEALTH, "last_check")]
+            for one in found
+        ),
+    )
+
+
+_HEALTH = ("health_score", "response_time", "uptime_percentage", "error_rate")
+
+
+def _state(server: "ServerStatus") -> str:
+    """In one word, for somebody who has no gateway running: idle and ready are both fine."""
+    if server.problem:
+        return "failed" if server.tools is None else "failing"
+    return "ok" if server.tools is not None else server.state
+
+
+def tools(
+    server: Annotated[
+        str | None, typer.Argument(help="Only this server's tools.", autocompletion=complete_server)
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """List tools with what they do.
+
+    Example: wicket tools git
+    """
+    from wicket_mcp.schema.signature import first_sentence
+
+    async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], dict[str, str]]":
+        found = await gateway.tools(server)
+        name_absence(gateway)
+        return found, gateway.catalogue.failures
+
+    found, failures = with_gateway(config, work, verbose=verbose)
+    if json:
+        say_json([tool_as_json(tool) for tool in found])
+    else:
+        table(("TOOL", "ABOUT"), ((tool.key, first_sentence(tool.description)) for tool in found))
+    name_failures(failures, verbose=verbose)
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="A task in plain words.")],
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=50, help="How many tools to show.")] = 5,
+    server: Annotated[
+        list[str] | None,
+        typer.Option("--server", "-s", help="Only these servers.", autocompletion=complete_server),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Find the tools that fit a task.
+
+    Example: wicket search "show what changed in the repository" --explain
+    """
+    from dataclasses import asdict
+
+    from wicket_mcp.model import LOCAL
+    from wicket_mcp.schema.signature import describe as rendered
+
+    is_empty = False
+
+    async def work(library: "Library") -> "tuple[Answer, list[Explanation], dict[str, str]]":
+        nonlocal is_empty
+        finder, catalogue = library.finder, library.catalogue
+        wanted = [catalogue.server(name).name for name in server] if server else None
+        answer = await finder.search(query, LOCAL, limit=limit, servers=wanted)
+        is_empty = name_absence(library)
+        reasons = [await finder.explain(query, LOCAL, hit.tool) for hit in answer.hits] if explain else []
+        return answer, reasons, catalogue.failures
+
+    answer, reasons, failures = with_library(config, work, verbose=verbose)
+    if json:
+        hits = [{"score": hit.score, **tool_as_json(hit.tool)} for hit in answer.hits]
+        for hit, reason in zip(hits, reasons, strict=False):
+            hit["explanation"] = asdict(reason)
+        say_json({"confident": answer.confident, "confidence": answer.confidence, "hits": hits})
+    else:
+        if not answer.confident and not is_empty:
+            near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
+            note(f"No tool clearly fits.{near}{' The closest:' if answer.hits else ''}")
+        for number, hit in enumerate(answer.hits):
+            line = rendered(hit.tool, "signature")
+            name = line.partition("(")[0]
+            write(styled(name, "cyan"), clean(line[len(name) :]))
+            if reasons:
+                say(f"    {_reason(reasons[number])}")
+        for withheld in answer.withheld:
+            note(f"{withheld.hit.tool.key} would fit, but {withheld.reason}")
+        if answer.errands:
+            note(clean(answer.errands))
+        if explain:
+            say(f"confidence {answer.confidence:.2f}: {'a tool fits' if answer.confident else 'probably none fits'}")
+    name_failures(failures, verbose=verbose)
+
+
+def _reason(reason: "Explanation") -> str:
+    """A score in one line: its parts, the fields that brought the letters, the words that were found."""
+    parts = {"letters": reason.letters, "meaning": reason.meaning, "part": reason.part, "usage": reason.usage}
+    sums = " + ".join(f"{name} {value:.2f}" for name, value in parts.items() if abs(value) >= 0.005)
+    fields = ", ".join(f"{name} {share:.0%}" for name, share in list(reason.fields.items())[:3])
+    words = f"; words: {', '.join(reason.words)}" if reason.words else ""
+    return f"score {reason.score:.2f} = {sums or '0'}{f' ({fields})' if fields else ''}{words}"
+
+
+def describe(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Tools by name: server.tool, or tool where that is enough.", autocompletion=complete_tool),
+    ],
+    detail: Annotated[str, typer.Option("--detail", "-d", help="signature, brief or full.")] = "full",
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show what tools take and give.
+
+    Example: wicket describe git.git_log --detail brief
+    """
+    from wicket_mcp.codec import pretty
+    from wicket_mcp.schema.signature import describe as rendered
+
+    levels: dict[str, Detail] = {"signature": "signature", "brief": "brief", "full": "full"}
+    if detail not in levels:
+        raise typer.BadParameter(f"{detail!r} is not one of {', '.join(levels)}", param_hint="--detail")
+
+    async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], list[WicketError]]":
+        described = await gateway.verbs.describe(names)
+        return described.tools, [explained(problem, gateway.config) for problem in described.problems]
+
+    found, problems = with_gateway(config, work, verbose=verbose)
+    if json:
+        say_json([tool_as_json(tool) for tool in found])
+    else:
+        for tool in found:
+            shown = rendered(tool, levels[detail])
+            say(shown if isinstance(shown, str) else pretty(shown))
+    for problem in problems:
+        note(f"wicket: {problem}")
+    if problems:
+        raise typer.Exit(2)

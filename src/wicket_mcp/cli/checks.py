@@ -1,0 +1,224 @@
+"""What `wicket doctor` looks at. Every finding names the line that mends it, and some can mend themselves.
+
+Pure questions about the configuration, the machine and the listings; nothing here prints. Starting servers is the
+caller's business: `listed` judges what came of it.
+"""
+
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import wicket_mcp
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.names import wire_names
+from wicket_mcp.config.edit.intake import literal_secrets
+from wicket_mcp.config.model.config import Config, ServerConfig
+from wicket_mcp.config.read.secrets import missing_secrets
+
+Level: TypeAlias = Literal["ok", "warning", "problem"]
+
+_INSTALLS = {
+    "npx": "Install Node.js, which brings npx.",
+    "node": "Install Node.js.",
+    "uvx": "Install uv, which brings uvx: pip install uv",
+    "uv": "Install uv: pip install uv",
+    "docker": "Install Docker and start it.",
+    "bunx": "Install Bun, which brings bunx.",
+    "deno": "Install Deno.",
+}
+_VERSION = re.compile(r".@(?!latest$)[^@/]+$|==")
+_LAUNCHERS = {"npx": "@VERSION", "bunx": "@VERSION", "pnpx": "@VERSION", "uvx": "==VERSION", "pipx": "==VERSION"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report. `fix` is what to do; `mend` does it, where that is safe."""
+
+    level: Level
+    about: str
+    message: str
+    fix: str = ""
+    mend: Callable[[], None] | None = field(default=None, repr=False)
+
+
+def configuration(config: Config) -> Iterator[Finding]:
+    enabled = [server for server in config.servers if server.enabled]
+    yield Finding("ok", "configuration", f"{config.path}, {len(enabled)} servers")
+    if not enabled:
+        yield Finding("problem", "configuration", "no server is enabled", "wicket add time -- uvx mcp-server-time")
+    for text in config.notes:
+        yield Finding("warning", "configuration", text, f"Edit {config.path}, or leave it as it is.")
+    yield from _exposed_secrets(config)
+
+
+def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
+    """What can be told of a server without starting it."""
+    missing = missing_secrets(config, os.environ, settings.base_dir)
+    for name in missing:
+        fix = f"export {name}=…" if name.isidentifier() else f"Create {name}."
+        yield Finding("problem", config.name, f"needs {name}, which is not set", fix)
+    if config.command is not None and not missing:
+        yield from _command(config, settings)
+    yield from _unpinned(config)
+
+
+def listed(catalogue: Catalogue) -> Iterator[Finding]:
+    """What came of asking every server."""
+    snapshot = catalogue.now
+    for name, config in catalogue.servers.items():
+        problem = catalogue.failures.get(name)
+        listing = snapshot.listings.get(name)
+        if problem is not None:
+            how = "wicket servers --verbose shows what it said; run its command by hand."
+            fix = how if config.command else "Check its url and headers, and that it is up."
+            yield Finding("problem", name, problem.partition("\n")[0], fix)
+        elif listing is not None:
+            yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")
+            for entry in listing.rejected:
+                yield Finding("warning", name, f"tool '{entry.name}' is left out: {entry.reason}", "Tell its maker.")
+    shortened = [tool.key for name, tool in wire_names(snapshot.tools).items() if name != f"{tool.server}__{tool.name}"]
+    if shortened:
+        shown = ", ".join(shortened[:3]) + (f" and {len(shortened) - 3} more" if len(shortened) > 3 else "")
+        message = f"{len(shortened)} names are too long or unusual for some clients and are shortened there: {shown}"
+        yield Finding("warning", "tool names", message, "Give the server a shorter name in the configuration.")
+    elif snapshot.tools:
+        yield Finding("ok", "tool names", f"all {len(snapshot.tools):,} fit every client")
+
+
+def machine(config: Config) -> Iterator[Finding]:
+    """State folder, token, port, jail and clock."""
+    yield from _state(config)
+    yield from _port(config)
+    yield _jail()
+    yield _clock(config)
+
+
+def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
+    command = os.path.expandvars(config.command or "")
+    folder = settings.base_dir / Path(config.cwd or ".").expanduser()
+    if "${" in command or (config.cwd and "$" in config.cwd):
+        return
+    if not folder.is_dir():
+        yield Finding("problem", config.name, f"its folder {folder} does not exist", f"mkdir -p '{folder}'")
+        return
+    program = Path(command).expanduser()
+    if program.name == command:
+        found = shutil.which(command) is not None
+    else:
+        found = shutil.which(program if program.is_absolute() else folder / program) is not None
+    first, _, rest = command.partition(" ")
+    if not found and rest and shutil.which(first):
+        fix = f'Put the arguments into args: command = "{first}", args = ["…"]'
+        yield Finding("problem", config.name, "its command holds the arguments too, and is not found as a whole", fix)
+    elif not found:
+        fix = _INSTALLS.get(program.name, f"Install {program.name}, or give its full path as 'command'.")
+        yield Finding("problem", config.name, f"its command '{command}' is not on the PATH", fix)
+
+
+def _unpinned(config: ServerConfig) -> Iterator[Finding]:
+    """A launcher that fetches whatever is newest runs tomorrow what nobody has looked at today."""
+    program = Path(config.command or "").name
+    if program == "docker":
+        yield from _unpinned_image(config)
+        return
+    suffix = _LAUNCHERS.get(program)
+    plain = [argument for argument in config.args if not argument.startswith("-")]
+    package = next((one for one in plain if one not in ("run", "dlx", "tool")), None)
+    if suffix is None or package is None or _VERSION.search(package) or package.startswith((".", "/")):
+        return
+    message = f"{program} runs the newest {package}, whatever that is by then"
+    pinned = f"{package.removesuffix('@latest')}{suffix}"
+    yield Finding("warning", config.name, message, f'Pin it in its args: "{pinned}"')
+
+
+def _unpinned_image(config: ServerConfig) -> Iterator[Finding]:
+    image = next((one for one in reversed(config.args) if "/" in one and not one.startswith(("-", "/", "."))), None)
+    if image is None or "@sha256:" in image or re.search(r":(?!latest$)[\w.-]+$", image):
+        return
+    yield Finding(
+        "warning",
+        config.name,
+        f"docker runs the newest {image}",
+        f'Pin it in its args: "{image.removesuffix(":latest")}:VERSION"',
+    )
+
+
+def _exposed_secrets(config: Config) -> Iterator[Finding]:
+    holding = [server.name for server in config.servers if next(literal_secrets(server), None) is not None]
+    if not holding or config.path is None:
+        return
+    path = config.path
+    if path.stat().st_mode & 0o077:
+        yield Finding(
+            "warning",
+            "configuration",
+            f"{path} holds secrets ({', '.join(holding)}) and others on this machine may read it",
+            f"chmod 600 '{path}'",
+            lambda: path.chmod(0o600),
+        )
+
+
+def _state(config: Config) -> Iterator[Finding]:
+    folder = config.state_path
+    if not folder.exists():
+        fix = f"mkdir -p -m 700 '{folder}'"
+        if os.access(next(parent for parent in folder.parents if parent.exists()), os.W_OK):
+            yield Finding("ok", "state folder", f"{folder} will be made at the first use")
+        else:
+            yield Finding("problem", "state folder", f"{folder} cannot be made", f"{fix}, or set state_dir")
+        return
+    if not os.access(folder, os.W_OK | os.X_OK):
+        yield Finding("problem", "state folder", f"{folder} is not writable", f"chmod u+rwx '{folder}'")
+        return
+    yield Finding("ok", "state folder", f"{folder} is writable")
+    for file in (folder / "token", folder / "wicket.db"):
+        if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
+            message = f"{file} may be read by others on this machine"
+            yield Finding(
+                "problem", "state folder", message, f"chmod 600 '{file}'", lambda file=file: file.chmod(0o600)
+            )
+
+
+def _port(config: Config) -> Iterator[Finding]:
+    import socket
+
+    host, port = config.http.host, config.http.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host, port))
+        except OSError as problem:
+            fix = f"wicket serve --http {host}:{port + 1}, or stop what uses it. If that is Wicket, all is well."
+            yield Finding("warning", "port", f"{host}:{port} cannot be used: {problem.strerror}", fix)
+        else:
+            yield Finding("ok", "port", f"{host}:{port} is free")
+
+
+def _jail() -> Finding:
+    try:
+        from wicket_mcp.scripts.jail import strength
+    except ImportError:
+        return Finding("warning", "scripts", "this system has no jail for scripts", "Run Wicket on Linux to use them.")
+    walls = strength()
+    if walls.complete:
+        return Finding("ok", "scripts", f"the jail is {walls}")
+    return Finding("warning", "scripts", f"the jail is {walls}", "Use Linux 6.7 or newer for all of its walls.")
+
+
+def _clock(config: Config) -> Finding:
+    """A clock that stands before things that already happened breaks certificates, tokens and expiry."""
+    now = time.time()
+    past = [Path(wicket_mcp.__file__).stat().st_mtime]
+    database = config.state_path / "wicket.db"
+    if database.exists():
+        past.append(database.stat().st_mtime)
+    if now + 60 < max(past):
+        return Finding("problem", "clock", "the clock is behind files that exist already", "timedatectl set-ntp true")
+    return Finding("ok", "clock", time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)))

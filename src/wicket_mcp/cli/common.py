@@ -1,0 +1,177 @@
+"""What most verbs share: finding the configuration, running against a gateway, and the options for that."""
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+import typer
+
+from wicket_mcp.cli.completion import complete_server, complete_tool
+from wicket_mcp.cli.output import note, say, say_json
+from wicket_mcp.cli.root import VERBOSE
+from wicket_mcp.errors import ConfigError, UnknownName, WicketError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.config.model.config import Config
+    from wicket_mcp.library import Library
+    from wicket_mcp.model import Tool
+
+T = TypeVar("T")
+Opened = TypeVar("Opened", bound="Library")
+
+NO_SERVERS = "No servers yet. Add one: wicket add time -- uvx mcp-server-time"
+
+_GARBAGE = 50_000
+"""New objects between two searches for garbage. Nearly all that a command reads stays to its end, so that looking
+through it after every few hundred objects finds nothing and takes a third of the reading."""
+
+
+def _verbose(ctx: typer.Context, wanted: bool) -> bool:
+    ctx.meta[VERBOSE] = wanted
+    return wanted
+
+
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Configuration: wicket.toml or any MCP client's file.", show_default=False),
+]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+VerboseOption: TypeAlias = Annotated[
+    bool, typer.Option("--verbose", "-v", callback=_verbose, help="Show logs, and errors in full.")
+]
+ServerArgument: TypeAlias = Annotated[str, typer.Argument(help="A server's name.", autocompletion=complete_server)]
+ToolArgument: TypeAlias = Annotated[
+    str, typer.Argument(help="The tool: server.tool, or tool where that is enough.", autocompletion=complete_tool)
+]
+
+
+def read(path: Path | None) -> "Config":
+    """The configuration that this command is about."""
+    from wicket_mcp.config.read.formats import load
+    from wicket_mcp.config.read.locate import find_config
+
+    return load(find_config(path, os.environ, Path.cwd()))
+
+
+def with_gateway(
+    path: Path | None, work: "Callable[[Gateway], Awaitable[T]]", *, verbose: bool = False, names_notes: bool = True
+) -> T:
+    """Run `work` against a gateway of its own; no server needs to be running, and none starts unasked."""
+    from wicket_mcp.app import Gateway
+
+    return _run(path, Gateway.open, work, verbose=verbose, names_notes=names_notes)
+
+
+def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *, verbose: bool = False) -> T:
+    """`with_gateway` for a verb that only looks for tools, and waits for nothing else to load."""
+    return _run(path, _library, work, verbose=verbose)
+
+
+@asynccontextmanager
+async def _library(config: "Config") -> "AsyncGenerator[Library]":
+    if config.allow_runtime_servers:  # those that were added count too, and the registry knows them
+        from wicket_mcp.app import Gateway
+
+        async with Gateway.open(config) as gateway:
+            yield gateway
+        return
+    from wicket_mcp.library import Library
+
+    library = Library(config)
+    try:
+        yield library
+    finally:
+        await library.close()
+
+
+def _run(
+    path: Path | None,
+    opened: "Callable[[Config], AbstractAsyncContextManager[Opened]]",
+    work: "Callable[[Opened], Awaitable[T]]",
+    *,
+    verbose: bool,
+    names_notes: bool = True,
+) -> T:
+    import asyncio
+    import gc
+
+    import msgspec
+
+    from wicket_mcp.cli.progress import progress
+    from wicket_mcp.telemetry.log import configure_logging
+
+    gc.set_threshold(_GARBAGE)
+    config = read(path)
+    lazy = tuple(msgspec.structs.replace(server, start="lazy") for server in config.servers)
+    configure_logging(os.environ.get("WICKET_LOG", "info" if verbose else "critical"))
+    if names_notes and verbose:
+        for text in config.notes:
+            note(f"wicket: {text}")
+
+    async def run() -> T:
+        async with opened(msgspec.structs.replace(config, servers=lazy)) as room, progress(room):
+            return await work(room)
+
+    try:
+        return asyncio.run(run())
+    except UnknownName as problem:
+        raise explained(problem, config) from None
+
+
+def explained(problem: WicketError, config: "Config") -> WicketError:
+    """A name that is not known because its server is disabled, or because there is none, says so."""
+    if not isinstance(problem, UnknownName) or problem.kind not in ("server", "tool"):
+        return problem
+    if not config.servers and (problem.kind == "tool" or not problem.hint):  # with a hint it is the registry's
+        return UnknownName(problem.kind, problem.name, hint=NO_SERVERS)
+    name = problem.name.lower()
+    for server in config.servers:
+        own = server.name.lower()
+        if not server.enabled and (name == own or name.startswith((f"{own}.", f"{own}__"))):
+            ours = config.path is not None and config.path.suffix == ".toml"
+            remedy = f"wicket enable {server.name}" if ours else f"enable it in {config.path}"
+            return ConfigError(f"Server '{server.name}' is disabled: {remedy}")
+    return problem
+
+
+def name_absence(library: "Library") -> bool:
+    """Say what to do where there is no server to ask; whether that is so."""
+    if library.catalogue.servers:
+        return False
+    note("Every server is disabled. Use one again: wicket enable NAME" if library.config.servers else NO_SERVERS)
+    return True
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Seconds of what was given to `option`, such as 90d; None when nothing was."""
+    from wicket_mcp.config.model.units import seconds
+
+    if text is None:
+        return None
+    try:
+        return seconds(text)
+    except ValueError as problem:
+        raise typer.BadParameter(f"expected {problem}", param_hint=option) from None
+
+
+def tell(value: Any, words: str, *, json: bool) -> None:
+    """An answer: the value for programs, or the words for people."""
+    if json:
+        say_json(value)
+    else:
+        say(words)
+
+
+def name_failures(failures: dict[str, str], *, verbose: bool = False) -> None:
+    """Say which servers are missing from an answer, so that a missing tool is never a silent one."""
+    for name, problem in failures.items():
+        note(f"wicket: server '{name}' could not be listed: {problem if verbose else problem.partition(chr(10))[0]}")
+
+
+def tool_as_json(tool: "Tool") -> dict[str, Any]:
+    return {"server": tool.server, "key": tool.key, **tool.definition}

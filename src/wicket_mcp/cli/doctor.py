@@ -1,0 +1,114 @@
+"""`wicket doctor`: everything that can be wrong, with the line that mends it."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, read, with_gateway
+from wicket_mcp.cli.output import say, say_json, styled, write
+from wicket_mcp.errors import WicketError
+from wicket_mcp.telemetry.log import clean
+
+if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.cli.checks import Finding
+    from wicket_mcp.config.model.config import Config
+
+_MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+
+
+def doctor(
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely.")] = False,
+    start: Annotated[bool, typer.Option("--start/--no-start", help="Start every server and list its tools.")] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings count as problems.")] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Check configuration, servers and machine, with fixes.
+
+    Exit code 0 when all is well, 1 when not.
+
+    Example: wicket doctor --fix
+    """
+    from wicket_mcp.cli.checks import Finding
+
+    try:
+        settings = read(config)
+    except WicketError as problem:
+        hint = problem.hint or "wicket init writes a first configuration."
+        findings = [Finding("problem", "configuration", problem.message, hint)]
+    else:
+        findings = _examined(settings, start=start, verbose=verbose)
+        findings = [_mended(finding) if fix else finding for finding in findings]
+    if json:
+        keys = ("level", "about", "message", "fix")
+        say_json([{key: getattr(finding, key) for key in keys} for finding in findings])
+    else:
+        _print(findings, verbose=verbose)
+    bad = ("problem", "warning") if strict else ("problem",)
+    if any(finding.level in bad for finding in findings):
+        raise typer.Exit(1)
+
+
+def _examined(settings: "Config", *, start: bool, verbose: bool) -> "list[Finding]":
+    from wicket_mcp.cli import checks
+
+    found = list(checks.configuration(settings))
+    for server in settings.servers:
+        if server.enabled:
+            found += checks.server(server, settings)
+    found += checks.machine(settings)
+    if start and not any(finding.about == "state folder" and finding.level == "problem" for finding in found):
+        known_bad = {finding.about for finding in found if finding.level == "problem"}
+        found += with_gateway(settings.path, _asking(known_bad), verbose=verbose)
+    return found
+
+
+def _asking(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Finding]]]":
+    """Ask every server anew; one whose problem is already known is not reported twice."""
+
+    async def work(gateway: "Gateway") -> "list[Finding]":
+        import asyncio
+
+        from wicket_mcp.cli import checks
+
+        await gateway.catalogue.load()
+        asked = [name for name in gateway.catalogue.servers if name not in known_bad]
+        await asyncio.gather(*(gateway.catalogue.renew(name) for name in asked))
+        return [finding for finding in checks.listed(gateway.catalogue) if finding.about not in known_bad]
+
+    return work
+
+
+def _mended(finding: "Finding") -> "Finding":
+    from wicket_mcp.cli.checks import Finding
+
+    if finding.mend is None:
+        return finding
+    try:
+        finding.mend()
+    except OSError as problem:
+        return Finding(finding.level, finding.about, f"{finding.message} ({problem.strerror})", finding.fix)
+    return Finding("ok", finding.about, f"mended: {finding.message}")
+
+
+def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
+    counts = {"ok": 0, "warning": 0, "problem": 0}
+    mendable = False
+    for finding in findings:
+        mark, colour = _MARKS[finding.level]
+        counts[finding.level] += 1
+        mendable = mendable or finding.mend is not None
+        write(styled(mark, colour), " ", styled(finding.about, "bold"), clean(f": {finding.message}"))
+        if finding.fix and finding.level != "ok":
+            say(f"    fix: {finding.fix}")
+    words = [
+        f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}"
+        for level in ("problem", "warning")
+        if counts[level]
+    ]
+    say(f"{', '.join(words)}." if words else "All is well.")
+    if mendable:
+        say("wicket doctor --fix mends what can be mended safely.")

@@ -1,0 +1,109 @@
+"""`wicket keys`: API keys for clients of this gateway and its registry."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, duration, tell, with_gateway
+from wicket_mcp.cli.output import note, say_json, table
+
+if TYPE_CHECKING:
+    from wicket_mcp.store.registry_base import StoredKey
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None)
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="Whose key it is: the name in the audit and in rate limits.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", "-s", help="discover, register, invoke or admin; repeatable. [default: discover]"),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", help="How long it lasts, such as 90d. [default: for ever]")
+    ] = None,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option("--rate", help="Its own limit an hour, such as discovery=500; repeatable."),
+    ] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Make a key and print it, this once.
+
+    Example: wicket keys create ci --scope discover --scope register
+    """
+    rates = _rates(rate or [])
+    lifetime = duration(expires, "--expires")
+    text, kept = with_gateway(
+        config,
+        lambda gateway: gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates),
+        verbose=verbose,
+    )
+    tell({"key": text, **_shown(kept)}, text, json=json)
+    note(f"Scopes: {', '.join(sorted(kept.scopes))}. Only its digest is kept: write the key down now.")
+
+
+@app.command("list")
+def list_keys(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
+    """List the keys; none of them can be shown again.
+
+    Example: wicket keys list
+    """
+    found = with_gateway(config, lambda gateway: gateway.registry.keys.list(), verbose=verbose)
+    shown = [_shown(key) for key in found]
+    if json:
+        say_json(shown)
+        return
+    table(
+        ("NAME", "KEY", "SCOPES", "STATE", "CREATED", "LAST USED"),
+        (
+            (s["name"], f"{s['hint']}…", " ".join(s["scopes"]), s["state"], s["created"], s["used"] or "never")
+            for s in shown
+        ),
+    )
+
+
+@app.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(help="The key's name.")],
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """End a key at once, also for a gateway that runs.
+
+    Example: wicket keys revoke ci
+    """
+    ended = with_gateway(config, lambda gateway: gateway.registry.keys.revoke(name), verbose=verbose)
+    tell(_shown(ended), f"Revoked '{ended.name}' ({ended.hint}…).", json=json)
+
+
+def _shown(key: "StoredKey") -> dict[str, Any]:
+    import time
+
+    from wicket_mcp.registry.domains import timestamp
+
+    expired = key.expires_at is not None and time.time() >= key.expires_at
+    return {
+        "name": key.name,
+        "hint": key.hint,
+        "scopes": sorted(key.scopes),
+        "state": "revoked" if key.revoked_at else "expired" if expired else "active",
+        "created": timestamp(key.created_at),
+        "expires": None if key.expires_at is None else timestamp(key.expires_at),
+        "used": None if key.used_at is None else timestamp(key.used_at),
+        "rates": dict(key.rates),
+    }
+
+
+def _rates(given: list[str]) -> dict[str, int]:
+    rates: dict[str, int] = {}
+    for item in given:
+        kind, equals, count = item.partition("=")
+        if not equals or not count.isdigit():
+            raise typer.BadParameter(f"'{item}' is not KIND=NUMBER", param_hint="--rate")
+        rates[kind] = int(count)
+    return rates

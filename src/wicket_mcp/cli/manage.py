@@ -1,0 +1,189 @@
+"""The verbs that change wicket.toml: init, add, remove, enable, disable."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import JsonOption, ServerArgument, VerboseOption
+from wicket_mcp.cli.output import note, say, say_json
+from wicket_mcp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from wicket_mcp.config.model.server import ServerConfig
+
+FileOption = Annotated[
+    Path | None, typer.Option("--config", "-c", help="The wicket.toml to change.", show_default=False)
+]
+
+
+def init(
+    here: Annotated[bool, typer.Option("--here", help="In this folder, not in the user's configuration.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; bring every client's servers over.")] = False,
+    config: FileOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Write a first wicket.toml.
+
+    On a terminal it offers to bring over the servers that clients have.
+
+    Example: wicket init --here
+    """
+    from wicket_mcp.config.edit import bring
+    from wicket_mcp.config.edit import files as edit
+    from wicket_mcp.config.read import locate
+
+    given = config or (Path.cwd() / locate.CONFIG_NAME if here else None)
+    path = given or edit.target(None, os.environ, Path.cwd())
+    if path.exists():
+        raise ConfigError(
+            "is there already.", file=str(path), hint="Add to it with 'wicket add' or 'wicket import', or use --here."
+        )
+    edit.save(path, edit.TEMPLATE)
+    if json:
+        say_json({"config": str(path)})
+        return
+    say(f"Wrote {path}")
+    from wicket_mcp.cli.importing import overview, survey, tell
+
+    asking = sys.stdin.isatty() and sys.stdout.isatty() and not yes
+    for client, intakes in survey() if asking or yes else overview():
+        offered = [intake for intake in intakes if intake.offers]
+        names = ", ".join(offer.key for intake in offered for offer in intake.offers)
+        if offered and (yes or (asking and typer.confirm(f"Bring over from {client.title}: {names}?", default=True))):
+            tell(bring.bring(offered, path))
+    note("Next: wicket servers, then wicket search 'a task'. To connect a client: wicket import CLIENT --take-over")
+
+
+def add(
+    name: Annotated[str, typer.Argument(help="What its tools are called by: NAME.tool.")],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="After --: the program to start, with its arguments.", metavar="-- COMMAND"),
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Address of a remote server.", show_default=False)] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE, or NAME to take it from Wicket's environment.")
+    ] = None,
+    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to --url.")] = None,
+    cwd: Annotated[str | None, typer.Option("--cwd", help="Folder to start it in.", show_default=False)] = None,
+    description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
+    config: FileOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Add a server: a command, or an address.
+
+    Example: wicket add time -- uvx mcp-server-time
+    """
+    from wicket_mcp.config.edit import files as edit
+
+    path = edit.target(config, os.environ, Path.cwd())
+    server = _server(name, command or [], url, env or [], header or [], cwd=cwd, description=description)
+    server, secrets = edit.with_secrets_aside(server, path.parent)
+    text = edit.added(edit.current(path), server, path)
+    edit.save_secrets(secrets)
+    edit.save(path, text)
+    if json:
+        say_json({"config": str(path), "added": name, "secrets": [str(file) for file in secrets]})
+        return
+    say(f"Added {name} to {path}")
+    for file in secrets:
+        note(f"A secret is kept in {file} (yours alone to read), not in wicket.toml.")
+    _warn_of_another(path)
+    note(f"See what it offers: wicket tools {name}")
+
+
+def remove(
+    name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
+) -> None:
+    """Take a server out of wicket.toml.
+
+    Example: wicket remove time
+    """
+    from wicket_mcp.config.edit import files as edit
+
+    path = edit.target(config, os.environ, Path.cwd())
+    edit.save(path, edit.removed(_existing(path), name, path))
+    _done(json, path, "removed", name, f"Took {name} out of {path}")
+
+
+def enable(
+    name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
+) -> None:
+    """Use a server again that was disabled.
+
+    Example: wicket enable time
+    """
+    _switch(name, True, config, json)
+
+
+def disable(
+    name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
+) -> None:
+    """Keep a server's entry but do not use it.
+
+    Example: wicket disable time
+    """
+    _switch(name, False, config, json)
+
+
+def _switch(name: str, enabled: bool, config: Path | None, json: bool) -> None:
+    from wicket_mcp.config.edit import files as edit
+
+    path = edit.target(config, os.environ, Path.cwd())
+    edit.save(path, edit.switched(_existing(path), name, enabled, path))
+    word = "enabled" if enabled else "disabled"
+    _done(json, path, word, name, f"{name} is {word} in {path}")
+
+
+def _done(json: bool, path: Path, key: str, name: str, words: str) -> None:
+    if json:
+        say_json({"config": str(path), key: name})
+    else:
+        say(words)
+
+
+def _existing(path: Path) -> str:
+    from wicket_mcp.config.edit.intake import read_text
+
+    if not path.exists():
+        raise ConfigError(
+            "does not exist.", file=str(path), hint="Create it: wicket init, or wicket add NAME -- COMMAND."
+        )
+    return read_text(path)
+
+
+def _server(
+    name: str, command: list[str], url: str | None, env: list[str], header: list[str], **options: Any
+) -> "ServerConfig":
+    from wicket_mcp.config.model.config import Config
+
+    if bool(command) == bool(url):
+        raise ConfigError(
+            "a server has either a command or an address.",
+            hint="wicket add NAME -- COMMAND ARGS…, or wicket add NAME --url https://…",
+        )
+    values: dict[str, Any] = {key: value for key, value in options.items() if value}
+    values |= {"url": url} if url else {"command": command[0], "args": command[1:]}
+    if env:
+        values["env"] = {key: value if equals else f"${{{key}}}" for key, equals, value in _pairs(env, "=")}
+    if header:
+        values["headers"] = {key.strip(): value.strip() for key, _, value in _pairs(header, ":")}
+    return Config.from_dict({"servers": {name: values}}).servers[0]
+
+
+def _pairs(given: list[str], separator: str) -> list[tuple[str, str, str]]:
+    return [item.partition(separator) for item in given]
+
+
+def _warn_of_another(path: Path) -> None:
+    """In a folder with a configuration of its own, the user's is not the one that is read."""
+    from wicket_mcp.config.read.locate import find_config
+
+    used = find_config(None, os.environ, Path.cwd())
+    if used.resolve() != path.resolve():
+        note(f"wicket: here, {used} is read first; name the other with --config {path}")

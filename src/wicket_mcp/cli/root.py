@@ -1,0 +1,50 @@
+"""The top of the command tree: groups the verbs in `--help`, and is the one place where an error is printed."""
+
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from wicket_mcp.cli.verbs import VERBS, Commands
+from wicket_mcp.errors import Internal, WicketError
+
+VERBOSE = "wicket.verbose"
+
+
+class Root(TyperGroup):
+    """`wicket` itself."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands: Any = Commands(VERBS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WicketError as problem:
+            _fail(problem, verbose=bool(ctx.meta.get(VERBOSE)))
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as bug:  # the boundary to a person: even a defect is told in one line
+            if ctx.meta.get(VERBOSE) or hasattr(bug, "exit_code"):  # the latter is Typer's own wrong usage
+                raise
+            words = f"Wicket itself failed: {type(bug).__name__}: {bug}."
+            _fail(Internal(words, hint="--verbose shows where; please report it."))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The verbs by what one wants to do, in the order in which they are declared."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for verb in VERBS:
+            panels.setdefault(verb.panel, []).append((verb.name, verb.summary))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+def _fail(problem: WicketError, *, verbose: bool = False) -> NoReturn:
+    from wicket_mcp.cli.output import fail
+
+    fail(problem, verbose=verbose)

@@ -1,0 +1,151 @@
+"""`wicket serve`: one client over stdio, or any number over HTTP."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, VerboseOption, read
+from wicket_mcp.cli.output import note
+from wicket_mcp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wicket_mcp.config.model.config import Config
+
+
+def serve(
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            help="Serve HTTP at HOST:PORT, HOST or PORT (':' for the configured address).",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+    dialect: Annotated[
+        list[str] | None, typer.Option("--dialect", "-d", help="Vocabulary to show; repeatable.")
+    ] = None,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no token (loopback only).")] = False,
+    print_clients: Annotated[
+        bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")
+    ] = False,
+    config: ConfigOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Serve one client over stdio, or any number over HTTP.
+
+    Example: wicket serve --http 127.0.0.1:8377 --print-clients
+    """
+    import asyncio
+
+    from wicket_mcp.telemetry.log import configure_logging
+
+    if print_clients and http is None:
+        raise typer.BadParameter("over stdio, stdout belongs to the client; add --http :", param_hint="--print-clients")
+    settings = read(config)
+    level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
+
+    def log_as_asked(config: "Config") -> None:
+        configure_logging(level or config.log_level)
+
+    log_as_asked(settings)
+    _log_notes(settings)
+    if http is None:
+        _explain_to_a_person()
+        asyncio.run(_stdio(settings, dialect or [], log_as_asked))
+    else:
+        settings = _at(settings, http)
+        try:
+            asyncio.run(_http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients))
+        except ConfigError as problem:
+            raise _blamed(problem, http) from None
+
+
+async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:
+    from wicket_mcp.app import Gateway, run_until_signalled
+
+    async with Gateway.open(config) as gateway:
+        gateway.on_reload.append(reloaded)
+        await run_until_signalled(lambda stop: gateway.serve_stdio(stop, *dialects))
+
+
+async def _http(
+    config: "Config",
+    dialects: list[str],
+    reloaded: "Callable[[Config], None]",
+    *,
+    no_auth: bool,
+    print_clients: bool,
+) -> None:
+    from wicket_mcp.app import Gateway, run_until_signalled
+    from wicket_mcp.cli.snippets import page
+    from wicket_mcp.surface.guard import load_token
+
+    token: str | None = None
+    token_file: Path | None = None
+    if not no_auth:
+        token, token_file = load_token(config.state_path)
+
+    def ready(address: str) -> None:
+        where = f"token in {token_file}" if token_file else "no token asked"
+        count = sum(server.enabled for server in config.servers)
+        note(f"wicket: serving {count} server{'' if count == 1 else 's'} at {address} ({where})")
+        if print_clients:
+            sys.stdout.write(f"{page(address, token, config.path)}\n")
+            sys.stdout.flush()
+
+    async with Gateway.open(config) as gateway:
+        gateway.on_reload.append(reloaded)
+        await run_until_signalled(lambda stop: gateway.serve_http(stop, *dialects, token=token, on_ready=ready))
+
+
+def _at(config: "Config", address: str) -> "Config":
+    """`config` with the address given on the command line: HOST:PORT, HOST, PORT, :PORT or nothing but a colon."""
+    import msgspec
+
+    alone = ("", "", address) if _is_number(address) else (address, "", "")
+    host, _, port = address.rpartition(":") if ":" in address else alone
+    if port and not _is_number(port):
+        raise ConfigError(f"'{address}' is not HOST:PORT.", key="--http", hint="For example 127.0.0.1:8377.")
+    if port and int(port) > 65535:
+        raise ConfigError(f"{port} is not a port: they go from 0 to 65535.", key="--http", hint="For example 8377.")
+    changed: dict[str, Any] = {}
+    if host:
+        changed["host"] = host.strip("[]")
+    if port:
+        changed["port"] = int(port)
+    return msgspec.structs.replace(config, http=msgspec.structs.replace(config.http, **changed))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 16
+
+
+def _blamed(problem: ConfigError, address: str) -> ConfigError:
+    """A problem with the address, laid at the door of the command line where that gave it."""
+    if problem.key not in ("http.host", "http.port") or address == ":":
+        return problem
+    return ConfigError(problem.message.removeprefix(f"{problem.key}: "), key="--http", hint=problem.hint)
+
+
+def _log_notes(config: "Config") -> None:
+    import logging
+
+    for text in config.notes:
+        logging.getLogger("wicket_mcp.config").warning("%s: %s", config.path, text)
+
+
+def _explain_to_a_person() -> None:
+    if sys.stdin.isatty():
+        note(
+            "wicket: this serves MCP over stdio and now waits for a client's JSON; a client is meant to start it.\n"
+            "By hand, try instead:\n"
+            "  wicket search 'a task'                         find a tool\n"
+            "  wicket serve --http : --print-clients          serve HTTP, and print what to paste into a client\n"
+            "  wicket import                                  see which clients have servers to bring over\n"
+            "Ctrl-C leaves."
+        )

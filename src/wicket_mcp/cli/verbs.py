@@ -1,0 +1,75 @@
+"""Every verb of the command line: its name, its place in `--help`, and the module that holds it.
+
+A verb's module is imported and its options are made when the verb is used; `wicket --help` needs this table alone.
+The summary of a verb is the first line of its docstring, repeated here for that reason.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.main import get_group
+
+SET_UP, LOOK, USE, KEEP = "Set up", "Look", "Use", "Keep healthy"
+
+
+class Verb(NamedTuple):
+    """Where a verb stands, and `module:function` in this package; a Typer app in place of a function is a group."""
+
+    name: str
+    panel: str
+    home: str
+    summary: str
+
+
+VERBS = (
+    Verb("init", SET_UP, "manage:init", "Write a first wicket.toml."),
+    Verb("import", SET_UP, "importing:import_servers", "Bring over the servers that a client has."),
+    Verb("add", SET_UP, "manage:add", "Add a server: a command, or an address."),
+    Verb("remove", SET_UP, "manage:remove", "Take a server out of wicket.toml."),
+    Verb("enable", SET_UP, "manage:enable", "Use a server again that was disabled."),
+    Verb("disable", SET_UP, "manage:disable", "Keep a server's entry but do not use it."),
+    Verb("servers", LOOK, "catalog:servers", "List the configured servers, asking those never seen."),
+    Verb("tools", LOOK, "catalog:tools", "List tools with what they do."),
+    Verb("search", LOOK, "catalog:search", "Find the tools that fit a task."),
+    Verb("describe", LOOK, "catalog:describe", "Show what tools take and give."),
+    Verb("tokens", LOOK, "tokens:tokens", "Count what your tools cost an agent in tokens."),
+    Verb("registry", LOOK, "registry:app", "Search, publish and mirror MCP servers."),
+    Verb("call", USE, "invoke:call", "Call a tool and print its answer."),
+    Verb("run", USE, "run:run", "Run a script that calls tools, and print its value."),
+    Verb("serve", USE, "serve:serve", "Serve one client over stdio, or any number over HTTP."),
+    Verb("status", KEEP, "status:status", "Say what is configured and known; starts nothing."),
+    Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
+    Verb("keys", KEEP, "keys:app", "Make, list and revoke API keys."),
+)
+
+
+class Commands(Mapping[str, Any]):
+    """The verbs as Typer's commands, each made when it is asked for."""
+
+    def __init__(self, verbs: tuple[Verb, ...]) -> None:
+        self._verbs = {verb.name: verb for verb in verbs}
+        self._made: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._verbs)
+
+    def __len__(self) -> int:
+        return len(self._verbs)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _made(self._verbs[name])
+        return self._made[name]
+
+
+def _made(verb: Verb) -> Any:
+    module, _, attribute = verb.home.partition(":")
+    found = getattr(import_module(f"wicket_mcp.cli.{module}"), attribute)
+    holder = typer.Typer(rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=verb.name, rich_help_panel=verb.panel)
+    else:
+        holder.command(verb.name, rich_help_panel=verb.panel)(found)
+    return get_group(holder).commands[verb.name]

@@ -1,0 +1,212 @@
+"""Every option of Wicket, each declared once: name, type, default and help.
+
+Frozen structs; the options of a server are in `server`. A field that carries a description is an option of
+`wicket.toml`: the checker, the JSON Schema, docs/configuration.md and the CLI's help are all read off these
+declarations, so a new option is one line and a new section is one struct and one field of `Config`. Reading
+files is the business of `formats`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from wicket_mcp.config.model import server
+from wicket_mcp.config.model.options import build
+from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
+from wicket_mcp.config.model.units import Bytes, Count, Seconds
+from wicket_mcp.config.model.validation import Misfit, dotted
+from wicket_mcp.config.read import layouts, locate
+from wicket_mcp.config.read.favourites import Favourite
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.scripts.limits import Limits
+
+__all__ = [
+    "Config",
+    "HttpConfig",
+    "LimitsConfig",
+    "MetaConfig",
+    "RegistryConfig",
+    "ResolvedServer",
+    "ResultsConfig",
+    "ServerConfig",
+]
+
+Dialect: TypeAlias = Literal["native", "flat", "lua", "meta", "chain", "broker", "bridge"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+RATES = {"discovery": 100, "registration": 10, "health": 1000, "invocation": 0}
+
+
+class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`wicket serve --http`: where it listens and whom it answers."""
+
+    host: Annotated[str, Meta(description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")] = 8377
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="Further values of the `Host` header to answer; loopback names always are."),
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[str, ...], Meta(description="Web origins (`https://app.example`) whose pages may call Wicket.")
+    ] = ()
+    max_body: Annotated[Bytes, Meta(gt=0, description="Largest request body to accept.")] = 4 * 1024**2
+
+
+class LimitsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What any one server may cost."""
+
+    max_message: Annotated[Bytes, Meta(gt=0, description="Largest message to take from a server.")] = 16 * 1024**2
+    max_call: Annotated[Seconds, Meta(gt=0, description="Longest a call may take, whatever its progress.")] = 300.0
+    max_tools: Annotated[Count, Meta(description="Most tools to take from one server.")] = 5000
+    max_pages: Annotated[Count, Meta(description="Most pages to follow in one of a server's lists.")] = 200
+
+
+class ResultsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Large results: when they are put aside, and for how long."""
+
+    large: Annotated[Count, Meta(description="Tokens above which a result is stored and summarised.")] = 8000
+    keep: Annotated[Seconds, Meta(description="How long a stored result can be read.")] = 86400.0
+    max_bytes: Annotated[Bytes, Meta(description="Most space for stored results; the oldest go first.")] = 256 * 1024**2
+
+
+class MetaConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `meta` dialect."""
+
+    upper: Annotated[bool, Meta(description="Show tool names in upper snake case (`GLOBAL_QUOTE`).")] = False
+
+
+class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The registry of servers: who may read it, how often, and which addresses it may reach."""
+
+    public: Annotated[bool, Meta(description="Let everybody read the registry over HTTP without a key.")] = False
+    rates: Annotated[
+        dict[str, int],
+        Meta(description="Requests an hour for each API key, by kind; 0 is no limit."),
+    ] = field(default_factory=lambda: dict(RATES))
+    allowed_addresses: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Private addresses, networks or host names that `invoke_tool`, installed remote servers and "
+            "proofs of ownership may reach."
+        ),
+    ] = ()
+    resolvers: Annotated[
+        tuple[str, ...], Meta(description="DNS resolvers for proofs of ownership. The system's when empty.")
+    ] = ()
+    probe_every: Annotated[
+        Seconds, Meta(description="Time between two health probes of a server in use; 0 never probes.")
+    ] = 60.0
+
+    def __post_init__(self) -> None:
+        # A file that sets one limit means that one: the others stay as they are.
+        msgspec.structs.force_setattr(self, "rates", {**RATES, **self.rates})
+
+
+class SearchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How tools are found."""
+
+    semantic: Annotated[
+        bool, Meta(description="Rank with a sentence encoder too; needs `pip install 'wicket-mcp[semantic]'`.")
+    ] = False
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a user configured."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    """In the order of the file."""
+
+    dialects: Annotated[tuple[Dialect, ...], Meta(description="Vocabularies of tools to show to agents.")] = ("native",)
+    dotted_names: Annotated[
+        bool, Meta(description="Show tool names with dots (`broker.search`) where a dialect has them.")
+    ] = False
+    unprefixed: Annotated[
+        bool,
+        Meta(description="Let the names and addresses of a single server pass as they are (dialect `flat`)."),
+    ] = False
+    state_dir: Annotated[
+        str | None,
+        Meta(description="Folder for Wicket's database and token. The platform's state folder when not set."),
+    ] = None
+    allow_runtime_servers: Annotated[
+        bool, Meta(description="Let administrators add servers while Wicket runs (`bridge`, `chain`).")
+    ] = False
+    aliases: Annotated[dict[str, str], Meta(description='Short names for tools: `commit = "git.git_commit"`.')] = field(
+        default_factory=dict[str, str]
+    )
+    log_level: Annotated[LogLevel, Meta(description="Least important messages to log, to stderr.")] = "info"
+
+    http: HttpConfig = HttpConfig()
+    limits: LimitsConfig = LimitsConfig()
+    results: ResultsConfig = ResultsConfig()
+    search: SearchConfig = SearchConfig()
+    scripts: Limits = Limits()
+    meta: MetaConfig = MetaConfig()
+    registry: RegistryConfig = RegistryConfig()
+
+    path: Path | None = None
+    """The file this was read from."""
+    favourites: tuple[Favourite, ...] = ()
+    """The tools to show by name, from the files beside it."""
+    notes: tuple[str, ...] = ()
+    """What the file asked for that was read differently or left out; for the log and `wicket doctor`."""
+
+    @property
+    def base_dir(self) -> Path:
+        """The folder that relative paths in the configuration start from."""
+        return self.path.absolute().parent if self.path else Path.cwd()
+
+    @property
+    def state_path(self) -> Path:
+        """The folder for Wicket's state; not created here."""
+        if self.state_dir is None:
+            return locate.state_folder()
+        return self.base_dir / Path(self.state_dir).expanduser()
+
+    def __repr__(self) -> str:
+        return f"<Config {self.path or 'in memory'}: {len(self.servers)} servers>"
+
+    def __rich_repr__(self) -> Any:
+        yield repr(self)
+
+    @classmethod
+    def empty(cls) -> "Config":
+        """The defaults, and no servers."""
+        return cls()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Config":
+        """The same content as a file would have, in Wicket's layout or a client's. Raises ConfigError."""
+        try:
+            return cls.from_outline(layouts.translate(data, "object"))
+        except Misfit as misfit:
+            raise ConfigError(misfit.message, key=dotted(misfit.path), hint=misfit.hint) from None
+
+    @classmethod
+    def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
+        """The checked configuration that a file's outline stands for. Raises Misfit."""
+        servers = tuple(_server(draft, outline.lenient) for draft in outline.servers)
+        try:
+            return build(
+                cls,
+                outline.options,
+                lenient=outline.lenient,
+                beside=("servers",),
+                servers=servers,
+                path=path,
+                notes=tuple(outline.notes),
+            )
+        except Misfit as misfit:
+            raise outline.relocated(misfit) from None
+
+
+def _server(draft: layouts.Draft, lenient: bool) -> ServerConfig:
+    try:
+        made = build(ServerConfig, draft.values, lenient=lenient, name=draft.name)
+        server.check(made)
+    except Misfit as misfit:
+        raise draft.relocated(misfit) from None
+    return made

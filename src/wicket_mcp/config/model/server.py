@@ -1,0 +1,184 @@
+"""One server: the options a user may set on it, and the same with its secrets filled in.
+
+Values that may hold a secret stay as the file has them until `secrets.resolve` expands them, just before the
+server is started. Neither struct shows such a value in a repr.
+"""
+
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from wicket_mcp.config.model.units import Count, Seconds, seconds
+from wicket_mcp.config.model.validation import Misfit
+
+Transport: TypeAlias = Literal["auto", "stdio", "http", "sse"]
+Start: TypeAlias = Literal["lazy", "eager"]
+Isolation: TypeAlias = Literal["shared", "session"]
+
+CONNECT = 10.0
+DOWNLOAD = 120.0
+DOWNLOADERS = frozenset({"npx", "uvx", "uv", "pipx", "bunx", "pnpm", "yarn", "docker", "podman"})
+"""Commands that bring a server onto the machine the first time, which takes longer than to start it."""
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One MCP server behind Wicket: what to start or where to connect, and how to treat it."""
+
+    name: str
+    """The id by which tools are named: `[A-Za-z0-9][A-Za-z0-9_.-]{0,63}`."""
+
+    title: Annotated[str, Meta(description="Display name. The server's id when empty.")] = ""
+    description: Annotated[
+        str, Meta(description="What the server is for; shown to agents when the server says nothing itself.")
+    ] = ""
+    tags: Annotated[tuple[str, ...], Meta(description="Words by which servers can be grouped and searched.")] = ()
+    enabled: Annotated[bool, Meta(description="Set to `false` to keep the entry but not use it.")] = True
+
+    command: Annotated[
+        str | None,
+        Meta(description="Program to start (stdio). Exactly one of `command` and `url` is needed."),
+    ] = None
+    args: Annotated[tuple[str, ...], Meta(description="Arguments of `command`.")] = ()
+    env: Annotated[
+        dict[str, str],
+        Meta(description="Environment variables for `command`, beside the few it inherits (`PATH`, `HOME`, …)."),
+    ] = field(default_factory=dict[str, str])
+    env_file: Annotated[
+        str | None,
+        Meta(description="File of `NAME=value` lines added to `env`, relative to the config file."),
+    ] = None
+    cwd: Annotated[str | None, Meta(description="Folder to start `command` in, relative to the config file.")] = None
+    url: Annotated[str | None, Meta(description="Address of a remote server.")] = None
+    headers: Annotated[dict[str, str], Meta(description="HTTP headers to send to `url`.")] = field(
+        default_factory=dict[str, str]
+    )
+    transport: Annotated[
+        Transport,
+        Meta(
+            description="`stdio` for a command; `http` (Streamable HTTP) or `sse` for an address. "
+            "`auto` means `stdio` for a command, and `http`, then `sse`, for an address."
+        ),
+    ] = "auto"
+    required_keys: Annotated[
+        tuple[str, ...],
+        Meta(description="Environment variables that must be set before the server starts; handed on to it."),
+    ] = ()
+
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        Meta(description="Patterns (`*`, `?`) of the tools to offer. An empty list offers none."),
+    ] = ("*",)
+    denied_tools: Annotated[
+        tuple[str, ...], Meta(description="Patterns of tools to hide; wins over `allowed_tools`.")
+    ] = ()
+
+    timeout: Annotated[Seconds, Meta(gt=0, description="Longest silence of one call; progress restarts it.")] = 60.0
+    connect_timeout: Annotated[
+        Seconds,
+        Meta(
+            gt=0,
+            description="Longest time to start, connect and shake hands. Left alone, it is 2 minutes for commands that "
+            "may have to download first, such as `npx` and `uvx`.",
+        ),
+    ] = CONNECT
+    max_concurrent: Annotated[Count, Meta(description="Most calls in flight at a time.")] = 32
+    calls_per_minute: Annotated[int, Meta(ge=0, description="Most calls in a minute; 0 is no limit.")] = 0
+    cache: Annotated[
+        dict[str, str],
+        Meta(
+            description='How long an answer may be given again, by tool: `get_weather = "5m"`. '
+            "A pattern (`*`) covers tools that call themselves read-only."
+        ),
+    ] = field(default_factory=dict[str, str])
+    fallback: Annotated[
+        tuple[str, ...],
+        Meta(description="Servers to try when a call could not be sent; each needs a tool of the same name."),
+    ] = ()
+    listing_retries: Annotated[
+        int, Meta(ge=0, description="How often a listing that failed is tried again, in the background.")
+    ] = 2
+    start: Annotated[Start, Meta(description="Start when first needed (`lazy`) or with Wicket (`eager`).")] = "lazy"
+    idle_stop: Annotated[
+        Seconds, Meta(description="Stop a server that was not used for this long; 0 never stops it.")
+    ] = 600.0
+    isolation: Annotated[
+        Isolation,
+        Meta(description="One connection for all clients (`shared`) or one for each session (`session`)."),
+    ] = "shared"
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            msgspec.structs.force_setattr(self, "title", self.name)
+        if self.command is not None and self.transport == "auto":
+            msgspec.structs.force_setattr(self, "transport", "stdio")
+
+    @property
+    def patience(self) -> float:
+        """How long it may take to be there."""
+        downloads = PurePath(self.command or "").stem in DOWNLOADERS
+        return DOWNLOAD if downloads and self.connect_timeout == CONNECT else self.connect_timeout
+
+    def __repr__(self) -> str:
+        return f"<ServerConfig {self.name} {self.transport}{'' if self.enabled else ' disabled'}>"
+
+    def __rich_repr__(self) -> Any:
+        # msgspec's own would print every field, secrets included.
+        yield self.name
+        yield self.transport
+
+
+class ResolvedServer(Struct, frozen=True, kw_only=True):
+    """A server with its secrets filled in, ready to start. Made by `secrets.resolve`, just in time."""
+
+    config: ServerConfig
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def __repr__(self) -> str:
+        return f"<ResolvedServer {self.config.name} {self.config.transport}>"
+
+    def __rich_repr__(self) -> Any:
+        yield self.config.name
+
+
+def check(server: ServerConfig) -> None:
+    """What no single option can see: how to reach the server must be said once. Raises Misfit."""
+    if server.command is None and server.url is None:
+        raise Misfit((), "has neither 'command' nor 'url'.", "Give the program to start or the address to connect to.")
+    if server.command is not None and server.url is not None:
+        raise Misfit(("url",), "a server has either 'command' or 'url', not both.", "Remove one of them.")
+    if server.command is not None and server.transport != "stdio":
+        raise Misfit(
+            ("transport",),
+            f"'{server.transport}' does not fit a command.",
+            "Use 'stdio', or give a 'url' instead of 'command'.",
+        )
+    if server.url is not None and server.transport == "stdio":
+        raise Misfit(("transport",), "'stdio' does not fit a url.", "Use 'http', 'sse' or 'auto'.")
+    if server.command is not None and not server.command.strip():
+        raise Misfit(("command",), "is empty.", "Name the program to start.")
+    if server.url is not None and "${" not in server.url and not is_web_address(server.url):
+        raise Misfit(("url",), "is not a web address.", "It must start with http:// or https://.")
+    for name, lifetime in server.cache.items():
+        try:
+            seconds(lifetime)
+        except ValueError as problem:
+            raise Misfit(("cache", name), f"expected {problem}.") from None
+    for name in server.env:
+        if not name or "=" in name:
+            raise Misfit(("env", name), "is not a name that an environment variable can have.", "Rename it.")
+
+
+def is_web_address(url: str) -> bool:
+    scheme, separator, rest = url.partition("://")
+    return bool(separator) and scheme.lower() in {"http", "https"} and rest[:1] not in {"", "/"}

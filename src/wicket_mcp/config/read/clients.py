@@ -1,0 +1,234 @@
+"""The words that other programs have for a server's options.
+
+One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, other
+gateways), because no two of them use one word for different things, but for the unit of `timeout`. Keys that
+mean nothing to Wicket, such as approvals and window settings, are passed over.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+from wicket_mcp.config.model.units import seconds
+from wicket_mcp.config.model.validation import KeyPath
+
+Convert: TypeAlias = Callable[[Any], Any]
+
+_LONGEST_TIMEOUT = 3600
+"""No client lets one wait longer than this many seconds, so a larger `timeout` is in milliseconds."""
+
+_TRANSPORTS = {
+    "local": "stdio",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamablehttp": "http",
+    "remote": "auto",
+}
+_UNSUPPORTED = {"cli-adapter", "inprocess", "sdk", "tcp", "websocket", "ws"}
+_BARE_VARIABLE = re.compile(r"((?:Bearer )?)\$([A-Z_][A-Z0-9_]*)")
+_SECRETREF = re.compile(r"secretref:[a-z]+:[^\s\"']*?([A-Za-z_][A-Za-z0-9_]*)(?=$|[\s\"'])")
+_INPUT = re.compile(r"\$\{input:([^{}:]+)\}")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _inverted(value: Any) -> Any:
+    return (not value) if isinstance(value, bool) else value
+
+
+def _transport(value: Any) -> Any:
+    return _TRANSPORTS.get(value.lower(), value.lower()) if isinstance(value, str) else value
+
+
+def _timeout(value: Any) -> Any:
+    return _milliseconds(value) if isinstance(value, int | float) and value > _LONGEST_TIMEOUT else value
+
+
+def _milliseconds(value: Any) -> Any:
+    return f"{value}ms" if isinstance(value, int | float) else value
+
+
+def _concurrency(value: Any) -> Any:
+    # In Gatemini 0 means no limit, and 10000 is the most that it takes.
+    return 10_000 if value == 0 else value
+
+
+def _per_minute(value: Any) -> Any:
+    """Gatemini's `rate_limit: {max_calls: 10, window: 60s}` as calls in a minute, never none at all."""
+    given: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    calls = given.get("max_calls", 0)
+    try:
+        window = seconds(given.get("window", 60))
+    except ValueError:
+        return given.get("window")  # the checker says what is wrong with it
+    return max(1, round(calls * 60 / window)) if isinstance(calls, int) and calls and window else calls
+
+
+def _isolation(value: Any) -> Any:
+    return {"dedicated": "session"}.get(value, value) if isinstance(value, str) else value
+
+
+WORDS: dict[str, tuple[str, Convert]] = {
+    "command": ("command", _same),
+    "args": ("args", _same),
+    "env": ("env", _same),
+    "envFile": ("env_file", _same),
+    "cwd": ("cwd", _same),
+    "url": ("url", _same),
+    "serverUrl": ("url", _same),
+    "httpUrl": ("url", _same),
+    "headers": ("headers", _same),
+    "http_headers": ("headers", _same),
+    "type": ("transport", _transport),
+    "transportType": ("transport", _transport),
+    "transport": ("transport", _transport),
+    "enabled": ("enabled", _same),
+    "disabled": ("enabled", _inverted),
+    "description": ("description", _same),
+    "tags": ("tags", _same),
+    "allowedTools": ("allowed_tools", _same),
+    "includeTools": ("allowed_tools", _same),
+    "enabled_tools": ("allowed_tools", _same),
+    "excludeTools": ("denied_tools", _same),
+    "disabledTools": ("denied_tools", _same),
+    "disabled_tools": ("denied_tools", _same),
+    "timeout": ("timeout", _timeout),
+    "tool_timeout_sec": ("timeout", _same),
+    "startup_timeout_sec": ("connect_timeout", _same),
+    "startup_timeout_ms": ("connect_timeout", _milliseconds),
+    "startMode": ("start", _same),
+    "max_concurrent_calls": ("max_concurrent", _concurrency),
+    "instance_mode": ("isolation", _isolation),
+    "required_keys": ("required_keys", _same),
+    "rate_limit": ("calls_per_minute", _per_minute),
+    "fallback_chain": ("fallback", _same),
+}
+
+
+@dataclass(slots=True)
+class Words:
+    """One entry in Wicket's words, and the key that each came from where it differs."""
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    sources: dict[str, KeyPath] = field(default_factory=dict[str, KeyPath])
+
+    def put(self, option: str, value: Any, source: KeyPath) -> None:
+        self.values[option] = value
+        self.sources[option] = source
+
+    def add(self, option: str, more: dict[str, str]) -> None:
+        present: Any = self.values.get(option, {})
+        if isinstance(present, Mapping):
+            self.values[option] = {**more, **cast("Mapping[str, Any]", present)}
+
+
+def unsupported(entry: Mapping[str, Any]) -> str | None:
+    """Why an entry that is valid in its own program cannot be run here, if so."""
+    kind = entry.get("type", entry.get("transport"))
+    if isinstance(kind, str) and kind.lower() in _UNSUPPORTED:
+        return f"the transport '{kind}' is not supported."
+    reachable = any(entry.get(key) for key in ("command", "url", "serverUrl", "httpUrl"))
+    if not reachable and (entry.get("source") == "extension" or isinstance(entry.get("settings"), Mapping)):
+        return "it is part of an editor extension; add the extension's command or url to use it."
+    return "it listens on a TCP socket, which is not supported." if not reachable and "tcp" in entry else None
+
+
+class Vocabulary:
+    """Translates the entries of one file, with what the rest of that file says about them."""
+
+    def __init__(self, top: Mapping[str, Any]) -> None:
+        self._inputs = _input_defaults(top.get("inputs"))
+        self._excluded = _excluded(top.get("mcp"))
+
+    def translate(self, name: str, entry: Mapping[str, Any]) -> Words:
+        words = Words()
+        for key, value in entry.items():
+            if key not in WORDS or value is None or (value == "" and key != "description"):
+                continue
+            option, convert = WORDS[key]
+            words.put(option, convert(value), (key,))
+        _nested_command(words)
+        _one_address(words, entry)
+        _named_variables(words, entry)
+        if name in self._excluded:
+            words.put("enabled", False, ())
+        if words.values.get("timeout") == 0:
+            del words.values["timeout"]
+        words.values = {option: self._rewritten(value) for option, value in words.values.items()}
+        return words
+
+    def _rewritten(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._referring(item) for item in cast("list[Any]", value)]
+        if isinstance(value, Mapping):
+            return {key: self._referring(item) for key, item in cast("Mapping[str, Any]", value).items()}
+        return self._referring(value)
+
+    def _referring(self, value: Any) -> Any:
+        """A text with its references to secrets, in all the ways they are written, as `${…}`."""
+        if not isinstance(value, str):
+            return value
+        if _BARE_VARIABLE.fullmatch(value):
+            value = _BARE_VARIABLE.sub(r"\1${env:\2}", value)
+        return _INPUT.sub(self._input, _SECRETREF.sub(r"${env:\1}", value))
+
+    def _input(self, found: re.Match[str]) -> str:
+        default = self._inputs.get(found[1])
+        return found[0] if default is None else f"${{input:{found[1]}:-{default}}}"
+
+
+def _nested_command(words: Words) -> None:
+    """Zed once kept path, arguments and environment together under `command`."""
+    nested: Any = words.values.get("command")
+    if not isinstance(nested, Mapping):
+        return
+    del words.values["command"]
+    inner = cast("Mapping[str, Any]", nested)
+    for key, option in (("path", "command"), ("args", "args"), ("env", "env")):
+        if inner.get(key) is not None:
+            words.put(option, inner[key], ("command", key))
+
+
+def _one_address(words: Words, entry: Mapping[str, Any]) -> None:
+    """Gemini CLI: `httpUrl` is Streamable HTTP and wins over `url`."""
+    if entry.get("httpUrl"):
+        words.put("url", entry["httpUrl"], ("httpUrl",))
+        words.values.setdefault("transport", "http")
+
+
+def _named_variables(words: Words, entry: Mapping[str, Any]) -> None:
+    """Codex names the variables that hold secrets instead of writing `${…}`."""
+    token: Any = entry.get("bearer_token_env_var")
+    if isinstance(token, str):
+        words.add("headers", {"Authorization": f"Bearer ${{env:{token}}}"})
+    headers: Any = entry.get("env_http_headers")
+    if isinstance(headers, Mapping):
+        pairs = cast("Mapping[str, Any]", headers).items()
+        words.add("headers", {header: f"${{env:{variable}}}" for header, variable in pairs})
+    passed: Any = entry.get("env_vars")
+    if isinstance(passed, list):
+        variables = [item for item in cast("list[Any]", passed) if isinstance(item, str)]
+        words.add("env", {variable: f"${{env:{variable}:-}}" for variable in variables})
+
+
+def _input_defaults(inputs: Any) -> dict[str, str]:
+    """VS Code asks for these; where one has a default, that is used when nobody can be asked."""
+    found: dict[str, str] = {}
+    for item in cast("list[Any]", inputs) if isinstance(inputs, list) else []:
+        if isinstance(item, Mapping):
+            known = cast("Mapping[str, Any]", item)
+            name, default = known.get("id"), known.get("default")
+            if isinstance(name, str) and isinstance(default, str) and not set("{}") & set(default):
+                found[name] = default
+    return found
+
+
+def _excluded(settings: Any) -> set[str]:
+    """Gemini CLI: servers that are listed but switched off."""
+    excluded: Any = cast("Mapping[str, Any]", settings).get("excluded") if isinstance(settings, Mapping) else None
+    return (
+        {item for item in cast("list[Any]", excluded) if isinstance(item, str)} if isinstance(excluded, list) else set()
+    )

@@ -1,0 +1,77 @@
+"""The tools to show by name: `tools.overrides.json` and `tools.registry.json` beside the configuration.
+
+    {"overrides": [{"name": "search_vectors", "server": "qdrant", "tool": "search", "title": "…", "description": "…"}]}
+    {"tools": [{"name": "github.create_issue", "server": "github"}]}
+
+A missing file is an empty list. Where both name a tool, the override is the one that counts.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from wicket_mcp.config.model.validation import KeyPath, Misfit, dotted
+from wicket_mcp.config.read import syntax
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.model import as_list, as_object
+
+OVERRIDES, REGISTRY = "tools.overrides.json", "tools.registry.json"
+
+
+class Favourite(Struct, frozen=True, kw_only=True):
+    """One tool of a server, under a name of the user's choice."""
+
+    name: str
+    server: str
+    tool: str
+    """What the server calls it."""
+    title: str = ""
+    description: str = ""
+
+
+def favourites(folder: Path) -> tuple[Favourite, ...]:
+    """Overrides first, then what the registry adds. Raises ConfigError."""
+    found: dict[str, Favourite] = {}
+    for name, section in ((OVERRIDES, "overrides"), (REGISTRY, "tools")):
+        for favourite in _read(folder / name, section):
+            found.setdefault(favourite.name, favourite)
+    return tuple(found.values())
+
+
+def _read(path: Path, section: str) -> list[Favourite]:
+    try:
+        document = syntax.read(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}.", file=str(path), hint="Check the file.") from None
+    except Misfit as misfit:
+        raise ConfigError(misfit.message, file=str(path), line=misfit.line, hint=misfit.hint) from None
+    try:
+        listed: Any = as_object(document.tree).get(section, [])
+        if not isinstance(listed, list):
+            raise Misfit((section,), "expected a list of tools.")
+        return [_favourite(entry, (section, index)) for index, entry in enumerate(as_list(listed))]
+    except Misfit as misfit:
+        line = document.line(misfit.path)
+        raise ConfigError(
+            misfit.message, file=str(path), line=line, key=dotted(misfit.path), hint=misfit.hint
+        ) from None
+
+
+def _favourite(entry: Any, at: KeyPath) -> Favourite:
+    given = as_object(entry)
+    for key in ("name", "server", "tool", "title", "description"):
+        if not isinstance(given.get(key, ""), str):
+            raise Misfit((*at, key), "expected a string.")
+    name, server = given.get("name", ""), given.get("server", "")
+    if not name or not server:
+        raise Misfit(at, "needs a 'name' and a 'server'.", "'tool' is what the server calls it, where that differs.")
+    return Favourite(
+        name=name,
+        server=server,
+        tool=given.get("tool") or name.removeprefix(f"{server}."),
+        title=given.get("title", ""),
+        description=given.get("description", ""),
+    )

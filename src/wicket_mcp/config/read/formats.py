@@ -1,0 +1,66 @@
+"""Reads a configuration file, whoever's it is, into a `Config`.
+
+`load` and `parse` put the room together: text to data (`syntax`), data to Wicket's words (`layouts`), words
+to checked options (`model`). A Misfit from any of them leaves here as a ConfigError with file, line and key.
+Nothing is expanded or started: a missing secret is no error until its server is (`secrets`).
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.model.validation import Misfit, dotted
+from wicket_mcp.config.read import layouts, syntax
+from wicket_mcp.config.read.favourites import favourites
+from wicket_mcp.errors import ConfigError
+
+_LARGEST = 64 * 1024**2
+
+
+def load(path: str | Path) -> Config:
+    """Read the configuration file at `path`, and the favourites beside it. Raises ConfigError."""
+    path = Path(path).expanduser()
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise ConfigError("is too large to be a configuration.", file=str(path), hint="Check the path.")
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError("does not exist.", file=str(path), hint="Check the path.") from None
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}."
+        raise ConfigError(problem, file=str(path), hint="Check the path and its permissions.") from None
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8 text.", file=str(path), hint="Save it as UTF-8.") from None
+    except ValueError as error:  # a path with a NUL in it
+        raise ConfigError(f"is not a path: {error}.", file=repr(str(path)), hint="Check the path.") from None
+    config = parse(text, path)
+    return msgspec.structs.replace(config, favourites=favourites(config.base_dir))
+
+
+def parse(text: str, path: str | Path | None = None) -> Config:
+    """Read a configuration from its text; `path` is where it came from, for relative paths and errors.
+
+    Raises ConfigError.
+    """
+    path = None if path is None else Path(path)
+    file = str(path or "")
+    try:
+        document = syntax.read(text)
+    except Misfit as misfit:
+        raise ConfigError(
+            misfit.message, file=file, line=misfit.line, key=dotted(misfit.path), hint=misfit.hint
+        ) from None
+    try:
+        outline = layouts.translate(document.tree, document.syntax)
+        _refuse_repeated(outline, document)
+        return Config.from_outline(outline, path)
+    except Misfit as misfit:
+        line = misfit.line or document.line(misfit.path)
+        raise ConfigError(misfit.message, file=file, line=line, key=dotted(misfit.path), hint=misfit.hint) from None
+
+
+def _refuse_repeated(outline: layouts.Outline, document: syntax.Document) -> None:
+    for draft in outline.servers:
+        if (line := document.repeated.get(draft.at)) is not None:
+            raise Misfit(draft.at, "there is another server of this name above.", "Rename one of them.", line)

@@ -1,0 +1,173 @@
+"""The shapes in which programs keep their lists of servers, each brought into Wicket's own words.
+
+Plain data in (what `syntax` read, or a dict), an `Outline` out: nothing is checked here beyond what is needed
+to find the servers, and every value remembers the key it came from, so that an error can point at the user's
+own file. Which layout it is shows in the content: `mcpServers`, `mcp_servers`, `mcpClients`,
+`context_servers`, `backends`, `servers`. The vocabulary of the entries is in `clients`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, cast
+
+from wicket_mcp.config.model import names
+from wicket_mcp.config.model.validation import KeyPath, Misfit
+from wicket_mcp.config.read import clients
+
+Syntax: TypeAlias = Literal["toml", "json", "yaml", "object"]
+
+_SECTIONS: tuple[KeyPath, ...] = (
+    ("mcpServers",),
+    ("mcp_servers",),
+    ("mcpClients",),
+    ("context_servers",),
+    ("backends",),
+    ("mcp", "servers"),
+    ("servers",),
+)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A server as the file has it, under Wicket's names for its options."""
+
+    name: str
+    at: KeyPath
+    values: dict[str, Any]
+    sources: dict[str, KeyPath] = field(default_factory=dict[str, KeyPath])
+    """Where an option stands below `at`, when the file has another word for it."""
+
+    def relocated(self, misfit: Misfit) -> Misfit:
+        head, rest = misfit.path[:1], misfit.path[1:]
+        source = self.sources.get(str(head[0]), head) if head else ()
+        return Misfit((*self.at, *source, *rest), misfit.message, misfit.hint)
+
+
+@dataclass(slots=True)
+class Outline:
+    """A whole file: its servers in order, and Wicket's options."""
+
+    servers: list[Draft]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lenient: bool = True
+    """Whether keys that Wicket does not know are passed over: the file belongs to another program."""
+    sources: dict[KeyPath, KeyPath] = field(default_factory=dict[KeyPath, KeyPath])
+    notes: list[str] = field(default_factory=list[str])
+
+    def relocated(self, misfit: Misfit) -> Misfit:
+        return Misfit(self.sources.get(misfit.path, misfit.path), misfit.message, misfit.hint)
+
+
+def translate(tree: Any, syntax: Syntax) -> Outline:
+    """Find out whose layout `tree` has and bring it into Wicket's words. Raises Misfit."""
+    if not isinstance(tree, Mapping):
+        raise Misfit((), "holds no configuration: expected a table of settings at the top.", _WANTED)
+    top = cast("Mapping[str, Any]", tree)
+    sections = [section for section in _SECTIONS if _dig(top, section) is not None]
+    if syntax in {"toml", "object"} and _is_ours(top, sections, syntax):
+        return _own(top)
+    if not sections:
+        raise Misfit((), "lists no servers.", _WANTED)
+    return _foreign(top, sections[0])
+
+
+_WANTED = (
+    "Wicket reads its own TOML ([servers.NAME]) and other programs' files with a section named mcpServers, "
+    "servers, context_servers, mcpClients, mcp_servers or backends."
+)
+
+
+def _is_ours(top: Mapping[str, Any], sections: list[KeyPath], syntax: Syntax) -> bool:
+    if "servers" in top:
+        return syntax == "toml" or isinstance(top["servers"], Mapping)
+    return not sections
+
+
+def _own(top: Mapping[str, Any]) -> Outline:
+    listed = top.get("servers", {})
+    if not isinstance(listed, Mapping):
+        raise Misfit(("servers",), "expected a table for each server.", "Write [servers.NAME] above its options.")
+    taken = names.Names()
+    drafts: list[Draft] = []
+    for name, entry in cast("Mapping[str, Any]", listed).items():
+        at: KeyPath = ("servers", name)
+        if not names.is_valid(name):
+            raise Misfit(
+                at,
+                "a server's name is 1 to 64 letters, digits, '_', '-' and '.', the first a letter or digit.",
+                f"Use '{names.derived(name)}', and title = \"…\" for the name to show.",
+            )
+        if (other := taken.claimed(name)) is not None:
+            raise Misfit(at, f"differs from the server '{other}' only in upper and lower case.", "Rename one of them.")
+        taken.claim(name)
+        drafts.append(Draft(name, at, dict(_entry(entry, at))))
+    options = {key: value for key, value in top.items() if key not in {"servers", "$schema"}}
+    return Outline(drafts, options, lenient=False)
+
+
+def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
+    outline = Outline([])
+    taken = names.Names()
+    vocabulary = clients.Vocabulary(top)
+    for at, name, entry in _entries(_dig(top, section), section):
+        if (reason := clients.unsupported(entry)) is not None:
+            outline.notes.append(f"'{name}' is left out: {reason}")
+            continue
+        words = vocabulary.translate(name, entry)
+        draft = Draft(taken.claim(name), at, words.values, words.sources)
+        if draft.name != name:
+            draft.values.setdefault("title", name)
+            outline.notes.append(f"'{name}' is called '{draft.name}' here, because tools are named after it.")
+        outline.servers.append(draft)
+    _global_options(top, section, outline)
+    return outline
+
+
+def _entries(listed: Any, section: KeyPath) -> Iterator[tuple[KeyPath, str, Mapping[str, Any]]]:
+    """The servers of a section: a table by name, or a list whose entries have an `id` or a `name`."""
+    if isinstance(listed, Mapping):
+        for name, entry in cast("Mapping[str, Any]", listed).items():
+            yield (*section, name), name, _entry(entry, (*section, name))
+        return
+    if not isinstance(listed, list):
+        raise Misfit(section, "expected the servers, as a table by name or as a list.")
+    seen: set[str] = set()
+    for index, entry in enumerate(cast("list[Any]", listed)):
+        at = (*section, index)
+        entry = _entry(entry, at)
+        key = "id" if "id" in entry else "name"
+        name = entry.get(key)
+        if not isinstance(name, str) or not name:
+            raise Misfit((*at, key) if key in entry else at, "expected an 'id', as a string that is not empty.")
+        if name in seen:
+            raise Misfit((*at, key), f"there is another server '{name}' above.", "Give each its own id.")
+        seen.add(name)
+        yield at, name, entry
+
+
+def _entry(entry: Any, at: KeyPath) -> Mapping[str, Any]:
+    if isinstance(entry, Mapping):
+        return cast("Mapping[str, Any]", entry)
+    raise Misfit(at, "expected a table with a 'command' or a 'url'.")
+
+
+def _global_options(top: Mapping[str, Any], section: KeyPath, outline: Outline) -> None:
+    """The few settings of another gateway that mean the same here."""
+    options: dict[str, Any] = {}
+    if section == ("mcpClients",):
+        http = {key: top[key] for key in ("host", "port") if top.get(key) is not None}
+        options["http"] = http
+        outline.sources = {("http", key): (key,) for key in http}
+    if section == ("backends",) and isinstance(top.get("aliases"), Mapping):
+        options["aliases"] = top["aliases"]
+    level = top.get("log_level")
+    if section == ("backends",) and isinstance(level, str):
+        options["log_level"] = {"trace": "debug", "warn": "warning"}.get(level.lower(), level.lower())
+    outline.options = options
+
+
+def _dig(top: Mapping[str, Any], path: KeyPath) -> Any:
+    found: Any = top
+    for key in path:
+        found = cast("Mapping[Any, Any]", found).get(key) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,149 @@
+"""On which line a key of a TOML or JSON text stands.
+
+The parsers that are quick keep no positions, so this reads the text a second time, and only to point an error
+at a line. The text has been parsed before: what is not well-formed never gets here.
+"""
+
+import re
+from bisect import bisect_right
+
+from wicket_mcp import codec
+from wicket_mcp.config.model.validation import KeyPath
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_TOML_BLANK = re.compile(r"(?:\s|#[^\n]*)*")
+_TOML_KEY = re.compile(r"""\s*(?:([A-Za-z0-9_-]+)|"((?:[^"\\]|\\.)*)"|'([^']*)')\s*""")
+_TOML_SCALAR = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}' + r"|'''.*?'{3,5}" + r'|"(?:[^"\\]|\\.)*"' + r"|'[^']*'" + r"|[^,\]}#\n]+",
+    re.DOTALL,
+)
+
+
+class _Lines:
+    """Lines by offset, and the lines of the keys seen so far."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self.keys: dict[KeyPath, int] = {}
+        self.repeated: dict[KeyPath, int] = {}
+
+    def mark(self, path: KeyPath, offset: int) -> None:
+        line = bisect_right(self._ends, offset - 1) + 1
+        if path in self.keys:
+            self.repeated[path] = line
+        self.keys[path] = line
+
+    def mark_first(self, path: KeyPath, offset: int) -> None:
+        """The line of a table that only the names of its own tables mention, such as `a` of `[a.b]`."""
+        if path not in self.keys:
+            self.mark(path, offset)
+
+
+def json_lines(text: str) -> tuple[dict[KeyPath, int], dict[KeyPath, int]]:
+    """The line of each key and list item, and of each key that repeats one of the same object."""
+    lines = _Lines(text)
+    path: list[str | int] = []
+    wants_key: list[bool] = []
+    for found in _JSON_TOKEN.finditer(text):
+        piece = found[0]
+        if piece in {"}", "]"}:
+            path.pop()
+            wants_key.pop()
+        elif piece == ",":
+            wants_key[-1] = isinstance(path[-1], str)
+            path[-1] = path[-1] + 1 if isinstance(path[-1], int) else ""
+        elif piece == ":":
+            wants_key[-1] = False
+        else:
+            if wants_key and wants_key[-1]:
+                path[-1] = codec.decode(piece)
+                lines.mark(tuple(path), found.start())
+            elif path and isinstance(path[-1], int):
+                lines.mark(tuple(path), found.start())
+            if piece in {"{", "["}:
+                path.append("" if piece == "{" else 0)
+                wants_key.append(piece == "{")
+    return lines.keys, lines.repeated
+
+
+def toml_lines(text: str) -> dict[KeyPath, int]:
+    """The line of each table, key and list item. Tables in a list share the line of the last."""
+    return _Toml(text).read()
+
+
+class _Toml:
+    """A walk over a TOML text that minds where keys start and skips over what they hold."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._lines = _Lines(text)
+
+    def read(self) -> dict[KeyPath, int]:
+        table: KeyPath = ()
+        while self._next():
+            if self._next() == "[":
+                start = self._at
+                self._take("[")
+                table = self._key()
+                self._take("]")
+                self._lines.mark(table, start)
+                for length in range(1, len(table)):
+                    self._lines.mark_first(table[:length], start)
+            else:
+                self._pair(table)
+        return self._lines.keys
+
+    def _next(self) -> str:
+        """The next character that means something, without taking it; empty at the end."""
+        found = _TOML_BLANK.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return self._text[self._at : self._at + 1]
+
+    def _take(self, character: str) -> None:
+        while self._text.startswith(character, self._at):
+            self._at += 1
+
+    def _key(self) -> KeyPath:
+        parts: list[str] = []
+        while found := _TOML_KEY.match(self._text, self._at):
+            self._at = found.end()
+            escaped = found[2]
+            parts.append(found[1] or found[3] or "" if escaped is None else _unescaped(escaped))
+            if not self._text.startswith(".", self._at):
+                break
+            self._at += 1
+        return tuple(parts)
+
+    def _pair(self, table: KeyPath) -> None:
+        start = self._at
+        key = self._key()
+        for length in range(1, len(key) + 1):
+            self._lines.mark((*table, *key[:length]), start)
+        self._at += 1  # the equals sign
+        self._value((*table, *key))
+
+    def _value(self, path: KeyPath) -> None:
+        opening = self._next()
+        if opening not in {"{", "["}:
+            found = _TOML_SCALAR.match(self._text, self._at)
+            self._at = found.end() if found else self._at + 1
+            return
+        self._at += 1
+        index = 0
+        while (character := self._next()) not in {"", "}", "]"}:
+            if character == ",":
+                self._at += 1
+                index += 1
+            elif opening == "{":
+                self._pair(path)
+            else:
+                self._lines.mark((*path, index), self._at)
+                self._value((*path, index))
+        self._at += 1
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(codec.decode(f'"{text}"'))
+    except ValueError:  # an escape that JSON does not have
+        return text

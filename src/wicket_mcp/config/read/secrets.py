@@ -1,0 +1,260 @@
+"""Fills in a server's secrets, just before it is started.
+
+    ${env:NAME}  ${NAME}  ${NAME:-default}    an environment variable
+    ${file:path}                              a file's content, relative to the configuration
+    ${input:id}                               what VS Code would ask for: the variable ID, in capitals
+    ${workspaceFolder}  ${userHome}           the current folder and the home folder
+    $${…}                                     the text `${…}` itself
+
+One server at a time, so that what one of them lacks hurts no other. A value that was filled in is never
+expanded again, and never part of an error, a log line or a repr.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from wicket_mcp.config.model.server import ResolvedServer, ServerConfig, is_web_address
+from wicket_mcp.errors import ConfigError
+
+_REFERENCE = re.compile(r"[a-z]+:.*|[A-Za-z_][A-Za-z0-9_]*(?::-.*)?|/", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*")
+_LARGEST_FILE = 1024**2
+
+
+class _Missing(Exception):
+    """A reference that has no value and no default."""
+
+    def __init__(self, name: str, problem: str, hint: str) -> None:
+        super().__init__(name)
+        self.name, self.problem, self.hint = name, problem, hint
+
+
+def resolve(
+    server: ServerConfig, environ: Mapping[str, str] | None = None, base_dir: Path | None = None
+) -> ResolvedServer:
+    """The server with every reference filled in; `env` has what was declared, not what a child inherits.
+
+    Raises ConfigError that names the server, what it lacks, and how to provide it.
+    """
+    scope = _Scope(environ, base_dir)
+    problems = list(scope.problems(server))
+    if problems:
+        where, first = problems[0]
+        others = dict.fromkeys(missing.name for _, missing in problems if missing.name != first.name)
+        also = f" It also lacks {', '.join(others)}." if others else ""
+        raise _refused(server, where, first.problem, first.hint + also)
+    resolved = ResolvedServer(
+        config=server,
+        command=None if server.command is None else _from_home(scope.expand(server.command)),
+        args=tuple(scope.expand(argument) for argument in server.args),
+        env=scope.environment(server),
+        cwd=None if server.cwd is None else str(scope.path(server.cwd)),
+        url=None if server.url is None else scope.expand(server.url),
+        headers={name: scope.expand(value) for name, value in server.headers.items()},
+    )
+    _check(resolved)
+    return resolved
+
+
+def missing_secrets(
+    server: ServerConfig, environ: Mapping[str, str] | None = None, base_dir: Path | None = None
+) -> tuple[str, ...]:
+    """The variables and files that the server needs and does not have, each once, in order."""
+    return tuple(dict.fromkeys(missing.name for _, missing in _Scope(environ, base_dir).problems(server)))
+
+
+class _Scope:
+    """What references are looked up in."""
+
+    def __init__(self, environ: Mapping[str, str] | None, base_dir: Path | None) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._base = Path.cwd() if base_dir is None else base_dir
+
+    def problems(self, server: ServerConfig) -> Iterator[tuple[str, _Missing]]:
+        """Everything the server lacks, and the option that needs it."""
+        for where, text in _texts(server):
+            for is_reference, part in _parts(text):
+                try:
+                    if is_reference:
+                        self._value(part)
+                except _Missing as missing:
+                    yield where, missing
+        try:
+            provided = {**self._file_variables(server), **server.env}
+        except _Missing as missing:
+            yield "env_file", missing
+            provided = server.env
+        for key in server.required_keys:
+            if key not in provided and key not in self._environ:
+                yield "required_keys", _unset(key)
+
+    def expand(self, text: str) -> str:
+        """`text` with its references filled in. Raises _Missing."""
+        return "".join(self._value(part) if is_reference else part for is_reference, part in _parts(text))
+
+    def path(self, text: str) -> Path:
+        return self._base / _from_home(self.expand(text))
+
+    def environment(self, server: ServerConfig) -> dict[str, str]:
+        named = {key: self._environ[key] for key in server.required_keys if key in self._environ}
+        declared = {name: self.expand(value) for name, value in server.env.items()}
+        return {**named, **self._file_variables(server), **declared}
+
+    def _value(self, reference: str) -> str:
+        name, has_default, default = reference.partition(":-")
+        try:
+            found = self._found(name)
+        except _Missing:
+            if not has_default:
+                raise
+            found = ""
+        return self.expand(default) if has_default and not found else found
+
+    def _found(self, name: str) -> str:
+        scheme, colon, rest = name.partition(":")
+        if not colon and name in _PLACES:
+            return _PLACES[name](self._environ)
+        if not colon or scheme == "env":
+            return self._variable(rest if colon else name)
+        if scheme == "input":
+            return self._input(rest)
+        if scheme == "file":
+            return self._read(self._base / _from_home(rest))
+        raise _unknown(scheme)
+
+    def _variable(self, name: str) -> str:
+        if not _VARIABLE.fullmatch(name):
+            raise _unknown(name)
+        if name not in self._environ:
+            raise _unset(name)
+        return self._environ[name]
+
+    def _input(self, name: str) -> str:
+        variable = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
+        for candidate in (name, variable):
+            if candidate in self._environ:
+                return self._environ[candidate]
+        problem = f"needs the input '{name}', which VS Code would ask for."
+        raise _Missing(variable, problem, f"Set the environment variable {variable} instead.")
+
+    def _read(self, path: Path) -> str:
+        try:
+            if path.stat().st_size > _LARGEST_FILE:
+                raise _Missing(str(path), f"needs the file {path}, which is too large.", "Check the path.")
+            return path.read_text("utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or "not UTF-8 text"
+            problem = f"needs the file {path}, which cannot be read ({reason})."
+            raise _Missing(str(path), problem, "Create it or correct the path.") from None
+
+    def _file_variables(self, server: ServerConfig) -> dict[str, str]:
+        if server.env_file is None:
+            return {}
+        found: dict[str, str] = {}
+        for line in self._read(self.path(server.env_file)).splitlines():
+            if (match := _ENV_LINE.fullmatch(line)) is not None:
+                found[match[1]] = _unquoted(match[2])
+        return found
+
+
+def _texts(server: ServerConfig) -> Iterator[tuple[str, str]]:
+    """Every text of a server in which a reference may stand, and which option it is."""
+    for option in ("command", "cwd", "url"):
+        text: str | None = getattr(server, option)
+        if text is not None:
+            yield option, text
+    yield from ((f"args[{index}]", text) for index, text in enumerate(server.args))
+    yield from ((f"env.{name}", text) for name, text in server.env.items())
+    yield from ((f"headers.{name}", text) for name, text in server.headers.items())
+
+
+def _parts(text: str) -> Iterator[tuple[bool, str]]:
+    """The text cut into plain pieces (False) and the insides of references (True)."""
+    at = 0
+    while (start := text.find("${", at)) >= 0:
+        if text[:start].endswith("$"):
+            yield False, text[at : start - 1] + "${"
+            at = start + 2
+            continue
+        end = _closing(text, start + 2)
+        yield False, text[at:start]
+        body = text[start + 2 : end] if end < len(text) else ""
+        is_reference = not body or _REFERENCE.fullmatch(body) is not None
+        # What a shell or a template means by its braces (`${#list}`, `${name%.*}`) is left to it.
+        yield is_reference, body if is_reference else text[start : end + 1]
+        at = end + 1
+    yield False, text[at:]
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the reference that is open at `at` ends; a default may hold references of its own."""
+    depth = 1
+    for found in re.finditer(r"\$\{|\}", text[at:]):
+        depth += 1 if found[0] == "${" else -1
+        if depth == 0:
+            return at + found.start()
+    return len(text)  # never closed: an empty reference, which cannot be read
+
+
+def _unset(variable: str) -> _Missing:
+    problem = f"needs the environment variable {variable}, which is not set."
+    return _Missing(variable, problem, f"Set it before Wicket starts, or give a default: ${{{variable}:-…}}.")
+
+
+def _unknown(name: str) -> _Missing:
+    shown = f"'${{{name}…}}'" if _VARIABLE.fullmatch(name) else "a reference"
+    return _Missing(
+        "${…}",
+        f"has {shown} that Wicket cannot read.",
+        "Use ${NAME}, ${env:NAME} or ${file:path}; write $${ for the text ${ itself.",
+    )
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or str(Path.home())
+
+
+_PLACES: dict[str, Callable[[Mapping[str, str]], str]] = {
+    "userHome": _home,
+    "workspaceFolder": lambda _: str(Path.cwd()),
+    "workspaceFolderBasename": lambda _: Path.cwd().name,
+    "pathSeparator": lambda _: os.sep,
+    "/": lambda _: os.sep,
+}
+
+
+def _from_home(path: str) -> str:
+    return str(Path(path).expanduser()) if path.startswith("~/") else path
+
+
+def _unquoted(value: str) -> str:
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1]
+    return value.partition(" #")[0].rstrip()
+
+
+def _check(server: ResolvedServer) -> None:
+    """What only shows once the secrets are in. Names the option, never its value."""
+    if server.url is not None and not is_web_address(server.url):
+        problem = "has a url that is not a web address once its references are filled in."
+        raise _refused(server.config, "url", problem, "It must start with http:// or https://.")
+    for name, value in server.headers.items():
+        if not value.isprintable():
+            problem = "has a line break or control character in a header."
+            raise _refused(server.config, f"headers.{name}", problem, "Check the variable or file it comes from.")
+    pieces = [
+        ("command", server.command or ""),
+        *((f"env.{name}", value) for name, value in server.env.items()),
+    ]
+    pieces += [(f"args[{index}]", value) for index, value in enumerate(server.args)]
+    for where, value in pieces:
+        if "\0" in value:
+            problem = "has a NUL character where a program cannot be given one."
+            raise _refused(server.config, where, problem, "Check the variable or file it comes from.")
+
+
+def _refused(server: ServerConfig, where: str, problem: str, hint: str) -> ConfigError:
+    return ConfigError(f"server '{server.name}' {problem}", key=f"{server.name}.{where}", hint=hint)

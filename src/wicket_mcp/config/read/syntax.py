@@ -1,0 +1,114 @@
+"""Text to plain data: TOML, JSON with or without comments, and YAML, told apart by the text itself.
+
+A `Document` also knows on which line a key stands, for errors; finding out costs a second reading and is done
+only when it is asked. Knows nothing of servers or options. Text that cannot be read is a Misfit with a line.
+"""
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wicket_mcp.config.model.validation import KeyPath, Misfit
+from wicket_mcp.config.read.positions import json_lines, toml_lines
+
+_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_JSON_TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
+_YAML_START = re.compile(r"""(?:---|%YAML|- |[A-Za-z_"'][^=:#]*:(?:\s|$))""")
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(slots=True)
+class Document:
+    """A file's content. `repeated` has the second line of every key that one table has twice."""
+
+    tree: Any
+    syntax: Literal["toml", "json", "yaml"]
+    text: str = field(repr=False)
+    repeated: dict[KeyPath, int] = field(default_factory=dict[KeyPath, int])
+    lines: dict[KeyPath, int] | None = None
+
+    def line(self, path: KeyPath) -> int | None:
+        """The line of the key at `path`, or of the nearest one above it."""
+        if self.lines is None:
+            self.lines = toml_lines(self.text) if self.syntax == "toml" else json_lines(self.text)[0]
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path[:-1]
+        return None
+
+
+def read(text: str) -> Document:
+    """Parse `text` in whichever syntax it is. Raises Misfit."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    try:
+        match _sniff(text):
+            case "json":
+                return _json(text)
+            case "yaml":
+                return _yaml(text)
+            case _:
+                return _toml(text)
+    except RecursionError:
+        raise Misfit((), "is nested too deeply.", "A configuration needs a few levels only.") from None
+
+
+def _sniff(text: str) -> str:
+    for line in text.splitlines():
+        line = line.strip()
+        if line and not line.startswith("#"):
+            if line.startswith(("{", "//", "/*")):
+                return "json"
+            return "yaml" if _YAML_START.match(line) else "toml"
+    return "toml"
+
+
+def _toml(text: str) -> Document:
+    try:
+        return Document(tomllib.loads(text), "toml", text)
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        line = int(place[1]) if place and place[1] else text.count("\n") + 1
+        problem = _TOML_PLACE.sub("", str(error))
+        raise Misfit((), f"is not valid TOML: {problem}.", "Fix the text near this line.", line) from None
+    except ValueError as error:  # an impossible date, a number of thousands of digits
+        raise Misfit((), f"is not valid TOML: {error}.", "Fix the value.") from None
+
+
+def _json(text: str) -> Document:
+    plain = _JSON_TRAILING_COMMA.sub(_blanked, _JSON_COMMENT.sub(_blanked, text))
+    has_repeats = False
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_repeats
+        made = dict(pairs)
+        has_repeats = has_repeats or len(made) != len(pairs)
+        return made
+
+    try:
+        # Not the codec: it would let a server's name that stands there twice go by unseen.
+        tree = json.JSONDecoder(object_pairs_hook=table, parse_constant=_refuse).decode(plain)
+    except json.JSONDecodeError as error:
+        problem = f"is not valid JSON: {error.msg} (column {error.colno})."
+        raise Misfit((), problem, "Comments and trailing commas are allowed.", error.lineno) from None
+    except ValueError as error:
+        raise Misfit((), f"is not valid JSON: {error}.", "Fix the value.") from None
+    return Document(tree, "json", plain, json_lines(plain)[1] if has_repeats else {})
+
+
+def _blanked(found: re.Match[str]) -> str:
+    """Spaces in place of a comment or comma, so that every offset stays."""
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number that JSON has")
+
+
+def _yaml(text: str) -> Document:
+    from wicket_mcp.config.read import yamltext  # noqa: PLC0415  (PyYAML is slow to load, and few have a YAML file)
+
+    tree, lines, repeated = yamltext.read(text)
+    return Document(tree, "yaml", text, repeated, lines)

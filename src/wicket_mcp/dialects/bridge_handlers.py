@@ -1,0 +1,146 @@
+"""The `bridge` tools that look servers up, register them, watch them and call them."""
+
+from wicket_mcp.dialects import bridge_words as words
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import CallRequest, JsonObject
+from wicket_mcp.registry.facade import Desk
+from wicket_mcp.registry.server_json import Registration, from_registration
+from wicket_mcp.schema.arguments import parse_arguments
+from wicket_mcp.trust.policy import demand
+from wicket_mcp.verbs import Verbs
+
+# Discovery
+
+
+async def discover(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    given = call.arguments
+    found, total = await desk.discover(
+        given["query"],
+        call.caller.principal,
+        limit=given.get("limit", 10),
+        category=given.get("category", ""),
+        tags=tuple(given.get("tags", ())),
+    )
+    live = await _live_tools(desk, verbs)
+    servers = [words.server(known, live.get(known.record.name)) for known in found]
+    return words.answer({"servers": servers, "total": total, "query": given["query"]})
+
+
+async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    given = call.arguments
+    advice, known = await desk.advise(
+        given["query"], given.get("context", ""), given.get("limit", 5), call.caller.principal
+    )
+    live = await _live_tools(desk, verbs)
+    recommendations = [
+        {
+            **words.server(about, live.get(about.record.name)),
+            "covers": list(one.covers),
+            "confidence": one.confidence,
+            "reason": one.reason,
+        }
+        for one, about in zip(advice.recommendations, known, strict=True)
+    ]
+    return words.answer(
+        {
+            "query": given["query"],
+            "needs": list(advice.needs),
+            "recommendations": recommendations,
+            "uncovered": list(advice.uncovered),
+        }
+    )
+
+
+# Registry
+
+
+async def register(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    given, principal = call.arguments, call.caller.principal
+    await desk.keys.admit(principal, "register", "registration")
+    told = Registration(
+        given["name"],
+        given["description"],
+        given["repository_url"],
+        given["category"],
+        tuple(given["tags"]),
+        given.get("docker_image", ""),
+        given.get("npm_package", ""),
+    )
+    record = await desk.registry.publish(from_registration(told, ""), principal, origin="registered")
+    shelf = await desk.registry.shelf()
+    return words.answer(
+        {
+            "success": True,
+            "id": shelf.ids[record.name],
+            "server_name": record.name,
+            "version": record.version,
+            "message": f"Registered '{given['name']}'.",
+        }
+    )
+
+
+async def verify_domain(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    principal = call.caller.principal
+    await desk.keys.admit(principal, "register", "registration")
+    return words.answer(words.domain(await desk.domains.begin(call.arguments["domain"], principal)))
+
+
+async def check_domain(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    principal = call.caller.principal
+    await desk.keys.admit(principal, "register", "health")
+    return words.answer(words.domain(await desk.domains.check(call.arguments["domain"], principal)))
+
+
+# Monitoring
+
+
+async def health(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    given = call.arguments
+    measured = await desk.measure(given.get("server_id"), given.get("limit", 10), call.caller.principal)
+    return words.answer({"servers": [words.health(one) for one in measured]})
+
+
+async def onboarding(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    principal = call.caller.principal
+    await desk.keys.admit(principal, "discover")
+    progress = await desk.progress(principal)
+    return words.answer(
+        {
+            "user_id": principal.name,
+            "onboarding_complete": progress.complete,
+            "completed_steps": list(progress.completed),
+            "next_steps": list(progress.next),
+            "recommended_servers": await desk.suggestions(),
+            "progress_percentage": progress.percentage,
+        }
+    )
+
+
+# Invocation
+
+
+async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+    given = call.arguments
+    endpoint, tool = given["endpoint"], given["tool_name"]
+    try:
+        if "://" not in endpoint:
+            demand(call.caller.principal, "invoke", "calling tools")
+            server = verbs.catalogue.server(endpoint)
+            request = CallRequest(f"{server.name}.{tool}", given["arguments"], call.caller, call.meta, whole=True)
+            return (await verbs.call(request)).body
+        arguments = parse_arguments(given["arguments"])
+        return await desk.invoke(endpoint, tool, arguments, given.get("headers", {}), call.caller)
+    except WicketError as problem:
+        return words.failed(problem, f"Failed to invoke {tool}")
+
+
+async def _live_tools(desk: Desk, verbs: Verbs) -> dict[str, list[str]]:
+    """For each record that runs here, the tools that it really has."""
+    snapshot = await verbs.catalogue.load()
+    linked = desk.links(await desk.registry.shelf())
+    return {
+        name: [tool.name for server in servers for tool in snapshot.by_server.get(server, ())]
+        for name, servers in linked.items()
+        if servers
+    }

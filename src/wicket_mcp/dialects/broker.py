@@ -1,0 +1,197 @@
+"""The reflective vocabulary: search all servers, invoke any tool, and the user's favourites as tools of their own.
+
+A favourite has the upstream's real schema under the name, title and description that the user gave it. Dotted names
+(`broker.search`) are accepted always and shown where the configuration says so.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Collection, Sequence
+
+from wicket_mcp.config.read.favourites import Favourite
+from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, answer, failure, own_tool, takes
+from wicket_mcp.errors import Refused, UnknownName, WicketError
+from wicket_mcp.model import CallRequest, JsonObject, Principal, Tool
+from wicket_mcp.schema.prose import first_sentence
+from wicket_mcp.trust.policy import demand
+from wicket_mcp.verbs import Verbs
+
+log = logging.getLogger(__name__)
+
+MOST_HITS = 50
+_NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
+_STRING: JsonObject = {"type": "string"}
+
+
+class ToolNotFound(UnknownName):
+    """No such tool, in this vocabulary's words."""
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        super().__init__("tool", name, near)
+        self.message = f"Tool not found: {name}."
+        self.hint = "Use broker.search to discover tools or broker.invoke to call by name."
+
+
+class ServerNotFound(UnknownName):
+    """No such server, in this vocabulary's words."""
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        super().__init__("server", name, near)
+        self.message, self.hint = f"Server not found: {name}", ""
+
+
+class Broker:
+    """See the module's docstring."""
+
+    name = "broker"
+    fixed = False
+
+    def __init__(self, favourites: Sequence[Favourite] = (), *, dotted: bool = False) -> None:
+        rows = DialectTool(_SEARCH, self.search, ("discover",)), DialectTool(_INVOKE, self.invoke, ("invoke",))
+        self._table = Table("broker", rows)
+        self._dotted = dotted
+        self._favourites = {_safe(favourite.name): favourite for favourite in favourites}
+
+    async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
+        favourites = self._favourites if principal.may("discover") else {}
+        snapshot = await verbs.catalogue.complete({favourite.server for favourite in favourites.values()})
+        known = {tool.key: tool for tool in snapshot.tools}
+        shown = [_shown(name, one, known.get(f"{one.server}.{one.tool}")) for name, one in favourites.items()]
+        listed = [*await self._table.list(verbs, principal), *shown]
+        if self._dotted:
+            named = {_safe(one.name): one.name for one in self._favourites.values()}
+            named |= {"broker_search": "broker.search", "broker_invoke": "broker.invoke"}
+            listed += [{**tool, "name": dotted} for tool in listed if (dotted := named[tool["name"]]) != tool["name"]]
+        return listed
+
+    async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
+        safe = _safe(name)
+        if (result := await self._table.call(verbs, safe, call)) is not None:
+            return result
+        demand(call.caller.principal, "invoke", "calling tools")
+        favourite = self._favourites.get(safe)
+        if favourite is None:
+            raise ToolNotFound(name)
+        try:
+            return await _invoke(verbs, favourite.server, favourite.tool, call, call.arguments)
+        except Refused:
+            raise  # the upstream's own JSON-RPC error, passed on as one
+        except WicketError as problem:
+            return failure(problem)
+
+    async def find(self, verbs: Verbs, name: str) -> Tool | None:
+        favourite = self._favourites.get(_safe(name))
+        if favourite is None:
+            return None
+        snapshot = await verbs.catalogue.complete([favourite.server])
+        offered = snapshot.by_server.get(favourite.server, ())
+        return next((tool for tool in offered if tool.name == favourite.tool), None)
+
+    async def search(self, verbs: Verbs, call: ToolCall) -> JsonObject:
+        query = call.arguments.get("q", "").strip()
+        known, unknown = _known(verbs, call.arguments.get("servers"))
+        if unknown and not known:
+            raise ServerNotFound(unknown[0])
+        favourites = [one for one in self._favourites.values() if one.server in known]
+        found = [_favourite_entry(one) for one in favourites if _contains(query, one.name, one.title, one.description)]
+        tools = await _matching(verbs, query, known, call.caller.principal)
+        taken = {(one.server, one.tool) for one in favourites}
+        others = [tool for tool in tools if (tool.server, tool.name) not in taken]
+        found += await asyncio.to_thread(lambda: [_entry(tool) for tool in others])
+        problems = [f"Server not found: {name}" for name in unknown]
+        for server, problem in verbs.catalogue.failures.items():
+            if server in known:
+                words = f"Failed to list tools from {server}: {problem.splitlines()[0]}"
+                log.warning("[broker.search] %s", words)
+                problems.append(words)
+        result = answer(found, {"tools": found})
+        result["content"] += [{"type": "text", "text": problem} for problem in problems]
+        return result
+
+    async def invoke(self, verbs: Verbs, call: ToolCall) -> JsonObject:
+        given = call.arguments
+        return await _invoke(verbs, given["server"], given["tool"], call, given.get("args"))
+
+
+async def _invoke(verbs: Verbs, server: str, tool: str, call: ToolCall, arguments: object) -> JsonObject:
+    try:
+        name = verbs.catalogue.server(server).name
+    except UnknownName as problem:
+        raise ServerNotFound(server, problem.near) from None
+    key = f"{name}.{tool.removeprefix(f'{name}.')}"
+    try:
+        return (await verbs.call(CallRequest(key, arguments, call.caller, call.meta, resume=call.resume))).body
+    except UnknownName as problem:
+        raise ToolNotFound(tool, problem.near) from None
+
+
+async def _matching(verbs: Verbs, query: str, servers: Collection[str], principal: Principal) -> list[Tool]:
+    """The tools of `servers`, in their order; with a query those that fit it, the better ones of a server first."""
+    snapshot = await verbs.catalogue.complete(servers)
+    every = [tool for server in servers for tool in snapshot.by_server.get(server, ())]
+    if not query:
+        return every
+    some = servers if len(servers) < len(verbs.catalogue.servers) else None
+    hits = (await verbs.search(query, principal=principal, limit=MOST_HITS, servers=some)).hits
+    rank = {hit.tool.key: place for place, hit in enumerate(hits)}
+    fitting = [tool for tool in every if tool.key in rank or _contains(query, tool.key, tool.title, tool.description)]
+    order = {server: place for place, server in enumerate(servers)}
+    return sorted(fitting, key=lambda tool: (order[tool.server], rank.get(tool.key, MOST_HITS)))
+
+
+def _known(verbs: Verbs, asked: Collection[str] | None) -> tuple[list[str], list[str]]:
+    """The asked servers (all, where none was asked for) in configured order, and the names that are none."""
+    if not asked:
+        return list(verbs.catalogue.servers), []
+    known: set[str] = set()
+    unknown: list[str] = []
+    for name in asked:
+        try:
+            known.add(verbs.catalogue.server(name).name)
+        except UnknownName:
+            unknown.append(name)
+    return [name for name in verbs.catalogue.servers if name in known], unknown
+
+
+def _contains(query: str, *texts: str) -> bool:
+    return query.lower() in " ".join(texts).lower()
+
+
+def _favourite_entry(one: Favourite) -> JsonObject:
+    return {"server": one.server, "name": one.name, "title": one.title or one.name, "description": one.description}
+
+
+def _entry(tool: Tool) -> JsonObject:
+    words = first_sentence(tool.description, 200)
+    return {"server": tool.server, "name": tool.name, "title": tool.title or tool.name, "description": words}
+
+
+def _shown(name: str, one: Favourite, tool: Tool | None) -> JsonObject:
+    """A favourite as a client sees it. The upstream's schema is real; it is open where the server cannot be asked."""
+    definition: JsonObject = {"inputSchema": {"type": "object"}, **(tool.definition if tool else {}), "name": name}
+    words = one.description or one.title or (tool.description if tool else f"Tool from {one.server}")
+    definition["description"] = words
+    if one.title:
+        definition["title"] = one.title
+    return definition
+
+
+def _safe(name: str) -> str:
+    return _NOT_WIRE.sub("_", name)[:64]
+
+
+_SEARCH = own_tool(
+    "broker_search",
+    "Search tools",
+    "Searches the tools of all servers, or of the named ones; lists them all without a query.",
+    takes(q=_STRING, servers={"type": "array", "items": _STRING}),
+    readOnlyHint=True,
+)
+_INVOKE = own_tool(
+    "broker_invoke",
+    "Invoke a tool",
+    "Calls a tool by its server and name, and gives the server's answer as it is.",
+    takes("server", "tool", server=_STRING, tool=_STRING, args={"type": ["object", "string", "null"]}),
+    openWorldHint=True,
+)

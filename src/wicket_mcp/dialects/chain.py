@@ -1,0 +1,187 @@
+"""The vocabulary of seven: search, list, inform, say which keys are needed, run a chain, register and deregister.
+
+Short answers unless asked for long ones. A chain is JavaScript or TypeScript; a single plain call skips the sandbox.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from wicket_mcp.catalog.pages import page
+from wicket_mcp.codec import encode
+from wicket_mcp.dialects import chain_words as words
+from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, text
+from wicket_mcp.dialects.chain_fast import OneCall, interface_wanted, one_call
+from wicket_mcp.dialects.chain_tools import DEFINITIONS
+from wicket_mcp.dialects.outcomes import told
+from wicket_mcp.errors import AmbiguousName, UnknownName, WicketError
+from wicket_mcp.model import CallRequest, JsonObject, Tool
+from wicket_mcp.scripting import InScript, Script
+from wicket_mcp.scripts.api import Api
+from wicket_mcp.scripts.outcome import Outcome, Problem
+from wicket_mcp.scripts.stubs import typescript
+from wicket_mcp.scripts.values import unwrap
+from wicket_mcp.search.intent import filtered
+from wicket_mcp.verbs import Verbs
+
+if TYPE_CHECKING:
+    from wicket_mcp.registry.facade import Desk
+
+CHARS_PER_TOKEN = 4
+_NEEDS = {"call_tool_chain": ("discover", "invoke"), "register_manual": ("admin",), "deregister_manual": ("admin",)}
+"""The scopes of what does more than look tools up."""
+
+
+class Chain(Table):
+    """See the module's docstring. `desk` keeps servers that are registered while the gateway runs."""
+
+    def __init__(self, desk: "Callable[[], Desk]") -> None:
+        self._desk = desk
+        handlers = {
+            "search_tools": search_tools,
+            "list_tools_meta": list_tools_meta,
+            "tool_info": tool_info,
+            "get_required_keys_for_tool": required_keys,
+            "call_tool_chain": call_tool_chain,
+            "register_manual": self.register,
+            "deregister_manual": self.deregister,
+        }
+        super().__init__("chain", tuple(DialectTool(one, handlers[one["name"]], _needs(one)) for one in DEFINITIONS))
+
+    async def register(self, verbs: Verbs, call: ToolCall) -> JsonObject:
+        desk, principal = self._desk(), call.caller.principal
+        await desk.keys.admit(principal, "admin")
+        config = words.template(call.arguments["manual_call_template"])
+        tools = await desk.managed.register(config, principal)
+        return text(f"Registered backend '{config.name}' with {len(tools)} tools")
+
+    async def deregister(self, verbs: Verbs, call: ToolCall) -> JsonObject:
+        desk, name = self._desk(), call.arguments["manual_name"]
+        await desk.keys.admit(call.caller.principal, "admin")
+        return text(f"Deregistered backend '{await desk.managed.deregister(name)}'")
+
+
+async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
+    given = call.arguments
+    servers = verbs.tagged(given["tag"]) if given.get("tag") else None
+    answer = await verbs.search(
+        given["task_description"], principal=call.caller.principal, limit=given.get("limit", 10), servers=servers
+    )
+    api = await _api(verbs, call)
+    brief = given.get("brief", True)
+    found = [words.brief(hit.tool, api) if brief else words.full(hit.tool, api) for hit in answer.hits]
+    if found and brief and not answer.confident:
+        found[0]["try_also"] = words.siblings(answer.hits[0].tool, api, {hit.tool.key for hit in answer.hits})
+    return _json(found, {"tools": found})
+
+
+async def list_tools_meta(verbs: Verbs, call: ToolCall) -> JsonObject:
+    tools, usage = await verbs.tools(), await verbs.usage(call.caller.principal)
+    ordered = sorted((-usage.get(tool.key, 0), tool.key) for tool in tools)
+    shown, cursor = page(ordered, call.arguments.get("cursor"), call.arguments.get("page_size", 50))
+    body: JsonObject = {"tools": [key for _, key in shown], "next_cursor": cursor}
+    return _json(body, body)
+
+
+async def tool_info(verbs: Verbs, call: ToolCall) -> JsonObject:
+    try:
+        tool = await verbs.catalogue.resolve(call.arguments["tool_name"])
+    except UnknownName as problem:
+        return _unknown(problem)
+    api = await _api(verbs, call)
+    body = words.full(tool, api) if call.arguments.get("detail") == "full" else words.info(tool, api)
+    return _json(body, body)
+
+
+async def required_keys(verbs: Verbs, call: ToolCall) -> JsonObject:
+    try:
+        tool = await verbs.catalogue.resolve(call.arguments["tool_name"])
+    except UnknownName as problem:
+        return _unknown(problem)
+    keys = [{"name": name, "set": is_set} for name, is_set in verbs.required_keys(tool.server).items()]
+    body: JsonObject = {"tool_name": tool.key, "backend": tool.server, "required_keys": keys}
+    return _json(body, body)
+
+
+async def call_tool_chain(verbs: Verbs, call: ToolCall) -> JsonObject:
+    code, given = call.arguments["code"], call.arguments
+    outcome = await _without_script(verbs, call, code)
+    if outcome is None:
+        outcome = await _with_script(verbs, call, code, given.get("timeout", 30_000) / 1000)
+    most = given.get("max_output_size", 200_000) // CHARS_PER_TOKEN
+    note = ""
+    if outcome.has_value and given.get("intent") and (part := filtered(outcome.value, given["intent"])):
+        whole = await told(verbs, outcome, call.caller.principal, nothing="null", most=0)
+        handle = whole["_meta"]["wicket/result"]["id"]
+        outcome = replace(outcome, value=part.value)
+        note = f"[Filtered by intent '{given['intent']}': {part.kept} of {part.total} sections; all: id {handle}]"
+    result = await told(verbs, outcome, call.caller.principal, nothing="null", most=most)
+    return {**result, "content": [*text(note)["content"], *result["content"]]} if note else result
+
+
+async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | None:
+    """The outcome of a chain that is one plain call or question; None where a script has to run."""
+    if (name := interface_wanted(code)) is not None:
+        return await _interface(verbs, call, name)
+    wanted = one_call(code)
+    if wanted is None:
+        return None
+    try:
+        tool = await _target(verbs, call, wanted)
+    except (UnknownName, AmbiguousName):
+        return None if wanted.server else _failed(f"Tool '{wanted.tool}' not found.")
+    try:
+        request = CallRequest(tool.key, wanted.arguments, InScript(call.caller), call.meta, whole=True)
+        ok, value = unwrap((await verbs.call(request)).body)
+    except WicketError as problem:
+        return _failed(f"{tool.key}: {problem}")
+    return Outcome("done", "javascript", value, True) if ok else _failed(f"{tool.key}: {value}")
+
+
+async def _target(verbs: Verbs, call: ToolCall, wanted: OneCall) -> Tool:
+    if not wanted.server:
+        return await verbs.catalogue.resolve(wanted.tool)
+    api = await verbs.scripting.api(verbs, call.caller.principal, wanted.server)
+    return api.find(wanted.server, wanted.tool)
+
+
+async def _interface(verbs: Verbs, call: ToolCall, name: str) -> Outcome:
+    try:
+        tool = await verbs.catalogue.resolve(name)
+    except WicketError as problem:
+        return _failed(str(problem))
+    ident, server = words.identifiers(tool, await _api(verbs, call))
+    return Outcome("done", "javascript", typescript(server, ident, tool), True)
+
+
+async def _with_script(verbs: Verbs, call: ToolCall, code: str, seconds: float) -> Outcome:
+    usual = verbs.scripting.limits
+    limits = msgspec.structs.replace(usual, wall=min(usual.wall, seconds))
+    outcome = await verbs.run(Script(code, "javascript", limits=limits), call.caller)
+    if outcome.problem is not None and outcome.problem.kind == "syntax":
+        typed = await verbs.run(Script(code, "typescript", limits=limits), call.caller)
+        return outcome if typed.problem is not None and typed.problem.kind == "missing_engine" else typed
+    return outcome
+
+
+async def _api(verbs: Verbs, call: ToolCall) -> Api:
+    """Every server's and tool's identifier, of what is known already."""
+    return await verbs.scripting.api(verbs, call.caller.principal, "")
+
+
+def _needs(definition: JsonObject) -> tuple[str, ...]:
+    return _NEEDS.get(definition["name"], ("discover",))
+
+
+def _failed(message: str) -> Outcome:
+    return Outcome("error", "javascript", problem=Problem("tool", message))
+
+
+def _unknown(problem: UnknownName) -> JsonObject:
+    return failure(problem, f"Tool '{problem.name}' not found. {problem.hint}".rstrip())
+
+
+def _json(shown: Any, structured: JsonObject) -> JsonObject:
+    return {**text(encode(shown).decode()), "structuredContent": structured}

@@ -1,0 +1,62 @@
+"""Chains that need no script: one call, written as JSON or as one line of JavaScript with JSON arguments.
+
+Says what such a chain asks for; None where only a script can tell.
+"""
+
+import re
+from dataclasses import dataclass
+
+from wicket_mcp.codec import decode
+from wicket_mcp.model import JsonObject, as_object
+
+_IDENT = r"[A-Za-z_$][\w$]*"
+_CALL = rf"await\s+(?P<server>{_IDENT})\.(?P<tool>{_IDENT})\s*\((?P<arguments>.*)\)"
+_LINES = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        rf"(?:return\s+)?{_CALL}\s*;?",
+        rf"(?:const|let|var)\s+(?P<name>{_IDENT})\s*=\s*{_CALL}\s*;?\s*return\s+(?P=name)\s*;?",
+    )
+)
+_INTERFACE = re.compile(r"""(?:return\s+)?__getToolInterface\(\s*(['"`])(?P<name>[^'"`]+)\1\s*\)\s*;?""")
+
+
+@dataclass(frozen=True, slots=True)
+class OneCall:
+    """A single call. Without a server, `tool` is a name as a client would give it."""
+
+    tool: str
+    arguments: JsonObject
+    server: str = ""
+
+
+def one_call(code: str) -> OneCall | None:
+    """The only call that `code` makes, where its arguments are plain JSON and its value is what the code gives."""
+    code = code.strip()
+    if code.startswith("{"):
+        given = _object(code)
+        if given is None or set(given) - {"tool", "arguments"} or not isinstance(given.get("tool"), str):
+            return None
+        return OneCall(given["tool"], as_object(given.get("arguments")))
+    for pattern in _LINES:
+        if found := pattern.fullmatch(code):
+            arguments = _object(found["arguments"].strip() or "{}")
+            if arguments is not None:
+                return OneCall(found["tool"], arguments, found["server"])
+    return None
+
+
+def interface_wanted(code: str) -> str | None:
+    """The tool whose interface is all that `code` asks for."""
+    found = _INTERFACE.fullmatch(code.strip())
+    return found["name"] if found else None
+
+
+def _object(text: str) -> JsonObject | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        value = decode(text)
+    except ValueError:
+        return None
+    return as_object(value) if isinstance(value, dict) else None

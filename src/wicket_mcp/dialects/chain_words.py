@@ -1,0 +1,109 @@
+"""How the chain vocabulary puts tools: in under 100 tokens, in under 300, or whole; and what it registers."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from wicket_mcp.config.model.names import is_valid
+from wicket_mcp.config.model.server import ServerConfig, check
+from wicket_mcp.config.model.validation import Misfit, dotted
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import JsonObject, Tool, as_object
+from wicket_mcp.schema.prose import first_sentence, shortened
+from wicket_mcp.schema.signature import shown_name
+from wicket_mcp.schema.typetext import Types
+from wicket_mcp.scripts.api import Api
+
+_BRIEF_WORDS = 120
+_INFO_WORDS = 200
+_CALL_NAMES = 120
+_INFO_NAMES = 450
+_TEMPLATE = ("command", "args", "env", "cwd", "url", "headers", "description", "tags", "timeout")
+
+
+def brief(tool: Tool, api: Api) -> JsonObject:
+    return {
+        "name": shown_name(tool),
+        "backend": tool.server,
+        "description": first_sentence(tool.description or tool.title, _BRIEF_WORDS),
+        "call": call(tool, api),
+    }
+
+
+def info(tool: Tool, api: Api) -> JsonObject:
+    names = [one.name if one.required else f"{one.name}?" for one in Types(tool.input_schema).parameters()]
+    return {
+        **brief(tool, api),
+        "description": first_sentence(tool.description or tool.title, _INFO_WORDS),
+        "parameters": _few(names, _INFO_NAMES),
+    }
+
+
+def full(tool: Tool, api: Api) -> JsonObject:
+    body: JsonObject = {"name": tool.key, "backend": tool.server, "description": tool.description}
+    body["input_schema"] = tool.input_schema
+    if tool.output_schema:
+        body["output_schema"] = tool.output_schema
+    if annotations := as_object(tool.definition.get("annotations")):
+        body["annotations"] = annotations
+    return {**body, "call": call(tool, api)}
+
+
+def call(tool: Tool, api: Api) -> str:
+    """What to write in a chain to call the tool, with the arguments that it needs."""
+    ident, server = identifiers(tool, api)
+    needed = [one.name for one in Types(tool.input_schema).parameters() if one.required]
+    return f"await {server}.{ident}({{{', '.join(_few(needed, _CALL_NAMES))}}})"
+
+
+def identifiers(tool: Tool, api: Api) -> tuple[str, str]:
+    """How a script writes the tool, and its server."""
+    for server, offered in api.servers.items():
+        if offered.name == tool.server:
+            return next((ident for ident, one in offered.tools.items() if one.name == tool.name), tool.name), server
+    return tool.name, tool.server
+
+
+def siblings(tool: Tool, api: Api, shown: Collection[str]) -> list[str]:
+    """A few other tools of the same server, for a search that found nothing that clearly fits."""
+    offered = next((server.tools.values() for server in api.servers.values() if server.name == tool.server), ())
+    return [shortened(one.name, 40) for one in offered if one.key not in shown][:3]
+
+
+def template(given: Any) -> ServerConfig:
+    """The server that a `manual_call_template` describes. Raises BadArguments."""
+    body = as_object(given)
+    name = body.get("name")
+    if not isinstance(name, str) or not is_valid(name) or "." in name:
+        raise BadArguments(
+            "The template needs a 'name' of 1 to 64 letters, digits, '_' and '-', the first a letter or digit.",
+            hint='For example {"name": "files", "command": "npx", "args": ["-y", "…"]} or {"name": …, "url": …}.',
+        )
+    unknown = set(body) - {"name", *_TEMPLATE}
+    if unknown:
+        raise BadArguments(f"The template has an unknown key '{min(unknown)}'.", hint=f"Known: {', '.join(_TEMPLATE)}.")
+    try:
+        config = msgspec.convert(body, ServerConfig)
+        check(config)
+    except msgspec.ValidationError as problem:
+        raise BadArguments(f"The template cannot be used: {problem}.") from None
+    except Misfit as misfit:
+        raise BadArguments(
+            f"The template's {dotted(misfit.path) or 'server'} {misfit.message}", hint=misfit.hint
+        ) from None
+    if any("${" in text for text in (config.command or "", config.url or "", *config.args, *config.headers.values())):
+        raise BadArguments(
+            "The template may not refer to secrets of this machine (${…}).", hint="Write the values out."
+        )
+    return config
+
+
+def _few(names: list[str], room: int) -> list[str]:
+    shown: list[str] = []
+    for name in names:
+        room -= len(name.encode("utf-8", "replace")) + 4
+        if room < 0:
+            return [*shown, f"… {len(names) - len(shown)} more"]
+        shown.append(shortened(name, 60))
+    return shown

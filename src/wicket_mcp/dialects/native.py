@@ -1,0 +1,189 @@
+"""The default vocabulary: find, describe, call, run a script, read on.
+
+A hit of `find_tools` is a typed signature, enough to call at once, so that most tasks take two steps.
+"""
+
+from typing import Any
+
+from wicket_mcp.catalog.instructions import capability_index
+from wicket_mcp.codec import encode
+from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, own_tool, takes, text
+from wicket_mcp.dialects.outcomes import told
+from wicket_mcp.model import CallRequest, Detail, JsonObject, Tool
+from wicket_mcp.schema.signature import describe, signature
+from wicket_mcp.scripting import Script
+from wicket_mcp.search import Answer, disclose
+from wicket_mcp.verbs import Verbs
+
+EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
+FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in full, the rest with less
+
+
+async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
+    query, server = str(call.arguments.get("query", "")).strip(), call.arguments.get("server")
+    if not query and not server:
+        snapshot = await verbs.catalogue.complete()
+        index = capability_index(verbs.catalogue.servers, snapshot, EMPTY_QUERY_BUDGET)
+        return text(f"{len(snapshot.tools):,} tools. Servers (number of tools):\n{index}{_unlisted(verbs)}")
+    if not query:
+        tools = await verbs.tools(server)
+        lines = [str(describe(tool, "signature")) for tool in tools[: _limit(call, 50)]]
+        more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
+        return text("\n".join(lines) + more if lines else f"Server '{server}' offers no tools.{_unlisted(verbs)}")
+    answer = await verbs.search(
+        query, principal=call.caller.principal, limit=_limit(call, 5), servers=[server] if server else None
+    )
+    return text(_found(answer) + _unlisted(verbs))
+
+
+async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
+    described = await verbs.describe(call.arguments["names"])
+    detail: Detail = call.arguments.get("detail", "full")
+    parts = [describe(tool, detail) for tool in described.tools]
+    shown = [part if isinstance(part, str) else encode(part).decode() for part in parts]
+    problems = [str(problem) for problem in described.problems]
+    result = text("\n\n".join(shown + problems))
+    return {**result, "isError": not shown and bool(problems)}
+
+
+async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
+    name, arguments = call.arguments["name"], call.arguments.get("arguments")
+    request = CallRequest(name, arguments, call.caller, call.meta, resume=call.resume)
+    return (await verbs.call(request)).body
+
+
+async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
+    script = Script(call.arguments["code"], call.arguments.get("language", "python"))
+    outcome = await verbs.run(script, call.caller)
+    return await told(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
+
+
+async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
+    given: Any = call.arguments
+    part = await verbs.read(
+        given["id"],
+        call.caller.principal,
+        path=given.get("path", ""),
+        grep=given.get("grep", ""),
+        offset=given.get("offset", 0),
+        limit=max(0, given.get("limit") or 0) or None,
+    )
+    return text(f"{part.text}\n{part.note}" if part.text else part.note)
+
+
+def _line(tool: Tool) -> str:
+    return describe(tool, "signature")
+
+
+def _short(tool: Tool) -> str:
+    return signature(tool, budget=120)
+
+
+def _name(tool: Tool) -> str:
+    return tool.key
+
+
+def _found(answer: Answer) -> str:
+    lines = [shown.text for shown in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
+    if not answer.confident:
+        near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
+        lines.insert(0, f"[No tool clearly fits.{near}{' The closest:' if lines else ''}]")
+    lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
+    if answer.errands:
+        lines.append(f"[{answer.errands}]")
+    return "\n".join(lines)
+
+
+def _unlisted(verbs: Verbs) -> str:
+    """A line for each server that could not be asked, so that a missing tool is never a silent one."""
+    return "".join(
+        f"\n[Server '{name}' could not be listed: {problem.splitlines()[0]}]"
+        for name, problem in verbs.catalogue.failures.items()
+    )
+
+
+def _limit(call: ToolCall, default: int) -> int:
+    return max(1, int(call.arguments.get("limit") or default))
+
+
+_STRING: JsonObject = {"type": "string"}
+_COUNT: JsonObject = {"type": "integer"}
+
+NATIVE = Table(
+    "native",
+    (
+        DialectTool(
+            own_tool(
+                "find_tools",
+                "Find tools",
+                "Finds tools for a task in plain words; each line is a typed signature that call_tool accepts. "
+                "An empty query lists the servers.",
+                takes(
+                    query=_STRING,
+                    server=_STRING,
+                    limit={"type": "integer", "maximum": 50, "default": 5},
+                ),
+                readOnlyHint=True,
+            ),
+            find_tools,
+            ("discover",),
+        ),
+        DialectTool(
+            own_tool(
+                "describe_tools",
+                "Describe tools",
+                "Gives descriptions and schemas of tools.",
+                takes(
+                    "names",
+                    names={"type": "array", "items": _STRING, "maxItems": 50},
+                    detail={"enum": ["signature", "brief", "full"], "default": "full"},
+                ),
+                readOnlyHint=True,
+            ),
+            describe_tools,
+            ("discover",),
+        ),
+        DialectTool(
+            own_tool(
+                "call_tool",
+                "Call a tool",
+                'Calls a tool by its name (server.tool). {"$result": "<id>", "path": "items[0].id"} in arguments '
+                "stands for part of a stored result.",
+                takes("name", name=_STRING, arguments={"type": ["object", "string", "null"]}),
+                openWorldHint=True,
+            ),
+            call_tool,
+            ("invoke",),
+        ),
+        DialectTool(
+            own_tool(
+                "run_script",
+                "Run a script",
+                "Runs a script of tool calls: await server.tool(a=1) in Python, server.tool({a=1}):await() in Lua, "
+                "await server.tool({a:1}) in JavaScript.",
+                takes("code", code=_STRING, language={"enum": ["python", "lua", "javascript"], "default": "python"}),
+                openWorldHint=True,
+            ),
+            run_script,
+        ),
+        DialectTool(
+            own_tool(
+                "read_result",
+                "Read result",
+                "Reads part of a stored large result: path like items[0].name, grep a pattern, offset and limit "
+                "in lines or items.",
+                takes(
+                    "id",
+                    id=_STRING,
+                    path=_STRING,
+                    grep=_STRING,
+                    offset=_COUNT,
+                    limit=_COUNT,
+                ),
+                readOnlyHint=True,
+            ),
+            read_result,
+            (),
+        ),
+    ),
+)

@@ -1,0 +1,43 @@
+"""What became of a script, as a tool result: shared by every vocabulary that runs scripts."""
+
+from typing import Any
+
+from wicket_mcp.codec import encode
+from wicket_mcp.dialects.base import text
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object
+from wicket_mcp.scripts.outcome import Outcome
+from wicket_mcp.verbs import Verbs
+
+FAILED = "Script execution failed:"
+
+
+async def told(
+    verbs: Verbs, outcome: Outcome, principal: Principal, *, nothing: str, most: int | None = None
+) -> JsonObject:
+    """The script's value and what it printed, or why it failed; over `most` tokens are put aside."""
+    if not outcome.ok:
+        problem = outcome.problem
+        about: JsonObject = {"state": outcome.state, "calls": len(outcome.calls)}
+        if problem is not None:
+            about |= {"kind": problem.kind, "line": problem.line}
+        return {**text(f"{FAILED}\n{outcome.explain()}"), "isError": True, "_meta": {"wicket/script": about}}
+    body = _valued(outcome.value) if outcome.has_value else text(nothing)
+    if outcome.printed:
+        body = {**body, "content": [*body["content"], *text(f"Printed:\n{outcome.printed.rstrip()}")["content"]]}
+    return await verbs.shaped("script", body, principal, most)
+
+
+def _valued(value: Any) -> JsonObject:
+    if isinstance(value, dict):
+        known = as_object(value)
+        return known if _is_result(known) else {**text(encode(known).decode()), "structuredContent": known}
+    if isinstance(value, list):
+        return {**text(encode(value).decode()), "structuredContent": {"result": value}}
+    return text(value if isinstance(value, str) else encode(value).decode())
+
+
+def _is_result(value: JsonObject) -> bool:
+    """Whether a value is a tool result as it is: what a script got from a tool and passes on whole."""
+    blocks = as_list(value.get("content"))
+    known = {"content", "structuredContent", "isError", "_meta", "resultType"}
+    return bool(blocks) and set(value) <= known and all(isinstance(as_object(one).get("type"), str) for one in blocks)

@@ -1,0 +1,55 @@
+"""Completion of the arguments of our own resources and prompts: what begins so, then what contains it or is near."""
+
+from collections.abc import Iterable
+
+from wicket_mcp.dialects.own_prompts import list_prompts
+from wicket_mcp.dialects.own_resources import SCHEMES
+from wicket_mcp.model import Caller, JsonObject, as_object, as_text
+from wicket_mcp.schema.prose import first_sentence
+from wicket_mcp.spelling import nearest
+from wicket_mcp.trust.policy import demand
+from wicket_mcp.verbs import Verbs
+
+MOST = 100
+
+
+async def complete(verbs: Verbs, caller: Caller, params: JsonObject) -> JsonObject | None:
+    """The completion, or None where the reference is to something that is not ours."""
+    reference, argument = as_object(params.get("ref")), as_object(params.get("argument"))
+    value = as_text(argument.get("value"))
+    if reference.get("type") == "ref/prompt":
+        if reference.get("name") not in {prompt["name"] for prompt in list_prompts()}:
+            return None
+        return _completion(await _tasks(verbs, caller, value) if argument.get("name") == "task" else [])
+    if not as_text(reference.get("uri")).startswith(SCHEMES):
+        return None
+    demand(caller.principal, "discover", "completion")
+    match argument.get("name"):
+        case "tool_name":
+            snapshot = await verbs.catalogue.load()
+            return _completion(matching(value, (tool.key for tool in snapshot.tools)))
+        case "backend_name":
+            return _completion(matching(value, verbs.catalogue.servers))
+        case _:
+            return _completion([])
+
+
+def matching(value: str, names: Iterable[str]) -> list[str]:
+    """The names that `value` may become: those that begin with it, those that contain it, those that are near."""
+    every, wanted = sorted(names), value.lower()
+    begins = [name for name in every if name.lower().startswith(wanted)]
+    contains = [name for name in every if wanted in name.lower()]
+    near = nearest(value, every, limit=10) if value and not begins else []
+    return list(dict.fromkeys([*begins, *contains, *near]))
+
+
+async def _tasks(verbs: Verbs, caller: Caller, value: str) -> list[str]:
+    """What tools say they do, for a task that somebody has begun to describe."""
+    if not value.strip():
+        return []
+    hits = (await verbs.search(value, principal=caller.principal, limit=10)).hits
+    return list(dict.fromkeys(words for hit in hits if (words := first_sentence(hit.tool.description))))
+
+
+def _completion(values: list[str]) -> JsonObject:
+    return {"completion": {"values": values[:MOST], "total": len(values), "hasMore": len(values) > MOST}}

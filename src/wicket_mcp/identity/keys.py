@@ -1,0 +1,113 @@
+"""API keys and what they may do: made once, shown once, kept as a digest; limits that outlive the process.
+
+A key is 256 random bits, so a plain SHA-256 keeps it safe: there is nothing to guess and no dictionary to try.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from wicket_mcp.config.model.names import is_valid
+from wicket_mcp.errors import BadArguments, RateLimited, UnknownName
+from wicket_mcp.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
+from wicket_mcp.spelling import nearest
+from wicket_mcp.store.registry_base import RegistryStore, StoredKey
+from wicket_mcp.trust.policy import demand
+
+KINDS = ("discovery", "registration", "health", "invocation")
+"""What is limited by the hour, for each key."""
+RESERVED = (LOCAL.name,)
+
+
+class Keys:
+    """All keys, the principals behind them, and how often each may ask."""
+
+    def __init__(self, store: RegistryStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self.use(rates)
+
+    def use(self, rates: Mapping[str, int]) -> None:
+        """Requests an hour by kind from now on, for keys without limits of their own."""
+        self._rates = rates
+
+    async def create(
+        self,
+        name: str,
+        scopes: Collection[str],
+        *,
+        lifetime: float | None = None,
+        rates: Mapping[str, int] | None = None,
+    ) -> tuple[str, StoredKey]:
+        """A new key and how it is kept. The key cannot be had again. Raises BadArguments."""
+        _check(name, scopes, rates or {})
+        if any(key.name == name and self._usable(key) for key in await self._store.keys()):
+            raise BadArguments(f"There is a key named '{name}' already.", hint="Revoke it first, or take another name.")
+        now = self._clock()
+        text = API_KEY_PREFIX + secrets.token_urlsafe(32)
+        kept = StoredKey(
+            name,
+            _digest(text),
+            text[: len(API_KEY_PREFIX) + 4],
+            frozenset(scopes),
+            now,
+            None if lifetime is None else now + lifetime,
+            rates=dict(rates or {}),
+        )
+        await self._store.save_key(kept)
+        await self._store.record_step(name, "account_created", now)
+        return text, kept
+
+    async def list(self) -> Sequence[StoredKey]:
+        return await self._store.keys()
+
+    async def revoke(self, name: str) -> StoredKey:
+        """End a key at once. Raises UnknownName."""
+        usable = [key for key in await self._store.keys() if self._usable(key)]
+        found = next((key for key in usable if key.name == name), None)
+        if found is None:
+            raise UnknownName("key", name, nearest(name, [key.name for key in usable]))
+        ended = replace(found, revoked_at=self._clock())
+        await self._store.save_key(ended)
+        return ended
+
+    async def principal(self, text: str) -> Principal | None:
+        """Who gave this key; None when it is unknown, expired or revoked, which look alike."""
+        if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
+            return None
+        key = await self._store.key_of(_digest(text), self._clock())
+        return Principal(key.name, key.scopes, tuple(key.rates.items())) if key and self._usable(key) else None
+
+    async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
+        """Let a request pass, or not. Raises Denied, or RateLimited with the seconds to wait."""
+        demand(principal, scope)
+        per_hour = {**self._rates, **dict(principal.rates)}.get(kind, 0)
+        if principal != LOCAL and per_hour:
+            wait = await self._store.take(principal.name, kind, per_hour, self._clock())
+            if wait:
+                raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
+
+    def _usable(self, key: StoredKey) -> bool:
+        return key.revoked_at is None and (key.expires_at is None or self._clock() < key.expires_at)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+
+
+def _check(name: str, scopes: Collection[str], rates: Mapping[str, int]) -> None:
+    if not is_valid(name) or name in RESERVED:
+        raise BadArguments(
+            f"'{name}' cannot name a key.", hint="Use up to 64 letters, digits, '_', '-' and '.', but not 'local'."
+        )
+    unknown = sorted(set(scopes) - SCOPES)
+    if unknown or not scopes:
+        raise BadArguments(
+            f"'{unknown[0]}' is not a scope." if unknown else "A key needs a scope.",
+            hint=f"Scopes are {', '.join(sorted(SCOPES))}.",
+        )
+    wrong = next((kind for kind, count in rates.items() if kind not in KINDS or count < 0), None)
+    if wrong is not None:
+        raise BadArguments(f"'{wrong}' is not a limit.", hint=f"Limits are {', '.join(KINDS)}: requests an hour.")

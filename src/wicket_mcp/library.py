@@ -1,0 +1,47 @@
+"""The rooms that finding a tool needs, and no others: catalogue, connections, store, search.
+
+Every gateway has them. A command that only looks for tools has nothing else: a person who searches should not wait
+until surfaces, scripts, dialects and the registry are loaded.
+"""
+
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.model import JsonObject
+from wicket_mcp.search.finder import Finder
+from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.trust.policy import Policy
+from wicket_mcp.upstream.pool import Pool
+
+
+class Library:
+    """What the configured servers offer, and how it is found."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.store = SqliteStore(config.state_path / "wicket.db")
+        self.pool = Pool(
+            config.servers,
+            on_event=self._heard,
+            max_message=config.limits.max_message,
+            max_call=config.limits.max_call,
+            base_dir=config.base_dir,
+        )
+        self.catalogue = Catalogue(config.servers, Policy(config.servers), self.pool, self.store, config.limits)
+        self.catalogue.aliases = config.aliases
+        self.finder = Finder(
+            self.catalogue,
+            self.pool,
+            self.store,
+            config.base_dir,
+            semantic=config.search.semantic,
+            favourites=config.favourites,
+        )
+
+    async def close(self) -> None:
+        await self.finder.close()
+        await self.catalogue.close()
+        await self.pool.close()
+        await self.store.close()
+
+    def _heard(self, server: str, method: str, params: JsonObject) -> None:
+        self.catalogue.heard(server, method, params)

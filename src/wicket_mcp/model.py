@@ -1,0 +1,220 @@
+"""The vocabulary that every room is written in.
+
+Frozen data and aliases, no behaviour beyond reading a field, and no import of ours. What an upstream says
+stays a plain dict (`JsonObject`) from the wire to the wire, so that unknown and vendor fields survive.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
+
+Detail: TypeAlias = Literal["signature", "brief", "full"]
+ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
+Changed: TypeAlias = ListKind | Literal["menu"]
+"""What may have changed for clients: a list of the upstreams', or which tools of ours are shown."""
+
+MODERN_VERSION = "2026-07-28"
+LEGACY_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+LATEST_LEGACY_VERSION = LEGACY_VERSIONS[-1]
+
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+META_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def as_object(value: Any) -> JsonObject:
+    """`value` where it is a JSON object, else an empty one: how fields of foreign messages are read."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+API_KEY_PREFIX = "wk_"
+SCOPES = frozenset({"discover", "register", "invoke", "admin"})
+"""What a principal may be allowed: look servers and tools up, publish servers, call tools, and everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is calling. Results, handles and usage belong to a principal."""
+
+    name: str
+    scopes: frozenset[str] = frozenset()
+    rates: tuple[tuple[str, int], ...] = ()
+    """Requests an hour by kind, where they differ from the configured ones."""
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
+
+LOCAL = Principal("local", SCOPES)
+
+
+class Caller(Protocol):
+    """The client that waits for a call: whose it is, which session, and how it hears of progress."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @property
+    def session(self) -> str: ...
+
+    @property
+    def capabilities(self) -> JsonObject:
+        """What the client can be asked for, as it declared it."""
+        ...
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the client answers `input_required` itself, by repeating its request (the modern era)."""
+        ...
+
+    @property
+    def log_level(self) -> str:
+        """The least important log message that the client wants; empty for none."""
+        ...
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        """Hand the client a notification that belongs to this call (progress, log). Must not block."""
+        ...
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """Put an upstream's question to the client. Raises WicketError where it cannot be asked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A caller that hears nothing and can be asked nothing: the library, the command line."""
+
+    principal: Principal = LOCAL
+    session: str = "local"
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    resumes: bool = False
+    log_level: str = ""
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        return None
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        raise NotImplementedError("a silent caller declares no capability, so it is never asked")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One upstream tool: our server id, and the definition exactly as the upstream sent it."""
+
+    server: str
+    name: str
+    definition: JsonObject = field(repr=False)
+    headed: bool = False
+    """Whether arguments of it are repeated in HTTP headers (see `schema/headers.py`)."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.server}.{self.name}"
+
+    @property
+    def title(self) -> str:
+        """The display name, from `title` or `annotations.title`, else empty."""
+        return as_text(self.definition.get("title")) or as_text(
+            as_object(self.definition.get("annotations")).get("title")
+        )
+
+    @property
+    def description(self) -> str:
+        return as_text(self.definition.get("description"))
+
+    @property
+    def input_schema(self) -> JsonObject:
+        return as_object(self.definition.get("inputSchema"))
+
+    @property
+    def output_schema(self) -> JsonObject | None:
+        return as_object(self.definition.get("outputSchema")) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An entry of an upstream's list that could not be taken in, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Everything one upstream said about itself, at one moment. Immutable: a refresh makes a new one."""
+
+    server: str
+    server_info: JsonObject = field(default_factory=dict[str, Any])
+    protocol_version: str = ""
+    instructions: str = ""
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    tools: tuple[Tool, ...] = ()
+    resources: tuple[JsonObject, ...] = ()
+    templates: tuple[JsonObject, ...] = ()
+    prompts: tuple[JsonObject, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    listed_at: float = 0.0
+    ttl: float | None = None
+    """Seconds for which the upstream vouches for this listing; None when it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """A call on its way down: the tool as the agent named it, its arguments, and who waits for it."""
+
+    tool: str
+    arguments: Json
+    caller: Caller
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The request's `_meta` as the client sent it."""
+    whole: bool = False
+    """Give the result as it is, however large."""
+    resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """`inputResponses` and `requestState` of a client that repeats its request to answer an upstream's question."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """A call's answer on its way up: the upstream's result object, untouched, and which tool gave it."""
+
+    tool: Tool
+    body: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One line of `wicket servers`: what a user asks first about an upstream."""
+
+    name: str
+    state: str
+    tools: int | None
+    description: str
+    version: str = ""
+    transport: str = ""
+    problem: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A search result: the tool and how well it fits, comparable within one answer."""
+
+    tool: Tool
+    score: float

@@ -1,0 +1,138 @@
+"""Calling a tool on a server that is not installed, at an address that an agent names.
+
+The address obeys the egress rules, and so do the headers: only those that carry credentials or select an account
+pass, and nothing of the client's own request ever does. Connections are kept for each address and credentials, so
+that nobody speaks through somebody else's.
+"""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from wicket_mcp.calls.audit import Audited
+from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import BadArguments, Denied, Refused, WicketError
+from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object, as_text
+from wicket_mcp.store.base import Store
+from wicket_mcp.upstream.egress import HttpClient, shown
+from wicket_mcp.upstream.egress_rules import EgressRules, NotPublic
+from wicket_mcp.upstream.pool import Pool
+
+MAX_GUESTS = 64
+MAX_MESSAGE = 4 * 1024 * 1024
+MAX_CALL = 60.0
+CONNECT_TIMEOUT = 10.0
+KEEP_OPEN = 120.0
+MAX_HEADERS = 8
+MAX_HEADER = 8 * 1024
+
+_HEADER = re.compile(
+    r"authorization|(x-)?api-?key|x-(?!forwarded|original|real|http|client|host)"
+    r"[a-z0-9-]*(key|token|auth|secret|account|tenant|workspace|project|organi[sz]ation|org|version)(-id)?"
+)
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+class Guests:
+    """See the module's docstring."""
+
+    def __init__(self, rules: EgressRules, store: Store) -> None:
+        self.client = HttpClient(rules=rules)
+        self._rules = rules
+        self._store = store
+        self._pool = Pool((), on_event=_pass_over, max_message=MAX_MESSAGE, max_call=MAX_CALL, http=self.client)
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    async def call(
+        self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller, label: str
+    ) -> JsonObject:
+        """The result, untouched. Raises WicketError. `label` is the server's name in the audit."""
+        name = await self._guest(endpoint, headers, caller.principal)
+        try:
+            with Audited(self._store, caller.principal, label, tool, arguments) as audited:
+                return audited.answer(
+                    await self._pool.request(name, "tools/call", {"name": tool, "arguments": arguments})
+                )
+        except NotPublic as problem:
+            raise (problem if caller.principal.may("admin") else problem.discreet()) from None
+        except WicketError as problem:
+            if isinstance(problem, Refused) and problem.rpc_code == -32602:
+                await self._name_tools(name, tool, problem)
+            problem.message = problem.message.replace(name, _host(name))
+            raise
+
+    async def probe(self, endpoint: str, principal: Principal) -> None:
+        """Ask whether a server at an address is there. Raises WicketError."""
+        name = await self._guest(endpoint, {}, principal)
+        greeting = await self._pool.start(name)
+        await self._pool.request(name, "server/discover" if greeting.modern else "ping", {}, timeout=CONNECT_TIMEOUT)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def _guest(self, endpoint: str, headers: Mapping[str, str], principal: Principal) -> str:
+        """The pool's name for this address with these credentials, for this principal."""
+        self._rules.check_url(endpoint)
+        _check_headers(headers)
+        if "${" in endpoint or any("${" in value for value in headers.values()):
+            raise Denied(
+                "An address or header from outside may not refer to secrets with ${…}.", hint="Give the value."
+            )
+        identity = [endpoint, sorted(headers.items()), principal.name]
+        host = endpoint.partition("://")[2].partition("/")[0]
+        name = f"{host}#{hashlib.blake2b(encode(identity), digest_size=12).hexdigest()}"
+        if name not in self._known:
+            self._pool.add(
+                ServerConfig(
+                    name=name,
+                    url=endpoint,
+                    headers=dict(headers),
+                    connect_timeout=CONNECT_TIMEOUT,
+                    idle_stop=KEEP_OPEN,
+                )
+            )
+        self._known[name] = None
+        self._known.move_to_end(name)
+        while len(self._known) > MAX_GUESTS:
+            await self._pool.remove(self._known.popitem(last=False)[0])
+        return name
+
+    async def _name_tools(self, name: str, tool: str, problem: Refused) -> None:
+        """Say which tools there are when the one asked for is not among them; the call has failed already."""
+        try:
+            listed = await self._pool.request(name, "tools/list", {}, timeout=CONNECT_TIMEOUT)
+        except WicketError:
+            return
+        names = [as_text(as_object(entry).get("name")) for entry in as_list(listed.get("tools"))]
+        if tool not in names:
+            problem.message = f"Tool not found: '{tool}'."
+            problem.hint = f"The server has {', '.join(names[:20])}." if names else "The server has no tools."
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    if len(headers) > MAX_HEADERS:
+        raise BadArguments(f"At most {MAX_HEADERS} headers can be sent.")
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name.lower()):
+            raise Denied(
+                f"The header '{name[:60]}' is not sent to other servers.",
+                hint="Authorization, X-API-Key and other X-…-Key, -Token or -Account headers are.",
+            )
+        if len(value) > MAX_HEADER or not _VALUE.fullmatch(value):
+            raise BadArguments(f"The value of the header '{name}' cannot be sent.", hint="Remove line breaks.")
+
+
+def label_of(endpoint: str) -> str:
+    """How an address is called in the audit: without what may be secret in it."""
+    return shown(endpoint)
+
+
+def _host(name: str) -> str:
+    return name.partition("#")[0]
+
+
+def _pass_over(server: str, method: str, params: dict[str, Any]) -> None:
+    """Nobody listens to what guests say unasked."""

@@ -1,0 +1,140 @@
+"""Proof that somebody owns a domain: a TXT record or a file on it that repeats a token made for the two of them.
+
+    pending ──found──> verified ──90 days──> expired
+       └──looked, not there──> failed ──found──> verified;   24 h without proof: expired
+
+A proof covers subdomains, never a parent. Tokens are one principal's: two may prove the same domain. Where the
+configuration names resolvers, they are the only ones who are asked about a domain, for its file too.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from wicket_mcp.errors import BadArguments, UnknownName
+from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.registry import wellknown
+from wicket_mcp.registry.dns import LookupFailed, lookup, system_resolvers, txt_records
+from wicket_mcp.registry.settings import Terms
+from wicket_mcp.store.registry_base import RegistryStore, StoredDomain
+from wicket_mcp.upstream.egress_rules import EgressRules
+
+PROVE_WITHIN = 24 * 3600.0
+VALID_FOR = 90 * 24 * 3600.0
+LABEL = "_wicket"
+VALUE = "wicket-verify="
+_DOMAIN = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
+
+
+class Domains:
+    """See the module's docstring."""
+
+    def __init__(self, store: RegistryStore, terms: Terms, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self.use(terms)
+
+    def use(self, terms: Terms) -> None:
+        """Ask these resolvers, and reach these addresses, from now on."""
+        named = terms.resolvers
+        self._rules = EgressRules(terms.allowed, lookup(named) if named else None)
+        self._resolvers = named or system_resolvers()
+
+    async def begin(self, domain: str, principal: Principal) -> StoredDomain:
+        """The challenge for a domain; the same one as long as it can still be met or is met."""
+        name = normalised(domain)
+        claim = await self._claim(name, principal)
+        if claim is None or claim.state == "expired":
+            claim = StoredDomain(principal.name, name, secrets.token_urlsafe(24), "pending", self._clock())
+            await self._store.save_domain(claim)
+        return claim
+
+    async def check(self, domain: str, principal: Principal) -> StoredDomain:
+        """Look for the proof now, where it is still wanted. Raises UnknownName when nothing was begun."""
+        name = normalised(domain)
+        claim = await self._claim(name, principal)
+        if claim is None or claim.state == "expired":
+            parent = await self._covering(name, principal)
+            if parent is not None:
+                return parent
+        if claim is None:
+            raise UnknownName("domain", name, hint="Call verify_domain first: it gives the record to set.")
+        if claim.state in ("verified", "expired"):
+            return claim
+        method, problem = await self._proof(claim, principal)
+        now = self._clock()
+        if method:
+            claim = replace(claim, state="verified", verified_at=now, checked_at=now, method=method, problem="")
+        else:
+            claim = replace(claim, state="failed", checked_at=now, problem=problem)
+        await self._store.save_domain(claim)
+        return claim
+
+    async def covers(self, principal: Principal, domain: str) -> bool:
+        """Whether the principal has proved this domain or one above it."""
+        return await self._covering(domain.lower(), principal) is not None
+
+    async def _covering(self, domain: str, principal: Principal) -> StoredDomain | None:
+        for claim in await self._store.domains(principal.name):
+            if self._aged(claim).state == "verified" and f".{domain}".endswith(f".{claim.domain}"):
+                return claim
+        return None
+
+    async def _claim(self, domain: str, principal: Principal) -> StoredDomain | None:
+        claims = await self._store.domains(principal.name)
+        return next((self._aged(claim) for claim in claims if claim.domain == domain), None)
+
+    def _aged(self, claim: StoredDomain) -> StoredDomain:
+        """The claim as time has made it."""
+        since = claim.created_at if claim.verified_at is None else claim.verified_at
+        allowed = PROVE_WITHIN if claim.verified_at is None else VALID_FOR
+        return replace(claim, state="expired") if self._clock() > since + allowed else claim
+
+    async def _proof(self, claim: StoredDomain, principal: Principal) -> tuple[str, str]:
+        """How the domain repeats the token; else "" and why it does not."""
+        wanted = f"{VALUE}{claim.token}"
+        problems: list[str] = []
+        try:
+            if wanted in await txt_records(f"{LABEL}.{claim.domain}", self._resolvers):
+                return "dns", ""
+            problems.append(f"no TXT record at {LABEL}.{claim.domain} has the token")
+        except LookupFailed as failed:
+            problems.append(str(failed))
+        try:
+            if wanted in (await wellknown.read(claim.domain, self._rules, principal)).split():
+                return "file", ""
+            problems.append(f"https://{claim.domain}{wellknown.PATH} does not have it either")
+        except LookupFailed as failed:
+            problems.append(str(failed))
+        return "", "; ".join(problems)
+
+
+def normalised(domain: str) -> str:
+    """A domain name in its one spelling. Raises BadArguments."""
+    text = domain.strip().rstrip(".").lower()
+    try:
+        plain = text if text.isascii() else text.encode("idna").decode("ascii")
+    except UnicodeError:
+        plain = ""
+    if not _DOMAIN.fullmatch(plain):
+        raise BadArguments(f"'{domain[:80]}' is not a domain name.", hint="Give one such as example.com.")
+    return plain
+
+
+def challenge(claim: StoredDomain) -> JsonObject:
+    """What its owner has to do, and by when."""
+    value = f"{VALUE}{claim.token}"
+    return {
+        "dns_record": {"type": "TXT", "name": f"{LABEL}.{claim.domain}", "value": value},
+        "file": {"url": f"https://{claim.domain}{wellknown.PATH}", "content": value},
+        "expires_at": timestamp(claim.created_at + PROVE_WITHIN),
+        "instructions": "Set the TXT record or serve the file, then call check_domain_ownership.",
+    }
+
+
+def timestamp(at: float) -> str:
+    """Seconds as the registry's API writes times."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,298 @@
+"""The registry's front desk: everything the `bridge` dialect, the REST API and the command line ask for.
+
+Builds the parts of this room from the configuration and the rooms below, admits each request (scope, rate), and
+joins what several parts know about one server. `app.py` makes one and ends it.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.errors import UnknownName
+from wicket_mcp.identity.keys import Keys
+from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal
+from wicket_mcp.registry import server_json
+from wicket_mcp.registry.adhoc import Guests, label_of
+from wicket_mcp.registry.advisor import advisor_of, reordered
+from wicket_mcp.registry.discovery import Advice, advise
+from wicket_mcp.registry.domains import Domains, timestamp
+from wicket_mcp.registry.health import MAIN_WINDOW, Health, Measured
+from wicket_mcp.registry.index import Shelf
+from wicket_mcp.registry.managed import Managed
+from wicket_mcp.registry.onboarding import Onboarding, Progress
+from wicket_mcp.registry.probes import Probes
+from wicket_mcp.registry.service import Registry
+from wicket_mcp.registry.settings import read
+from wicket_mcp.spelling import nearest
+from wicket_mcp.store.base import Store
+from wicket_mcp.store.registry_base import RegistryStore, StoredRecord
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.upstream.egress_rules import EgressRules
+from wicket_mcp.upstream.pool import Pool
+
+USAGE_WINDOW = 30 * 86400.0
+MAX_HEALTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A record with what is measured of it here."""
+
+    id: str
+    record: StoredRecord
+    health_score: int | None
+    usage_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHealth:
+    """A server that runs here or is registered, and how well it is over each window."""
+
+    id: str
+    title: str
+    windows: Mapping[str, Measured]
+
+    @property
+    def main(self) -> Measured:
+        return self.windows[MAIN_WINDOW]
+
+
+class Desk:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        records: RegistryStore,
+        pool: Pool,
+        catalogue: Catalogue,
+        clock: Callable[[], float] = time.time,
+        pinned: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`pinned` says whether the user has favourite tools."""
+        settings = config.registry
+        terms = read(settings)
+        self.rules = EgressRules(terms.allowed)
+        self.records = records
+        self.notes = store
+        self._pool = pool
+        self._catalogue = catalogue
+        self._clock = clock
+        self._pinned = pinned
+        self.guests = Guests(self.rules, store)
+        self.advisor = advisor_of(os.environ)
+        self.keys = Keys(records, terms.rates, clock)
+        self.domains = Domains(records, terms, clock)
+        self.registry = Registry(records, store, self.domains, clock)
+        self.health = Health(records, clock)
+        self.onboarding = Onboarding(records, clock)
+        self.managed = Managed(records, store, pool, catalogue, self.guests.client, self.rules, config, clock)
+        self.probes = Probes(
+            records, pool, self.managed, self.registry, self.guests, every=settings.probe_every, clock=clock
+        )
+
+        self._tasks = Tasks()
+
+    def reconfigure(self, config: Config) -> None:
+        """Use another configuration from now on; to be called before the pool and the catalogue take up its servers.
+
+        Raises ConfigError where it cannot be used, and then nothing has changed.
+        """
+        terms = read(config.registry)
+        self.domains.use(terms)
+        self.keys.use(terms.rates)
+        self.rules.use(terms.allowed)
+        self.guests.client.recheck()
+        self.probes.use(config.registry.probe_every)
+        if self.managed.use(config):
+            self._tasks.start(self.managed.restore(), "restore installed servers")
+
+    async def settled(self) -> None:
+        """Wait for what a new configuration has set going."""
+        await self._tasks.wait()
+
+    async def close(self) -> None:
+        await self._tasks.close()
+        await self.probes.close()
+        await self.guests.close()
+        if self.advisor is not None:
+            await self.advisor.close()
+
+    # Finding
+
+    async def discover(
+        self, query: str, principal: Principal, *, limit: int, category: str = "", tags: tuple[str, ...] = ()
+    ) -> tuple[list[Known], int]:
+        """The records that fit, and how many there are in all."""
+        await self.keys.admit(principal, "discover", "discovery")
+        shelf = await self.registry.shelf()
+        names = shelf.filtered(category, tags) if category or tags else None
+        matches = await asyncio.to_thread(shelf.search, query, names)
+        await self.onboarding.took(principal, "first_discovery")
+        return await self._known(shelf, [match.record for match in matches[:limit]]), len(matches)
+
+    async def advise(self, query: str, context: str, limit: int, principal: Principal) -> tuple[Advice, list[Known]]:
+        """Recommendations for a need, and what is known of each, in the same order."""
+        await self.keys.admit(principal, "discover", "discovery")
+        shelf = await self.registry.shelf()
+        scores = await self._scores(shelf)
+        advice = await asyncio.to_thread(advise, shelf, query, context, limit, scores)
+        await self.onboarding.took(principal, "first_discovery")
+        known = await self._known(shelf, [one.record for one in advice.recommendations])
+        if self.advisor is None or len(known) < 2:
+            return advice, known
+        about = {one.id: server_json.long_description(one.record.body) for one in known}
+        order = await self.advisor.order(f"{query} {context}".strip(), about)
+        ids = [one.id for one in known]
+        ordered = tuple(reordered(list(zip(ids, advice.recommendations, strict=True)), order))
+        return replace(advice, recommendations=ordered), reordered(list(zip(ids, known, strict=True)), order)
+
+    async def progress(self, principal: Principal) -> Progress:
+        """How far a principal has come."""
+        if principal == LOCAL and self._pinned():
+            await self.onboarding.took(principal, "favourite_pinned")
+        return await self.onboarding.progress(principal)
+
+    async def suggestions(self, limit: int = 2) -> list[str]:
+        """Servers worth having that are not here yet: the most used, then those the seed file begins with."""
+        shelf = await self.registry.shelf()
+        linked = self.links(shelf)
+        calls = await self.records.called(self._clock() - USAGE_WINDOW)
+        absent = [record for name, record in shelf.records.items() if not linked[name]]
+        absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
+        return [shelf.ids[record.name] for record in absent[:limit]]
+
+    async def known(self, record: StoredRecord) -> Known | None:
+        """What is measured of a record; None when it is not the latest version."""
+        shelf = await self.registry.shelf()
+        if record.name not in shelf.records:
+            return None
+        (known,) = await self._known(shelf, [record])
+        return known
+
+    async def _known(self, shelf: Shelf, records: list[StoredRecord]) -> list[Known]:
+        linked = self.links(shelf)
+        calls = await self.records.called(self._clock() - USAGE_WINDOW)
+        known: list[Known] = []
+        for record in records:
+            servers = (record.name, *linked[record.name])
+            scores = [score for server in servers if (score := await self.health.score(server)) is not None]
+            usage = sum(calls.get(server, 0) for server in servers)
+            known.append(Known(shelf.ids[record.name], record, max(scores, default=None), usage))
+        return known
+
+    async def _scores(self, shelf: Shelf) -> dict[str, int | None]:
+        seen = set(await self.records.observed(self._clock() - 86400.0))
+        linked = self.links(shelf) if seen else {}
+        scores: dict[str, int | None] = {}
+        for name, servers in linked.items():
+            for server in seen & {name, *servers}:
+                scores[name] = await self.health.score(server)
+        return scores
+
+    def links(self, shelf: Shelf) -> dict[str, list[str]]:
+        """Which servers here were started from which record: by its package or its address."""
+        by_package: dict[str, list[str]] = {}
+        for name, config in self._catalogue.servers.items():
+            for word in (config.url or "", *config.args):
+                by_package.setdefault(word.rstrip("/"), []).append(name)
+                by_package.setdefault(_unpinned(word), []).append(name)
+        return {
+            name: sorted({server for key in _identities(record.body) for server in by_package.get(key, ())})
+            for name, record in shelf.records.items()
+        }
+
+    # Health
+
+    async def measure(self, server: str | None, limit: int, principal: Principal) -> list[ServerHealth]:
+        """One server's health, which is watched from now on; or that of all servers here. Raises UnknownName."""
+        await self.keys.admit(principal, "discover", "health")
+        if server is not None:
+            return [await self._measure_one(server)]
+        seen = await self.records.observed(self._clock() - USAGE_WINDOW)
+        names = list(dict.fromkeys([*self._catalogue.servers, *sorted(seen)]))[: min(limit, MAX_HEALTH)]
+        shelf = await self.registry.shelf()
+        return [await self._measured(name, shelf) for name in names]
+
+    async def _measure_one(self, server: str) -> ServerHealth:
+        shelf = await self.registry.shelf()
+        record = shelf.get(server)
+        here = server if self._pool.config(server) is not None else ""
+        if not here and record is not None:
+            here = next(iter(self.links(shelf)[record.name]), record.name)
+        if not here:
+            if server in await self.records.observed(self._clock() - USAGE_WINDOW):
+                here = server
+            else:
+                known = [*self._catalogue.servers, *shelf.ids.values()]
+                raise UnknownName("server", server, nearest(server, known), hint="Check that it is in the registry.")
+        await self.probes.watch(here)
+        measured = await self._measured(here, shelf)
+        if record is not None:
+            return ServerHealth(shelf.ids[record.name], server_json.title(record.body), measured.windows)
+        return measured
+
+    async def _measured(self, server: str, shelf: Shelf) -> ServerHealth:
+        config = self._catalogue.servers.get(server)
+        record = shelf.records.get(server)
+        title = config.title if config else server_json.title(record.body) if record else server
+        shown = shelf.ids[server] if record else server
+        return ServerHealth(shown, title, await self.health.measure(server))
+
+    # Calling
+
+    async def admit_call(self, principal: Principal) -> None:
+        """Let a principal call a tool, of whatever server. Raises Denied or RateLimited."""
+        await self.keys.admit(principal, "invoke", "invocation")
+
+    async def invoke(
+        self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller
+    ) -> JsonObject:
+        """Call a tool at an address. Raises WicketError."""
+        await self.admit_call(caller.principal)
+        shelf = await self.registry.shelf()
+        label = next(
+            (name for name, record in shelf.records.items() if endpoint in server_json.remotes(record.body)), ""
+        )
+        result = await self.guests.call(endpoint, tool, arguments, headers, caller, label or label_of(endpoint))
+        await self.onboarding.took(caller.principal, "first_invocation")
+        return result
+
+
+def response(record: StoredRecord, known: Known | None = None) -> JsonObject:
+    """A record as the registry's API answers with it."""
+    about: JsonObject = {
+        "status": record.status,
+        "publishedAt": timestamp(record.published_at),
+        "updatedAt": timestamp(record.updated_at),
+        "isLatest": record.latest,
+    }
+    meta: JsonObject = {server_json.OFFICIAL: about}
+    if known is not None:
+        meta["wicket/registry"] = {"health_score": known.health_score, "usage_count": known.usage_count}
+    return {"server": record.body, "_meta": meta}
+
+
+def _identities(body: JsonObject) -> list[str]:
+    packages: Any = body.get("packages") or []
+    return [
+        *(str(package.get("identifier", "")) for package in packages),
+        *(a.rstrip("/") for a in server_json.remotes(body)),
+    ]
+
+
+def _unpinned(word: str) -> str:
+    """A package without its version: `@scope/name@1.2` and `name==1.2` are the package all the same."""
+    head, at, _ = word.rpartition("@")
+    return head if at and head else word.partition("==")[0]
+
+
+def _place(record: StoredRecord) -> int:
+    place: Any = server_json.provided(record.body).get("place")
+    return place if isinstance(place, int) else 1000

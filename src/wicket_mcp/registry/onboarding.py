@@ -1,0 +1,51 @@
+"""How far somebody has come, from what they really did; nothing is asked and nothing assumed.
+
+Five steps make it complete. Pinning a favourite is shown when it happened, and is not needed.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wicket_mcp.model import Principal
+from wicket_mcp.store.registry_base import RegistryStore
+
+STEPS = ("account_created", "first_discovery", "install_first_server", "try_bridge_mode", "first_invocation")
+EXTRA = ("favourite_pinned",)
+SHOWN_NEXT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One principal's state."""
+
+    completed: tuple[str, ...]
+    next: tuple[str, ...]
+    percentage: int
+
+    @property
+    def complete(self) -> bool:
+        return self.percentage == 100
+
+
+class Onboarding:
+    """See the module's docstring."""
+
+    def __init__(self, store: RegistryStore, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._noted: set[tuple[str, str]] = set()
+
+    async def took(self, principal: Principal, step: str) -> None:
+        """Note a step; after the first time this costs nothing."""
+        if (principal.name, step) not in self._noted:
+            await self._store.record_step(principal.name, step, self._clock())
+            self._noted.add((principal.name, step))
+
+    async def progress(self, principal: Principal) -> Progress:
+        await self.took(principal, STEPS[0])
+        taken = await self._store.steps(principal.name)
+        completed = tuple(step for step in (*STEPS, *EXTRA) if step in taken)
+        missing = tuple(step for step in STEPS if step not in taken)
+        share = round(100 * (len(STEPS) - len(missing)) / len(STEPS))
+        return Progress(completed, missing[:SHOWN_NEXT], share)

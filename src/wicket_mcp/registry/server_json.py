@@ -1,0 +1,257 @@
+"""A record in the official registry's `server.json` form: its schema, reading it, and making one.
+
+What that form has no field for (category, tags, author, tools, the long description) travels in the part of
+`_meta` that it reserves for publishers, so that any other registry can carry it. Pure; knows no store.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import jsonschema_rs
+
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.schema.signature import first_sentence
+from wicket_mcp.telemetry.log import clean
+
+PUBLISHER = "io.modelcontextprotocol.registry/publisher-provided"
+OFFICIAL = "io.modelcontextprotocol.registry/official"
+FORM = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+NAME_PATTERN = "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$"
+MAX_DESCRIPTION = 100
+MAX_BODY = 64 * 1024
+MAX_TOOLS = 500
+
+_FORGES = {
+    "github.com": "io.github",
+    "gitlab.com": "com.gitlab",
+    "bitbucket.org": "org.bitbucket",
+    "codeberg.org": "org.codeberg",
+}
+_RANGE = re.compile(r"^[\^~<>=*]|(^|\.)[xX*](\.|$)|\s|\|\|")
+_SEMVER = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:\.\d+)*(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
+
+_TEXT: JsonObject = {"type": "string"}
+_ADDRESS: JsonObject = {"type": "string", "pattern": r"^(https?://[^\s]+|\{[a-zA-Z_][a-zA-Z0-9_]*\}[^\s]*)$"}
+_OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
+
+
+def _transport(*kinds: str) -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {"type": {"enum": list(kinds)}, "url": _ADDRESS, "headers": _OBJECTS},
+        "required": ["type"] if "stdio" in kinds else ["type", "url"],
+    }
+
+
+SCHEMAS: dict[str, JsonObject] = {
+    "Repository": {
+        "type": "object",
+        "properties": {"url": _TEXT, "source": _TEXT, "id": _TEXT, "subfolder": _TEXT},
+        "required": ["url", "source"],
+    },
+    "Package": {
+        "type": "object",
+        "properties": {
+            "registryType": {**_TEXT, "description": "npm, pypi, oci, nuget, mcpb, …", "minLength": 1},
+            "registryBaseUrl": _TEXT,
+            "identifier": {**_TEXT, "minLength": 1, "maxLength": 500},
+            "version": {**_TEXT, "minLength": 1, "maxLength": 255, "not": {"const": "latest"}},
+            "runtimeHint": _TEXT,
+            "fileSha256": {**_TEXT, "pattern": "^[a-f0-9]{64}$"},
+            "transport": _transport("stdio", "streamable-http", "sse"),
+            "runtimeArguments": _OBJECTS,
+            "packageArguments": _OBJECTS,
+            "environmentVariables": _OBJECTS,
+        },
+        "required": ["registryType", "identifier", "transport"],
+    },
+    "ServerDetail": {
+        "type": "object",
+        "description": "A server as its publisher describes it (server.json).",
+        "properties": {
+            "$schema": _TEXT,
+            "name": {
+                **_TEXT,
+                "pattern": NAME_PATTERN,
+                "minLength": 3,
+                "maxLength": 200,
+                "description": "Reverse-DNS namespace, a slash, and a name.",
+            },
+            "title": {**_TEXT, "minLength": 1, "maxLength": 100},
+            "description": {**_TEXT, "minLength": 1, "maxLength": MAX_DESCRIPTION},
+            "version": {**_TEXT, "minLength": 1, "maxLength": 255},
+            "websiteUrl": _TEXT,
+            "repository": {"$ref": "#/components/schemas/Repository"},
+            "icons": _OBJECTS,
+            "packages": {"type": "array", "items": {"$ref": "#/components/schemas/Package"}, "maxItems": 100},
+            "remotes": {"type": "array", "items": _transport("streamable-http", "sse"), "maxItems": 100},
+            "_meta": {"type": "object", "properties": {PUBLISHER: {"type": "object"}}},
+        },
+        "required": ["name", "description", "version"],
+    },
+}
+
+_validator: Any = jsonschema_rs.validator_for(
+    {"$ref": "#/components/schemas/ServerDetail", "components": {"schemas": SCHEMAS}}
+)
+
+
+def check(body: Any) -> JsonObject:
+    """`body` if it is a server.json that can be published. Raises BadArguments, naming the field."""
+    problem: Any = next(_validator.iter_errors(body), None)
+    if problem is not None:
+        where = ".".join(str(part) for part in problem.instance_path) or "the document"
+        raise BadArguments(f"Not a server.json: {where}: {clean(problem.message, 200)}.", hint="Correct that field.")
+    for version in (body["version"], *(package.get("version", "1") for package in as_list(body.get("packages")))):
+        if version == "latest" or _RANGE.search(version):
+            raise BadArguments(f"'{version}' is not one version.", hint="Name one, such as 1.0.2.")
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What `register_server` was told."""
+
+    name: str
+    description: str
+    repository_url: str
+    category: str
+    tags: tuple[str, ...]
+    docker_image: str = ""
+    npm_package: str = ""
+
+
+def from_registration(given: Registration, author: str) -> JsonObject:
+    """The record that a registration stands for. Raises BadArguments."""
+    source, namespace, name = _placed(given.repository_url)
+    packages = [
+        {"registryType": kind, "identifier": identifier, "transport": {"type": "stdio"}}
+        for kind, identifier in (("npm", given.npm_package), ("oci", given.docker_image))
+        if identifier
+    ]
+    return check(
+        {
+            "$schema": FORM,
+            "name": f"{namespace}/{name}",
+            "title": given.name[:100],
+            "description": first_sentence(given.description, MAX_DESCRIPTION) or given.name[:100],
+            "version": "1.0.0",
+            "repository": {"url": given.repository_url, "source": source},
+            "packages": packages,
+            "_meta": {
+                PUBLISHER: {
+                    "category": given.category,
+                    "tags": list(given.tags),
+                    "author": author or namespace.rpartition(".")[2],
+                    "description": given.description,
+                }
+            },
+        }
+    )
+
+
+def _placed(url: str) -> tuple[str, str, str]:
+    """The source, namespace and name that a repository's address gives a record."""
+    try:
+        split = urlsplit(url)
+        host = (split.hostname or "").lower()
+        parts = [part.removesuffix(".git") for part in split.path.split("/") if part]
+    except ValueError:
+        split, host, parts = None, "", []
+    if split is None or split.scheme != "https" or "." not in host or not parts:
+        raise BadArguments(
+            "repository_url is not the address of a repository.", hint="Give one such as https://github.com/user/repo."
+        )
+    name = _plain(parts[-1])
+    if host in _FORGES:
+        if len(parts) < 2:
+            raise BadArguments("repository_url names no repository.", hint=f"It is https://{host}/user/repo.")
+        return host.partition(".")[0], f"{_FORGES[host]}.{_plain(parts[0])}", name
+    return "other", reversed_domain(host), name
+
+
+def reversed_domain(domain: str) -> str:
+    return ".".join(reversed(domain.lower().split(".")))
+
+
+def domain_of(name: str) -> str | None:
+    """The domain whose owner alone may publish under this name; None for accounts at a forge."""
+    namespace = name.partition("/")[0].lower()
+    if any(namespace.startswith(f"{prefix}.") for prefix in _FORGES.values()):
+        return None
+    return reversed_domain(namespace)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9.-]+", "-", text).strip("-.") or "server"
+
+
+def provided(body: JsonObject) -> JsonObject:
+    """The publisher's own part of `_meta`."""
+    return as_object(as_object(body.get("_meta")).get(PUBLISHER))
+
+
+def category(body: JsonObject) -> str:
+    return as_text(provided(body).get("category"))
+
+
+def tags(body: JsonObject) -> tuple[str, ...]:
+    return tuple(tag for tag in as_list(provided(body).get("tags")) if isinstance(tag, str))
+
+
+def author(body: JsonObject) -> str:
+    return as_text(provided(body).get("author")) or as_text(body.get("name")).partition("/")[0]
+
+
+def title(body: JsonObject) -> str:
+    return as_text(body.get("title")) or as_text(body.get("name")).partition("/")[2]
+
+
+def long_description(body: JsonObject) -> str:
+    return as_text(provided(body).get("description")) or as_text(body.get("description"))
+
+
+def tools(body: JsonObject) -> dict[str, str]:
+    """The tools that the publisher names, and what each does: a table, or a list of names."""
+    named: Any = provided(body).get("tools")
+    if isinstance(named, dict):
+        pairs: Iterable[tuple[str, Any]] = as_object(named).items()
+    else:
+        pairs = ((name, "") for name in as_list(named) if isinstance(name, str))
+    return {name: as_text(words) for name, words in list(pairs)[:MAX_TOOLS]}
+
+
+def package(body: JsonObject, kind: str) -> str | None:
+    """The identifier of the record's package of this kind."""
+    found = (as_object(entry) for entry in as_list(body.get("packages")))
+    return next((as_text(entry.get("identifier")) for entry in found if entry.get("registryType") == kind), None)
+
+
+def remotes(body: JsonObject) -> list[str]:
+    """Addresses that can be used as they stand: those with a variable in them need the user first."""
+    addresses = [as_text(as_object(entry).get("url")) for entry in as_list(body.get("remotes"))]
+    return [address for address in addresses if address.startswith(("https://", "http://")) and "{" not in address]
+
+
+def newest(versions: Sequence[str]) -> int:
+    """Which of these is the latest, given in order of publication: by semantic version where all have one."""
+    keys = [_semantic(version) for version in versions]
+    if not keys or any(key is None for key in keys):
+        return len(versions) - 1
+    return max(range(len(keys)), key=lambda at: (keys[at], at))
+
+
+def _semantic(version: str) -> Any:
+    found = _SEMVER.fullmatch(version)
+    if found is None:
+        return None
+    numbers = tuple(int(part or 0) for part in found.group(1, 2, 3))
+    before = found[4]
+    if before is None:
+        return numbers, 1, ()
+    parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split("."))
+    return numbers, 0, parts

@@ -1,0 +1,159 @@
+"""The records: reading them page by page, finding one, publishing, deleting; and who may do so.
+
+A name belongs to whoever published it first; a name under a domain belongs to who proved that domain. Seeded and
+mirrored records belong to nobody and can be changed by administrators alone.
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+from wicket_mcp.codec import decode
+from wicket_mcp.errors import BadArguments, Denied, UnknownName
+from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.registry import server_json
+from wicket_mcp.registry.domains import Domains
+from wicket_mcp.registry.index import Shelf
+from wicket_mcp.spelling import nearest
+from wicket_mcp.store.base import Store
+from wicket_mcp.store.registry_base import RecordQuery, RegistryStore, StoredRecord
+
+SEED_MARK = "registry seed"
+
+
+class Registry:
+    """See the module's docstring."""
+
+    def __init__(
+        self, records: RegistryStore, notes: Store, domains: Domains, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._records = records
+        self._notes = notes
+        self._domains = domains
+        self._clock = clock
+        self._shelf = Shelf.empty()
+        self._seeded = False
+        self._lock = asyncio.Lock()
+
+    async def shelf(self) -> Shelf:
+        """The latest version of every active record, searchable; brought up to date when records changed."""
+        async with self._lock:
+            await self._seed()
+            stamp = await self._records.record_stamp()
+            if stamp != self._shelf.stamp:
+                self._shelf = await asyncio.to_thread(self._shelf.renewed, stamp, await self._all_latest())
+            return self._shelf
+
+    async def page(self, query: RecordQuery) -> Sequence[StoredRecord]:
+        await self.plant()
+        return await self._records.page(query)
+
+    async def versions(self, name: str, *, deleted: bool = False) -> Sequence[StoredRecord]:
+        """All versions, with `deleted` also those, newest publication first. Raises UnknownName."""
+        await self.plant()
+        found = [record for record in await self._records.versions(name) if deleted or record.status != "deleted"]
+        if not found:
+            raise UnknownName("server", name, hint="Search for it with GET /v0.1/servers?search=.")
+        return found
+
+    async def version(self, name: str, version: str, *, deleted: bool = False) -> StoredRecord:
+        """One version, or the latest. Raises UnknownName."""
+        for record in await self.versions(name, deleted=deleted):
+            if record.version == version or (version == "latest" and record.latest):
+                return record
+        raise UnknownName("version", version, hint=f"'{name}' has other versions.")
+
+    async def find(self, name: str) -> StoredRecord:
+        """The record that an agent means: by id, full name or title. Raises UnknownName."""
+        shelf = await self.shelf()
+        record = shelf.get(name)
+        if record is None:
+            raise UnknownName("server", name, nearest(name, shelf.ids.values()), hint="Search the registry for it.")
+        return record
+
+    async def publish(self, body: Any, principal: Principal, *, origin: str = "published") -> StoredRecord:
+        """Take in a new version. Raises BadArguments, Denied, or Taken."""
+        checked = server_json.check(body)
+        name, version = checked["name"], checked["version"]
+        await self.plant()
+        known = list(reversed(await self._records.versions(name)))
+        await self._permit(name, known, principal)
+        same = next((record for record in known if record.version == version), None)
+        if same is not None and not (origin == same.origin == "registered"):
+            raise Taken(f"Version {version} of {name} is already published.", hint="Publish it under a new version.")
+        now = self._clock()
+        others = [record for record in known if record is not same and record.status != "deleted"]
+        order = [*(record.version for record in others), version]
+        latest = server_json.newest(order) == len(others)
+        published = same.published_at if same else now
+        record = StoredRecord(name, version, checked, "active", published, now, latest, origin, principal.name)
+        await self._records.save_records([record])
+        return record
+
+    async def delete(self, name: str, version: str, principal: Principal) -> StoredRecord:
+        """Mark a version as deleted; mirrors hear of it. Raises UnknownName or Denied."""
+        record = await self.version(name, version)
+        await self._permit(name, [record], principal)
+        gone = replace(record, status="deleted", latest=False, updated_at=self._clock())
+        await self._records.save_records([gone])
+        left = [one for one in reversed(await self._records.versions(name)) if one.status != "deleted"]
+        if left and record.latest:
+            heir = left[server_json.newest([one.version for one in left])]
+            await self._records.save_records([replace(heir, latest=True, updated_at=self._clock())])
+        return gone
+
+    async def _permit(self, name: str, known: Sequence[StoredRecord], principal: Principal) -> None:
+        if "admin" in principal.scopes:
+            return
+        if any(record.owner != principal.name for record in known):
+            raise Denied(f"{name} belongs to somebody else.", hint="Publish under a name of your own.")
+        domain = server_json.domain_of(name)
+        if domain is not None and not await self._domains.covers(principal, domain):
+            raise Denied(
+                f"{name} may be published only by who has proved to own {domain}.",
+                hint=f"Call verify_domain with '{domain}', set the record it names, then check_domain_ownership.",
+            )
+
+    async def _all_latest(self) -> list[StoredRecord]:
+        found: list[StoredRecord] = []
+        query = RecordQuery(limit=1000, version="latest")
+        while page := await self._records.page(query):
+            found += page
+            query = replace(query, after=(page[-1].name, page[-1].version))
+        return found
+
+    async def plant(self) -> None:
+        """Have the records that ship with Wicket; nothing, where they are there already."""
+        async with self._lock:
+            await self._seed()
+
+    async def _seed(self) -> None:
+        """Take in the records that ship with Wicket, once for each edition of that file."""
+        if self._seeded:
+            return
+        data = await asyncio.to_thread(files("wicket_mcp.registry").joinpath("seed.json").read_bytes)
+        edition = hashlib.blake2b(data, digest_size=8).hexdigest()
+        if await self._notes.load_note(SEED_MARK) != edition:
+            await self._take_in(decode(data)["servers"])
+            await self._notes.save_note(SEED_MARK, edition)
+        self._seeded = True
+
+    async def _take_in(self, bodies: Sequence[JsonObject]) -> None:
+        now = self._clock()
+        planted: list[StoredRecord] = []
+        for body in bodies:
+            known = await self._records.versions(body["name"])
+            if all(record.origin == "seed" and record.status == "active" for record in known):
+                first = next((record.published_at for record in known if record.version == body["version"]), now)
+                planted.append(
+                    StoredRecord(body["name"], body["version"], body, "active", first, now, True, "seed", "")
+                )
+        await self._records.save_records(planted)
+
+
+class Taken(BadArguments):
+    """The name and version exist already."""

@@ -1,0 +1,44 @@
+"""What `[registry]` says, read and checked in one place.
+
+Needs no registry and imports little: every start and every reload asks here, also of a gateway that never opens its
+registry. What was read here can be used without another check.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wicket_mcp.config.model.config import RegistryConfig
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.identity.keys import KINDS
+from wicket_mcp.registry.dns import Resolver
+from wicket_mcp.upstream.egress_rules import Allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The options of `[registry]` that can be wrong, in the form in which they are used."""
+
+    rates: Mapping[str, int]
+    resolvers: tuple[Resolver, ...]
+    allowed: Allowed
+
+
+def read(settings: RegistryConfig) -> Terms:
+    """Raises ConfigError, naming the option."""
+    _check_rates(settings.rates)
+    resolvers = tuple(map(Resolver.parse, settings.resolvers))
+    return Terms(settings.rates, resolvers, Allowed.parse(settings.allowed_addresses))
+
+
+def check(settings: RegistryConfig) -> None:
+    """Raises ConfigError where the options cannot be used."""
+    read(settings)
+
+
+def _check_rates(rates: Mapping[str, int]) -> None:
+    for kind, per_hour in rates.items():
+        if kind not in KINDS:
+            hint = f"Kinds are {', '.join(KINDS)}."
+            raise ConfigError(f"'{kind}' is no kind of request", key="registry.rates", hint=hint)
+        if per_hour < 0:
+            raise ConfigError(f"'{kind}' is negative", key="registry.rates", hint="Use 0 for no limit.")

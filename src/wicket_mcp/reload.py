@@ -1,0 +1,101 @@
+"""The configuration while Wicket runs: its files are read again when they changed, and used at once.
+
+A file that cannot be read or used changes nothing and says so. The few options that need a restart are named.
+Applying is the gateway's business: build, swap, drain.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.read.favourites import OVERRIDES, REGISTRY
+from wicket_mcp.config.read.formats import load
+from wicket_mcp.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5  # seconds; a change is taken up once the files stayed the same for as long
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config], None]) -> None:
+    """Call `apply` with every state of the file at `path`, and of those beside it, that differs from what is `used`."""
+    files = (path, path.parent / OVERRIDES, path.parent / REGISTRY)
+    seen: Stamp | None = None
+    waiting: Stamp | None = None
+    first: Config | None = None
+    fixed: list[str] = []
+    gone = 0
+    while True:
+        stamp = _stamp(files)
+        gone = gone + 1 if stamp[0] is None else 0
+        if gone == 2:  # the first time it may be being replaced
+            log.warning("%s is gone; the configuration that was read from it stays in use", path)
+        if stamp == seen or gone:
+            waiting = None
+        elif stamp != waiting and seen is not None:
+            waiting = stamp  # still being written, perhaps
+        else:
+            seen, waiting = stamp, None
+            if (found := await _read(path)) is not None:
+                first = first or found
+                if staying(used(), found) != used():
+                    _apply(found, apply)
+                if (named := needing_restart(first, found)) != fixed and named:
+                    log.warning("changes of %s take effect when Wicket is started again", ", ".join(named))
+                fixed = named
+        await asyncio.sleep(LOOK_EVERY)
+
+
+def needing_restart(old: Config, new: Config) -> list[str]:
+    """The options that differ and are read only when Wicket starts."""
+    fixed = {
+        "http.host": (old.http.host, new.http.host),
+        "http.port": (old.http.port, new.http.port),
+        "state_dir": (old.state_dir, new.state_dir),
+    }
+    return [name for name, (before, after) in fixed.items() if before != after]
+
+
+def staying(old: Config, new: Config) -> Config:
+    """`new`, but for what needs a restart: that is as in `old`."""
+    http = msgspec.structs.replace(new.http, host=old.http.host, port=old.http.port)
+    return msgspec.structs.replace(new, http=http, state_dir=old.state_dir)
+
+
+def _apply(new: Config, apply: Callable[[Config], None]) -> None:
+    try:
+        apply(new)
+    except ConfigError as problem:
+        _refuse(problem)
+    except Exception:  # the boundary: a defect must not end the watching, and with it every later change
+        log.exception("the configuration could not be used")
+
+
+async def _read(path: Path) -> Config | None:
+    try:
+        return await asyncio.to_thread(load, path)
+    except ConfigError as problem:
+        _refuse(problem)
+        return None
+
+
+def _refuse(problem: ConfigError) -> None:
+    log.error("the configuration was not reloaded, the old one stays in use: %s", problem)
+
+
+def _stamp(files: tuple[Path, ...]) -> Stamp:
+    return tuple(map(_state, files))
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,198 @@
+"""Large results: put aside whole, shown in part, read on by handle, passed on by reference.
+
+Nothing is lost by shortening: what the agent gets names the handle under which the rest can be read. A handle cannot
+be guessed and works only for the principal whose call made it.
+"""
+
+import asyncio
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from wicket_mcp.codec import decode, encode, pretty
+from wicket_mcp.config.model.config import ResultsConfig
+from wicket_mcp.errors import BadArguments, UnknownResult
+from wicket_mcp.model import CallResult, JsonObject, Principal, as_list, as_object
+from wicket_mcp.results.paths import select
+from wicket_mcp.results.shape import shape
+from wicket_mcp.store.base import Store, StoredResult
+
+CHARS_PER_TOKEN = 4  # what text costs on average; good enough to decide what is large
+FIRST_PART = 4000  # characters of a large result that are shown at once
+DEFAULT_LINES = 200
+REFERENCE = "$result"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a stored result, as text, and what there is beyond it."""
+
+    text: str
+    note: str
+
+
+class Results:
+    """The stored results of all principals."""
+
+    def __init__(self, store: Store, config: ResultsConfig) -> None:
+        self._store = store
+        self.config = config
+
+    async def shape(self, result: CallResult, principal: Principal, most: int | None = None) -> JsonObject:
+        """The result itself, or, when it has over `most` tokens, its beginning with a handle to the whole."""
+        tokens = size_of(result.body) // CHARS_PER_TOKEN
+        if tokens <= (self.config.large if most is None else min(most, self.config.large)):
+            return result.body
+        handle = secrets.token_urlsafe(16)
+        stored = StoredResult(
+            handle, principal.name, result.tool.key, encode(result.body), time.time() + self.config.keep
+        )
+        await self._store.save_result(stored, self.config.max_bytes)
+        return self._announce(result, handle, tokens)
+
+    async def read(
+        self,
+        handle: str,
+        principal: Principal,
+        *,
+        path: str = "",
+        grep: str = "",
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> Slice:
+        """A slice of a stored result: items where `path` leads to a list, lines otherwise."""
+        value = await self.value(handle, principal, path)
+        return await asyncio.to_thread(_slice, value, grep, offset, limit, self.config.large * CHARS_PER_TOKEN)
+
+    async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
+        """The value of a stored result, or the part of it at `path`."""
+        stored = await self._store.load_result(handle, principal)
+        if stored is None:
+            raise UnknownResult(
+                f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."
+            )
+        value = value_of(await asyncio.to_thread(decode, stored.body))
+        return select(value, path) if path else value
+
+    async def substitute(self, arguments: Any, principal: Principal) -> Any:
+        """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to."""
+        return await self._substituted(arguments, principal) if _refers(arguments) else arguments
+
+    async def _substituted(self, arguments: Any, principal: Principal) -> Any:
+        if isinstance(arguments, dict):
+            given = as_object(arguments)
+            if REFERENCE in given and set(given) <= {REFERENCE, "path"}:
+                return await self._dereference(given, principal)
+            return {key: await self._substituted(item, principal) for key, item in given.items()}
+        if isinstance(arguments, list):
+            return [await self._substituted(item, principal) for item in as_list(arguments)]
+        return arguments
+
+    async def _dereference(self, reference: JsonObject, principal: Principal) -> Any:
+        handle, path = reference[REFERENCE], reference.get("path", "")
+        if not isinstance(handle, str) or not isinstance(path, str):
+            raise BadArguments(
+                f'A reference to a result is {{"{REFERENCE}": "<id>", "path": "items[0].id"}}, both strings.'
+            )
+        return await self.value(handle, principal, path)
+
+    def _announce(self, result: CallResult, handle: str, tokens: int) -> JsonObject:
+        value = value_of(result.body)
+        whole = value if isinstance(value, str) else pretty(value)
+        text = (
+            f"[Large result of {result.tool.key}: about {tokens:,} tokens, stored as id {handle} "
+            f"for {self.config.keep / 3600:g} h. "
+            f"read_result, or the resource wicket://result/{handle}, reads the rest by path, grep, offset and limit; "
+            f"in a script, results.get(id, {{path}}) gives the data; as an argument of another call, "
+            f'{{"{REFERENCE}": "{handle}", "path": "…"}} stands for its value.]\n'
+            f"Shape: {shape(value)}\n"
+            f"First part:\n{whole[:FIRST_PART]}"
+        )
+        others = [block for block in _blocks(result.body) if _text_of(block) is None]
+        body = {key: item for key, item in result.body.items() if key not in ("content", "structuredContent")}
+        meta: JsonObject = {**body.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
+        annotations = {"audience": ["assistant"], "priority": 0.3}
+        shown = {"type": "text", "text": text, "annotations": annotations}
+        return {**body, "content": [shown, *others], "_meta": meta}
+
+
+def _refers(arguments: Any) -> bool:
+    """Whether there is a reference anywhere in `arguments`: nearly always not, which must cost little to see."""
+    if isinstance(arguments, dict):
+        given = as_object(arguments)
+        return REFERENCE in given or any(_refers(item) for item in given.values() if isinstance(item, (dict, list)))
+    return any(_refers(item) for item in as_list(arguments) if isinstance(item, (dict, list)))
+
+
+def size_of(body: JsonObject) -> int:
+    """Characters of what a model would read of a result; pictures and sound do not count."""
+    blocks = sum(len(text) for block in _blocks(body) if (text := _text_of(block)) is not None)
+    structured: Any = body.get("structuredContent")
+    return blocks if structured is None else max(blocks, len(encode(structured)))
+
+
+def value_of(body: JsonObject) -> Any:
+    """What a result means: its structured content, else its text (parsed when it is a JSON object or array).
+
+    Many servers wrap a function's text as `{"result": "…"}` to have structured content at all; that is text.
+    """
+    structured: Any = body.get("structuredContent")
+    if structured is not None:
+        only = as_object(structured).get("result") if len(as_object(structured)) == 1 else None
+        return _parsed(only) if isinstance(only, str) else structured
+    texts = [text for block in _blocks(body) if (text := _text_of(block)) is not None]
+    return _parsed(texts[0]) if len(texts) == 1 else "\n".join(texts)
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return decode(text)
+    return text
+
+
+def _blocks(body: JsonObject) -> list[JsonObject]:
+    return [block for block in as_list(body.get("content")) if isinstance(block, dict)]
+
+
+def _text_of(block: JsonObject) -> str | None:
+    text: Any = block.get("text") if block.get("type") == "text" else None
+    if block.get("type") == "resource" and isinstance(block.get("resource"), dict):
+        text = block["resource"].get("text")
+    return text if isinstance(text, str) else None
+
+
+def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:
+    if isinstance(value, list) and not grep:
+        lines, unit = [encode(item).decode() for item in as_list(value)], "items"
+    else:
+        text = value if isinstance(value, str) else pretty(value)
+        lines, unit = text.splitlines() or [""], "lines"
+    if grep:
+        lines, unit = _matching(lines, grep), f"lines matching {grep!r}"
+    first = max(0, offset)
+    wanted = lines[first : first + (limit or DEFAULT_LINES)]
+    shown, room = list[str](), max_chars
+    for line in wanted:
+        if len(line) > room:
+            break
+        shown.append(line)
+        room -= len(line) + 1
+    if not shown and wanted:  # one line is larger than an answer may be
+        return Slice(wanted[0][:max_chars], f"[{unit} {first + 1} of {len(lines)}, cut at {max_chars} characters.]")
+    last = first + len(shown)
+    more = f" Read on with offset={last}." if last < len(lines) else ""
+    return Slice("\n".join(shown), f"[{unit} {first + 1}-{last} of {len(lines)}.{more}]" if shown else f"[No {unit}.]")
+
+
+def _matching(lines: list[str], pattern: str) -> list[str]:
+    re2: Any = import_module("re2")  # loaded when somebody greps, not when the gateway starts
+
+    try:
+        expression = re2.compile(pattern)
+    except re2.error as problem:
+        raise BadArguments(f"The pattern {pattern!r} cannot be used: {problem}.", hint="It is RE2 syntax.") from None
+    return [f"{number}: {line}" for number, line in enumerate(lines, 1) if expression.search(line)]

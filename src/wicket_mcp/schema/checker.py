@@ -1,0 +1,209 @@
+"""One input schema, compiled to check arguments: offline, in linear time, within fixed bounds.
+
+Owns the limits. A schema comes from an upstream and may be broken or hostile: what cannot be compiled is left
+out where `mending` finds that safe, else nothing is checked. Arguments that would cost too much to check pass
+unchecked too, for the upstream checks them again. Knows nothing of tools or of wording.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.codec import encode
+from wicket_mcp.model import JsonObject
+from wicket_mcp.schema.coerce import holding, mended, spelled_out
+from wicket_mcp.schema.typetext import is_list, is_object, literal, target, within
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+_SIZE = 64 * 1024
+_NODES = 8_000
+_DEPTH = 64
+_PATTERNS = 100
+_PATTERN_MEMORY = 256 * 1024
+_MENDS = 16
+_MASK = "…"
+_COST = 10_000_000  # the most steps of a check without references: values times subschemas, some 20 ns each
+_STEPS = 10_000  # and with references, where they have to be counted
+_TOLD_ALL = 2_000  # a step of a check that explains itself is a thousand times as dear
+_TOLD_ONE = 8_000
+_SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
+_SAME_VALUE_ONE = ("not", "if", "then", "else")
+
+
+@dataclass(frozen=True, slots=True)
+class Checker:
+    """A compiled schema; without a validator it lets everything pass."""
+
+    schema: JsonObject
+    problem: str | None = None
+    """What is not checked, and why."""
+    validator: "Validator | None" = None
+    weight: int = 1
+    """How many parts the schema has."""
+    refers: bool = False
+    """Whether a part stands for another, so that there may be more to check than there is to read."""
+
+    def errors(self, arguments: JsonObject) -> "list[ValidationError] | None":
+        """What is wrong: an empty list for nothing, None for something that would cost too much to tell."""
+        if self.validator is None:
+            return []
+        nodes, depth = _measured(arguments, _COST // self.weight)
+        if depth > _DEPTH or nodes * self.weight > _COST:
+            return []
+        if self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS:
+            return []
+        try:
+            return [] if self.validator.is_valid(arguments) else self._told(self.validator, arguments)
+        except ValueError:
+            return []  # A lone surrogate: the validator cannot read it, yet the wire can carry it.
+
+    def _told(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
+        steps = _steps(self.schema, arguments, _STEPS)
+        if steps <= _TOLD_ALL:
+            return list(validator.iter_errors(arguments))
+        # An error in a union holds the errors of all its branches, and theirs: even one may be too much.
+        simple = not (holding(self.schema, "anyOf") or holding(self.schema, "oneOf"))
+        return _first_error(validator, arguments) if simple or steps <= _TOLD_ONE else None
+
+
+def compiled(schema: JsonObject) -> Checker:
+    """The checker for `schema`. Never raises."""
+    if problem := _over_limits(schema):
+        return Checker(schema, f"{problem}: arguments pass unchecked")
+    schema = spelled_out(schema)
+    left_out: list[str] = []
+    while len(left_out) < _MENDS:
+        outcome = _compile(schema)
+        if not isinstance(outcome, Exception):
+            if problem := _untraceable(schema):
+                return Checker(schema, f"{problem}: arguments pass unchecked")
+            problem = f"not checked: {'; '.join(left_out)}" if left_out else None
+            return Checker(schema, problem, outcome, _measured(schema, _NODES)[0], bool(holding(schema, "$ref")))
+        path: list[Any] = list(getattr(outcome, "instance_path", ()))
+        left_out.append(_reason(outcome, path, schema))
+        better = mended(schema, path)
+        if better is None:
+            break
+        schema = better
+    return Checker(schema, f"{'; '.join(left_out[-2:])}: arguments pass unchecked")
+
+
+def _compile(schema: JsonObject) -> "Validator | Exception":
+    import jsonschema_rs  # noqa: PLC0415  (loaded by the first call that is checked, not by every start)
+
+    try:
+        return jsonschema_rs.validator_for(
+            schema,
+            offline=True,
+            validate_formats=False,
+            mask=_MASK,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=_PATTERN_MEMORY),
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as problem:
+        return problem
+
+
+def _first_error(validator: "Validator", arguments: JsonObject) -> "list[ValidationError]":
+    import jsonschema_rs  # noqa: PLC0415  (as above)
+
+    try:
+        validator.validate(arguments)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
+
+
+def _reason(problem: Exception, path: list[Any], schema: JsonObject) -> str:
+    message = str(getattr(problem, "message", "") or problem).split("\n")[0]
+    if path:
+        message = message.replace(_MASK, literal(within(schema, path, None)), 1)
+    return ": ".join(part for part in (".".join(map(str, path))[:100], message[:160]) if part)
+
+
+def _over_limits(schema: JsonObject) -> str:
+    nodes, depth = _measured(schema, _NODES)
+    if depth > _DEPTH:
+        return f"the input schema is nested more than {_DEPTH} deep"
+    if nodes > _NODES:
+        return f"the input schema has more than {_NODES} parts"
+    if (size := len(encode(schema))) > _SIZE:
+        return f"the input schema has {size // 1024} KiB, more than {_SIZE // 1024}"
+    keyed: list[Any] = [one["patternProperties"] for one in holding(schema, "patternProperties")]
+    patterns = len(holding(schema, "pattern")) + sum(len(one) for one in keyed if is_object(one))
+    return f"the input schema has more than {_PATTERNS} patterns" if patterns > _PATTERNS else ""
+
+
+def _untraceable(schema: JsonObject) -> str:
+    """Why `_steps` cannot follow what the validator follows; empty where it can."""
+    if holding(schema, "$dynamicRef") or holding(schema, "$recursiveRef"):
+        return "the input schema refers to itself dynamically"
+    references: list[Any] = [one["$ref"] for one in holding(schema, "$ref")]
+    if any(isinstance(one, str) and target(schema, one, None) is None for one in references):
+        return "the input schema refers to its parts by address or anchor"
+    keys = ("$id", "id") if "draft-04" in str(schema.get("$schema")) else ("$id",)
+    bases = [one for key in keys for one in holding(schema, key) if isinstance(one[key], str)]
+    if references and any(one is not schema for one in bases):
+        return "the input schema has parts with an address of their own"
+    return ""
+
+
+def _measured(value: Any, enough: int) -> tuple[int, int]:
+    """How many values there are inside `value`, and how deep; stops counting where either is too much."""
+    nodes, depth = 1, 0
+    level: list[Any] = [value]
+    while level and nodes <= enough and depth <= _DEPTH:
+        inner: list[Any] = []
+        for one in level:
+            members = list(one.values()) if is_object(one) else one
+            nodes += len(members)
+            inner += [member for member in members if isinstance(member, (dict, list))]
+        depth += 1
+        level = inner
+    return nodes, depth
+
+
+def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
+    """How often a value meets a subschema when every branch is followed; stops counting after `enough`.
+
+    Thirty definitions that each refer twice to the next are small on the wire and a thousand million steps; so
+    is a recursive one with two ways down, on arguments nested thirty deep.
+    """
+    steps = 0
+    pending: list[tuple[Any, Any]] = [(root, arguments)]
+    while pending and steps <= enough:
+        schema, value = pending.pop()
+        steps += 1
+        if not is_object(schema):
+            continue
+        if isinstance(reference := schema.get("$ref"), str):
+            pending.append((target(root, reference, True), value))
+        for keyword in _SAME_VALUE:
+            pending.extend((one, value) for one in _several(schema.get(keyword)))
+        pending.extend((schema[keyword], value) for keyword in _SAME_VALUE_ONE if keyword in schema)
+        if is_object(value):
+            pending.extend(_descent(schema, value))
+        elif is_list(value):
+            for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
+                pending.extend((schema.get(keyword), one) for one in value if is_object(schema.get(keyword)))
+            for keyword in ("items", "prefixItems"):
+                tuples: Any = schema.get(keyword)
+                pending.extend(zip(tuples if is_list(tuples) else (), value, strict=False))
+    return steps
+
+
+def _descent(schema: JsonObject, value: JsonObject) -> Iterator[tuple[Any, Any]]:
+    properties: Any = schema.get("properties")
+    if is_object(properties):
+        yield from ((properties[name], one) for name, one in value.items() if name in properties)
+    patterns: Any = schema.get("patternProperties")
+    for rest in (*_several(patterns), schema.get("additionalProperties"), schema.get("unevaluatedProperties")):
+        if is_object(rest):
+            yield from ((rest, one) for one in value.values())
+
+
+def _several(schemas: Any) -> list[Any]:
+    if is_object(schemas):
+        return list(schemas.values())
+    return schemas if is_list(schemas) else []

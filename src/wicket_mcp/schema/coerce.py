@@ -1,0 +1,121 @@
+"""Schemas that a validator refuses, made acceptable by leaving out what it refuses.
+
+Only where that is safe: a mended schema must let pass everything that the author meant to let pass, for an
+unsupported pattern or an unreachable reference must not make a tool uncallable. Schemas are copied, never changed.
+"""
+
+from typing import Any
+
+from wicket_mcp.model import JsonObject
+from wicket_mcp.schema.typetext import is_list, is_object, target
+
+_BACKFIRING = ("not", "if", "oneOf", "contains")
+"""Keywords by which a more lenient part can make the whole stricter."""
+_UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_DATA = frozenset({"const", "enum", "default", "examples"})
+_LEANING = {
+    "properties": ("additionalProperties",),
+    "patternProperties": ("additionalProperties",),
+    "prefixItems": ("items",),
+    "items": ("additionalItems",),
+}
+"""Keywords that speak of what another one leaves over."""
+_DRAFTS = ("http://json-schema.org/draft-0", "https://json-schema.org/draft-0", "https://json-schema.org/draft/20")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def mended(schema: JsonObject, path: list[Any]) -> JsonObject | None:
+    """`schema` without what is wrong at `path`, or None where it cannot be helped.
+
+    An empty path is what a validator gives for an unknown `$schema` and for references that lead nowhere.
+    """
+    if any(holding(schema, keyword) for keyword in _UNEVALUATED):
+        return None
+    if not path or any(holding(schema, keyword) for keyword in _REFERENCES):
+        backfires = any(holding(schema, keyword) for keyword in _BACKFIRING)
+    else:
+        backfires = any(keyword in path for keyword in _BACKFIRING)
+    if backfires:
+        return None
+    if path:
+        return _without(schema, path, in_map=False)
+    if not str(schema.get("$schema", _DRAFTS[0])).startswith(_DRAFTS):
+        return {key: one for key, one in schema.items() if key != "$schema"}
+    loose = _without_dangling(schema, schema)
+    return loose if loose != schema else None
+
+
+def spelled_out(schema: JsonObject) -> JsonObject:
+    """`schema` with OpenAPI's `nullable`, which JSON Schema does not know, as a union with null."""
+    return _spelled_out(schema) if any(one["nullable"] is True for one in holding(schema, "nullable")) else schema
+
+
+def holding(schema: Any, key: str) -> list[JsonObject]:
+    """Every object inside `schema` that has `key`."""
+    found: list[JsonObject] = []
+    pending: list[Any] = [schema]
+    while pending:
+        one: Any = pending.pop()
+        if is_object(one):
+            if key in one:
+                found.append(one)
+            pending.extend(one.values())
+        elif is_list(one):
+            pending.extend(one)
+    return found
+
+
+def _without(schema: Any, path: list[Any], *, in_map: bool) -> Any:
+    step, *rest = path
+    if is_list(schema):
+        return [_without(one, rest, in_map=False) if at == step and rest else one for at, one in enumerate(schema)]
+    if not is_object(schema):
+        return schema
+    copy = dict(schema)
+    below: Any = copy.get(step)
+    whole = not rest or (len(rest) == 1 and (is_list(below) or (step == "patternProperties" and not in_map)))
+    if not whole:
+        copy[step] = _without(below, rest, in_map=step in _MAPS and not in_map)
+    elif in_map:
+        copy[step] = True
+    else:
+        for keyword in (step, *_LEANING.get(step, ())):
+            copy.pop(keyword, None)
+    return copy
+
+
+def _without_dangling(schema: Any, root: JsonObject) -> Any:
+    if is_list(schema):
+        return [_without_dangling(one, root) for one in schema]
+    if not is_object(schema):
+        return schema
+    dangling = [key for key in _REFERENCES if isinstance(schema.get(key), str) and _leads_nowhere(root, schema[key])]
+    if dangling and str(root.get("$schema", "")).startswith(_DRAFTS[:2]):
+        return {}  # Up to draft 7 a reference silences what stands beside it, which must not speak up now.
+    return {
+        key: one if key in _DATA else _without_dangling(one, root) for key, one in schema.items() if key not in dangling
+    }
+
+
+def _leads_nowhere(root: JsonObject, reference: str) -> bool:
+    if not reference.startswith("#"):
+        return not holding(root, "$id")
+    named = not reference.startswith("#/") and reference != "#"
+    return (
+        not (holding(root, "$anchor") or holding(root, "$dynamicAnchor"))
+        if named
+        else target(root, reference, None) is None
+    )
+
+
+def _spelled_out(schema: Any) -> Any:
+    if is_list(schema):
+        return [_spelled_out(one) for one in schema]
+    if not is_object(schema):
+        return schema
+    plain = {key: one if key in _DATA else _spelled_out(one) for key, one in schema.items()}
+    if plain.get("nullable") is not True:
+        return plain
+    del plain["nullable"]
+    return {"anyOf": [plain, {"type": "null"}]}

@@ -1,0 +1,146 @@
+"""What an agent reads of a tool before it calls it: one typed line, a brief, or everything.
+
+`signature` fits any schema into a budget of characters by saying less and less: first of the optional
+parameters, then of the required ones, whose names always stay. Text that an upstream wrote is cleaned on its
+way into a line; at detail `full` it passes as it came.
+"""
+
+from typing import Literal, overload
+
+from wicket_mcp.model import Detail, JsonObject, Tool
+from wicket_mcp.schema.prose import first_sentence, shortened
+from wicket_mcp.schema.typetext import CUT, Parameter, Style, Types, property_name
+
+__all__ = ["SIGNATURE_BUDGET", "describe", "first_sentence", "shown_name", "signature"]
+
+SIGNATURE_BUDGET = 380
+"""Characters of a signature in a list of hits: about 120 tokens at most, 40 as a rule."""
+_BRIEF_SIGNATURE = 200
+_BRIEF_BUDGET = 900
+_OUTPUT = 60
+_MOST_REQUIRED = 64
+_FULL = ("title", "description", "inputSchema", "outputSchema", "annotations")
+_STYLES = (
+    Style(),
+    Style(depth=1, values=4, fields=6),
+    Style(depth=1, values=3, fields=4, defaults=False),
+    Style(depth=0, values=2, defaults=False),
+)
+
+
+def signature(tool: Tool, budget: int = SIGNATURE_BUDGET) -> str:
+    """`server.tool(a: string, b?: integer = 10) -> {id: string}`, within `budget` characters.
+
+    Only the names of required parameters may take more than that.
+    """
+    name = shown_name(tool)
+    output = _output(tool, min(_OUTPUT, budget // 4))
+    room = budget - len(name) - len(output) - 2
+    return f"{name}({_parameters(tool, room)}){output}"
+
+
+@overload
+def describe(tool: Tool, detail: Literal["signature", "brief"]) -> str: ...
+@overload
+def describe(tool: Tool, detail: Literal["full"]) -> JsonObject: ...
+@overload
+def describe(tool: Tool, detail: Detail) -> str | JsonObject: ...
+def describe(tool: Tool, detail: Detail) -> str | JsonObject:
+    """The tool at one of three levels.
+
+    `signature` and `brief` are text: signature and first sentence on one line; the same on two lines, and a
+    line for each parameter. `full` is an object: the canonical name, and description, schemas and annotations
+    exactly as the upstream sent them.
+    """
+    if detail == "full":
+        return {"name": tool.key} | {key: tool.definition[key] for key in _FULL if key in tool.definition}
+    words = first_sentence(tool.description or tool.title)
+    if detail == "signature":
+        return f"{signature(tool)} - {words}" if words else signature(tool)
+    head = [signature(tool, _BRIEF_SIGNATURE), *([words] if words else [])]
+    return "\n".join([*head, *_parameter_lines(tool, _BRIEF_BUDGET - sum(map(_weight, head)))])
+
+
+def _parameters(tool: Tool, room: int) -> str:
+    parameters = Types(tool.input_schema).parameters()
+    required = [one for one in parameters if one.required]
+    optional = [one for one in parameters if not one.required]
+    shown = _required(tool, required, room)
+    rest = _optional(tool, optional, room - len(shown) - 2 * bool(shown))
+    return ", ".join(part for part in (shown, rest) if part)
+
+
+def _required(tool: Tool, parameters: list[Parameter], room: int) -> str:
+    for style in _STYLES:
+        texts = _within(Types(tool.input_schema, style), parameters, room)
+        if len(texts) == len(parameters):
+            return ", ".join(texts)
+    names = [property_name(one.name) for one in parameters[:_MOST_REQUIRED]]
+    return ", ".join(names if len(parameters) <= _MOST_REQUIRED else [*names, CUT])
+
+
+def _optional(tool: Tool, parameters: list[Parameter], room: int) -> str:
+    texts: list[str] = []
+    for style in _STYLES:
+        texts = _within(Types(tool.input_schema, style), parameters, room)
+        if len(texts) == len(parameters):
+            return ", ".join(texts)
+    while texts and len(", ".join([*texts, CUT])) > room:
+        texts.pop()
+    return ", ".join([*texts, CUT])
+
+
+def _within(types: Types, parameters: list[Parameter], room: int) -> list[str]:
+    """The first parameters, as many as fit."""
+    texts: list[str] = []
+    for parameter in parameters:
+        text = types.parameter_text(parameter)
+        room -= len(text) + 2 * bool(texts)
+        if room < 0:
+            break
+        texts.append(text)
+    return texts
+
+
+def _output(tool: Tool, room: int) -> str:
+    """` -> type`; where that is long, the names of its fields; nothing where the tool does not say."""
+    schema = tool.output_schema
+    if not schema:
+        return ""
+    for style in _STYLES[1:]:
+        text = Types(schema, style).text(schema)
+        if len(text) <= room and text not in ("{…}", "any"):
+            return f" -> {text}"
+    names = [property_name(one.name) for one in Types(schema).parameters()[:_OUTPUT]]
+    while len(text := ", ".join([*names, CUT])) > room and names:
+        names.pop()
+    return f" -> {{{text}}}" if names else ""
+
+
+def _parameter_lines(tool: Tool, room: int) -> list[str]:
+    parameters = Types(tool.input_schema).parameters()
+    lines: list[str] = []
+    for style, words in zip((*_STYLES, _STYLES[-1]), (100, 80, 50, 30, 0), strict=True):
+        types, left = Types(tool.input_schema, style), room
+        lines = []
+        for parameter in parameters:
+            about = first_sentence(types.description(parameter.schema), words) if words else ""
+            line = f"- {types.parameter_text(parameter)}{' - ' if about else ''}{about}"
+            left -= _weight(line)
+            if left < 0:
+                break
+            lines.append(line)
+        if len(lines) == len(parameters):
+            return lines
+    return [*lines, f"{CUT} {len(parameters) - len(lines)} more: ask for the full detail"]
+
+
+def _weight(text: str) -> int:
+    """Bytes, and one for the line break: nearer to the number of tokens than characters are."""
+    return len(text.encode("utf-8", "replace")) + 1
+
+
+def shown_name(tool: Tool) -> str:
+    """The canonical name on one line; what cannot be printed is `_`, by which the name still resolves."""
+    name = tool.key if tool.server else tool.name
+    return "".join(char if char.isprintable() else "_" for char in shortened(name, 200))

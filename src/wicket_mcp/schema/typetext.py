@@ -1,0 +1,376 @@
+"""JSON Schema as TypeScript-like type text: `"open" | "closed"`, `string[]`, `{id: integer, tag?: string}`.
+
+Owns the reading of a schema that an upstream wrote: local `$ref`, `allOf`, unions, nullability. A schema is
+hostile until shown otherwise, so nothing here raises, loops, follows a remote reference, or does more than a
+fixed amount of work; what is cut is shown as `…`. Knows nothing of tools.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeGuard
+from urllib.parse import unquote
+
+from wicket_mcp.codec import encode
+from wicket_mcp.model import JsonObject
+
+CUT = "…"
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_TYPES = ("string", "integer", "number", "boolean", "object", "array", "null")
+_SHAPE = (
+    "type",
+    "properties",
+    "required",
+    "items",
+    "prefixItems",
+    "additionalProperties",
+    "patternProperties",
+)
+_TELLING = (*_SHAPE, "$ref", "enum", "const", "anyOf", "oneOf", "allOf")
+_WORK = 2000
+_BRANCHES = 64
+_NESTING = 24
+_NAME_LENGTH = 128
+_BIG = 10**18
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How much of a type is written out."""
+
+    depth: int = 2
+    """Objects inside objects: shown to this depth, then `{…}`."""
+    values: int = 8
+    """Members of an enum or a union."""
+    fields: int = 10
+    """Fields of an object."""
+    defaults: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One property of an object schema."""
+
+    name: str
+    schema: Any
+    required: bool
+
+
+def is_object(value: Any) -> TypeGuard[JsonObject]:
+    return isinstance(value, dict)
+
+
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+class Types:
+    """The types of one schema document. `root` is what local references point into."""
+
+    def __init__(self, root: Any, style: Style | None = None) -> None:
+        self._root = root
+        self._style = style or Style()
+        self._work = _WORK
+
+    def text(self, schema: Any) -> str:
+        return _joined(self._members(schema, 0, ()))
+
+    def parameters(self) -> list[Parameter]:
+        """The properties of the root: required ones first, each group in the order of the schema."""
+        root, active = self._resolved(self._root, ())
+        found, required = self._fields(root)
+        branches = [self._fields(self._resolved(branch, active)[0]) for branch in _union(root)]
+        choices: dict[str, list[Any]] = {}
+        for fields, _ in branches:
+            for name, schema in fields.items():
+                choices.setdefault(name, []).append(schema)
+        for name, schemas in choices.items():
+            found.setdefault(name, {"anyOf": schemas} if len(schemas) > 1 else schemas[0])
+        needed = dict.fromkeys(required)
+        if branches:
+            shared = set(branches[0][1]).intersection(*(names for _, names in branches))
+            needed |= dict.fromkeys(name for name in branches[0][1] if name in shared)
+        for name in needed:
+            found.setdefault(name, True)
+        every = [Parameter(name, schema, name in needed) for name, schema in found.items()]
+        return [one for one in every if one.required] + [one for one in every if not one.required]
+
+    def parameter_text(self, parameter: Parameter) -> str:
+        """`name?: type = default`."""
+        text = self._field(parameter.name, parameter.schema, parameter.required, 0, ())
+        default: Any = self._resolved(parameter.schema, ())[0].get("default")
+        shown = literal(default, 24) if default is not None and self._style.defaults else CUT
+        return text if CUT in shown else f"{text} = {shown}"
+
+    def kinds(self, schema: Any) -> frozenset[str]:
+        """The JSON types that `schema` admits; all of them where it does not say."""
+        return frozenset(self._kinds(schema, ()))
+
+    def description(self, schema: Any) -> str:
+        text: Any = self._resolved(schema, ())[0].get("description")
+        return text if isinstance(text, str) else ""
+
+    def resolved(self, schema: Any) -> JsonObject:
+        """`schema` with its references followed and its `allOf` merged in; {} where it says nothing."""
+        return self._resolved(schema, ())[0]
+
+    def _kinds(self, schema: Any, active: tuple[str, ...]) -> Iterable[str]:
+        self._work -= 1
+        resolved, active = self._resolved(schema, active)
+        if self._work < 0 or len(active) > _NESTING or not resolved:
+            return _TYPES
+        if "const" in resolved or resolved.get("enum"):
+            values = [resolved["const"]] if "const" in resolved else _list(resolved["enum"])
+            return {kind_of(value) for value in values[:_WORK]} or _TYPES
+        if branches := _union(resolved):
+            return {kind for branch in branches for kind in self._kinds(branch, (*active, ""))}
+        return _types(resolved) or _TYPES
+
+    def _members(self, schema: Any, depth: int, active: tuple[str, ...]) -> list[str]:
+        """The members of the union that `schema` is; most schemas are a union of one."""
+        self._work -= 1
+        if self._work < 0 or len(active) > _NESTING:
+            return [CUT]
+        if schema is False:
+            return ["never"]
+        resolved, inner = self._resolved(schema, active)
+        if inner and inner[-1] == CUT:
+            return [CUT]
+        inner = (*inner, "")
+        if "const" in resolved:
+            return [literal(resolved["const"])]
+        nullable = ["null"] if resolved.get("nullable") is True else []
+        if is_list(values := resolved.get("enum")) and values:
+            return _unique([*self._few([literal(one) for one in values[:_BRANCHES]]), *nullable])
+        if branches := _union(resolved):
+            return _unique([*self._few(self._branches(resolved, branches, depth, inner)), *nullable])
+        members = [self._single(kind, resolved, depth, inner) for kind in _types(resolved)]
+        return _unique([*(members or ["any"]), *nullable])
+
+    def _branches(self, schema: JsonObject, branches: list[Any], depth: int, active: tuple[str, ...]) -> list[str]:
+        base = {key: schema[key] for key in _SHAPE if key in schema}
+        members: list[str] = []
+        for branch in branches:
+            target, inner = self._resolved(branch, active)
+            if base and is_object(branch) and CUT not in inner[-1:]:
+                members += self._members(_merged(target, base), depth, inner)
+            else:
+                members += self._members(branch, depth, active)
+        return [member for member in members if member != "null"] + ["null"] * ("null" in members)
+
+    def _few(self, members: list[str]) -> list[str]:
+        """The first members, and `null`, which is short and always worth its place."""
+        members = _unique(members)
+        if len(members) <= self._style.values:
+            return members
+        few = members[: self._style.values]
+        return [*few, CUT, "null"] if "null" in members and "null" not in few else [*few, CUT]
+
+    def _single(self, kind: str, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
+        if kind == "object":
+            return self._object(schema, depth, active)
+        return self._array(schema, depth, active) if kind == "array" else kind
+
+    def _array(self, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
+        items: Any = schema.get("items")
+        first: Any = schema.get("prefixItems", items)
+        if is_list(first):
+            shown = [_joined(self._members(one, depth, active)) for one in first[: self._style.fields]]
+            rest: Any = schema.get("additionalItems") if first is items else items
+            if len(first) > self._style.fields:
+                shown.append(CUT)
+            elif is_object(rest):
+                shown.append(f"...{self._element(rest, depth, active)}")
+            return f"[{', '.join(shown)}]"
+        return self._element(True if items is None else items, depth, active)
+
+    def _element(self, schema: Any, depth: int, active: tuple[str, ...]) -> str:
+        members = self._members(schema, depth, active)
+        return f"({_joined(members)})[]" if len(members) > 1 else f"{members[0]}[]"
+
+    def _object(self, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
+        rest: Any = schema.get("additionalProperties")
+        fields, required = self._fields(schema)
+        if not fields:
+            patterns = _dict(schema.get("patternProperties"))
+            if patterns and not is_object(rest):
+                rest = next(iter(patterns.values())) if len(patterns) == 1 else {"anyOf": [*patterns.values()]}
+            if is_object(rest) and rest:
+                return f"Record<string, {_joined(self._members(rest, depth, active))}>"
+            return "{}" if rest is False else "object"
+        if depth >= self._style.depth:
+            return f"{{{CUT}}}"
+        first = [name for name in required[: self._style.fields] if name in fields]
+        names = _unique([*first, *islice(fields, self._style.fields)])[: self._style.fields]
+        shown = [self._field(name, fields[name], name in first, depth + 1, active) for name in names]
+        if len(fields) > self._style.fields:
+            shown.append(CUT)
+        elif is_object(rest) and rest:
+            shown.append(f"[key: string]: {_joined(self._members(rest, depth + 1, active))}")
+        return f"{{{', '.join(shown)}}}"
+
+    def _field(self, name: str, schema: Any, required: bool, depth: int, active: tuple[str, ...]) -> str:
+        members = self._members(schema, depth, active)
+        if not required and len(members) > 1 and self._resolved(schema, active)[0].get("default", CUT) is None:
+            # `x?: string | null = null` says three times that x may be left out.
+            members = [member for member in members if member != "null"]
+        return f"{property_name(name)}{'' if required else '?'}: {_joined(members)}"
+
+    def _fields(self, schema: JsonObject) -> tuple[dict[str, Any], list[str]]:
+        fields = _dict(schema.get("properties"))
+        self._work -= len(fields)
+        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+        return dict(fields), list(dict.fromkeys(required))
+
+    def _resolved(self, schema: Any, active: tuple[str, ...]) -> tuple[JsonObject, tuple[str, ...]]:
+        """`schema` with its references followed and its `allOf` merged in; {} where it says nothing.
+
+        `active` are the references on the way down to it. A reference to one of them is a cycle: the result
+        is empty, and the last of the active ones is CUT.
+        """
+        merged: JsonObject = {}
+        pending: list[Any] = [schema]
+        while pending:
+            part: Any = pending.pop()
+            self._work -= 1
+            if not is_object(part) or self._work < 0:
+                continue
+            if isinstance(reference := part.get("$ref"), str):
+                if reference in active:
+                    return {}, (*active, CUT)
+                active = (*active, reference)
+                pending.append(target(self._root, reference, True))
+            pending.extend(_list(part.get("allOf"))[::-1])
+            self._work -= len(_dict(part.get("properties")))
+            own = part if "$ref" not in part and "allOf" not in part else _without(part, "$ref", "allOf")
+            merged = _merged(merged, own) if merged else own
+        return merged, active
+
+
+def target(root: Any, reference: str, otherwise: Any) -> Any:
+    """What a reference within the document points to; `otherwise` where it points nowhere, or out of it."""
+    path, _, pointer = reference.partition("#")
+    if path or (pointer and not pointer.startswith("/")):
+        return otherwise
+    return within(
+        root, [step.replace("~1", "/").replace("~0", "~") for step in unquote(pointer).split("/")[1:]], otherwise
+    )
+
+
+def within(root: Any, path: Iterable[str | int], otherwise: Any) -> Any:
+    """The value at `path` inside `root`, keys and positions, or `otherwise`."""
+    here = root
+    for step in path:
+        if is_object(here) and step in here:
+            here = here[str(step)]
+        elif is_list(here) and str(step).isdecimal() and len(str(step)) < 7 and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return otherwise
+    return here
+
+
+def property_name(name: str) -> str:
+    """A name as written in a type: bare where it is an identifier, else quoted."""
+    return name if _NAME.fullmatch(name) and len(name) <= _NAME_LENGTH else _quoted(name, _NAME_LENGTH)
+
+
+def literal(value: Any, limit: int = 40) -> str:
+    """A JSON value on one line; a long one is cut with `…`."""
+    if isinstance(value, str):
+        return _quoted(value, limit)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value) if -_BIG < value < _BIG else CUT
+    if isinstance(value, float):
+        return repr(value)
+    if is_list(value):
+        scalars = len(value) <= 8 and not any(isinstance(one, dict | list) for one in value)
+        text = f"[{', '.join(literal(one, limit) for one in value)}]" if scalars else f"[{CUT}]"
+        return text if len(text) <= limit else f"[{CUT}]"
+    return "{}" if value == {} else f"{{{CUT}}}"
+
+
+def _quoted(text: str, limit: int) -> str:
+    shown = encode(text[:limit]).decode("utf-8", "replace")[1:-1]
+    if not shown.isprintable():
+        # Escaped, not dropped: an invisible character is part of the value, and must be seen.
+        shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
+    return f'"{shown}{CUT if len(text) > limit else ""}"'
+
+
+def _types(schema: JsonObject) -> list[str]:
+    """The types that a schema names, or else implies."""
+    named: Any = schema.get("type")
+    if isinstance(named, str):
+        named = [named]
+    if is_list(named):
+        kinds = [kind for kind in named[:16] if kind in _TYPES]
+        return _unique([kind for kind in kinds if kind != "null"] + ["null"] * ("null" in kinds))
+    if any(key in schema for key in ("properties", "required", "additionalProperties", "patternProperties")):
+        return ["object"]
+    if "items" in schema or "prefixItems" in schema:
+        return ["array"]
+    if any(key in schema for key in ("pattern", "minLength", "maxLength", "format")):
+        return ["string"]
+    return ["number"] if "minimum" in schema or "maximum" in schema or "multipleOf" in schema else []
+
+
+def _union(schema: JsonObject) -> list[Any]:
+    """The branches of `anyOf` or `oneOf`, without those that only restrict what stands beside them."""
+    branches = _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
+    beside = any(key in schema for key in _SHAPE)
+    return [
+        branch
+        for branch in branches[:_BRANCHES]
+        if not beside or (is_object(branch) and any(key in branch for key in _TELLING if key != "required"))
+    ]
+
+
+def _merged(first: JsonObject, second: JsonObject) -> JsonObject:
+    """Both at once. What `first` says of a keyword stays, except that properties and required add up."""
+    both = {**second, **first}
+    if "properties" in first and "properties" in second:
+        both["properties"] = _dict(first["properties"]) | {
+            name: value for name, value in _dict(second["properties"]).items() if name not in _dict(first["properties"])
+        }
+    if "required" in first and "required" in second:
+        both["required"] = [*_list(first["required"]), *_list(second["required"])]
+    return both
+
+
+def _without(schema: JsonObject, *keys: str) -> JsonObject:
+    return {key: value for key, value in schema.items() if key not in keys}
+
+
+def kind_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    for python, name in (
+        (str, "string"),
+        (int, "integer"),
+        (float, "number"),
+        (dict, "object"),
+        (list, "array"),
+    ):
+        if isinstance(value, python):
+            return name
+    return "null"
+
+
+def _joined(members: list[str]) -> str:
+    return " | ".join(members)
+
+
+def _unique(members: list[str]) -> list[str]:
+    return list(dict.fromkeys(members))
+
+
+def _dict(value: Any) -> JsonObject:
+    return value if is_object(value) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if is_list(value) else []

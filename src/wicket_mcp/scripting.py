@@ -1,0 +1,184 @@
+"""Scripts over the core: what a script sees is the catalogue, and every call it makes is a call like any other.
+
+Builds the `Api` from the current catalogue, answers a script's calls through the verbs, with the same policy, limits
+and audit as a direct call. The engine (and its processes) starts with the first script.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import Caller, CallRequest, Json, JsonObject, Principal, Tool, as_list
+from wicket_mcp.schema.signature import first_sentence, signature
+from wicket_mcp.scripts.limits import Limits
+from wicket_mcp.scripts.names import identifier, words_of
+
+if TYPE_CHECKING:
+    from wicket_mcp.catalog.catalogue import Snapshot
+    from wicket_mcp.scripts.api import Api
+    from wicket_mcp.scripts.calls import CallKind
+    from wicket_mcp.scripts.engine import Scripts
+    from wicket_mcp.scripts.jail import Strength
+    from wicket_mcp.scripts.outcome import Outcome
+    from wicket_mcp.verbs import Verbs
+
+log = logging.getLogger(__name__)
+
+_FINDS_OUT = ("tools", "_G", "globalThis", "__interfaces", "__getToolInterface", "__backends")
+"""Words of a script that may reach servers it does not spell out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What to run. `limits` are the configuration's where it has none of its own."""
+
+    source: str
+    language: str
+    arguments: JsonObject | None = None
+    limits: Limits | None = None
+
+
+class Scripting:
+    """Runs scripts for callers. Made once per gateway."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._engine: Scripts | None = None
+        self._built: tuple[Snapshot, Principal, Api] | None = None
+        """The latest api, of a catalogue as one principal sees it: a large one takes a while to name."""
+
+    @property
+    def engine(self) -> "Scripts":
+        if self._engine is None:
+            from wicket_mcp.scripts.engine import Scripts  # noqa: PLC0415  (costs what only a script's user should pay)
+
+            self._engine = Scripts(self.limits)
+        return self._engine
+
+    def use(self, limits: Limits) -> None:
+        """Other limits, for the scripts from now on."""
+        self.limits = limits
+        if self._engine is not None:
+            self._engine.use(limits)
+
+    async def announce(self) -> None:
+        """Say in the log what this system lacks of the jail, before somebody relies on it."""
+        strength = await asyncio.to_thread(_strength)
+        if not strength.complete:
+            fate = "are refused" if self.limits.jail == "strict" else "will run"
+            log.warning("scripts %s: the jail is %s", fate, strength)
+
+    async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
+        """Run to the end, whatever that is. Never raises but for cancellation."""
+        api = await self.api(verbs, caller.principal, script.source)
+        # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
+        calls = _Calls(verbs, InScript(caller), readdress=script.language == "lua")
+        return await self.engine.run(
+            script.source, script.language, api, calls, script.limits or self.limits, script.arguments
+        )
+
+    async def api(self, verbs: "Verbs", principal: Principal, source: str | None = None) -> "Api":
+        """What a script may see; servers that were never seen are asked only when `source` may mean them."""
+        from wicket_mcp.scripts.api import Api  # noqa: PLC0415  (see above)
+
+        servers = list(verbs.catalogue.servers)
+        words = words_of(source) if source is not None else set(_FINDS_OUT)
+        wanted = servers if words & set(_FINDS_OUT) else [name for name in servers if identifier(name) in words]
+        snapshot = await verbs.catalogue.complete(wanted)
+        if self._built is not None and self._built[0] is snapshot and self._built[1] == principal:
+            return self._built[2]
+        api = Api.of((tool for tool in snapshot.tools if snapshot.policy.visible(principal, tool)), servers)
+        self._built = snapshot, principal, api
+        return api
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            await self._engine.close()
+
+
+def _strength() -> "Strength":
+    from wicket_mcp.scripts.jail import strength  # noqa: PLC0415  (see above)
+
+    return strength()
+
+
+@dataclass(frozen=True, slots=True)
+class InScript:
+    """The caller of a script's calls: its client, who cannot repeat a request that it never made."""
+
+    client: Caller
+
+    @property
+    def principal(self) -> Principal:
+        return self.client.principal
+
+    @property
+    def session(self) -> str:
+        return self.client.session
+
+    @property
+    def capabilities(self) -> JsonObject:
+        return {} if self.client.resumes else self.client.capabilities
+
+    @property
+    def resumes(self) -> bool:
+        return False
+
+    @property
+    def log_level(self) -> str:
+        return self.client.log_level
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        self.client.notify(method, params)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        return await self.client.ask(method, params)
+
+
+class _Calls:
+    """Where a script's calls go; see `wicket_mcp.scripts.calls.CallTool`."""
+
+    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool) -> None:
+        self._readdress = readdress
+        self._verbs = verbs
+        self._caller = caller
+
+    async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
+        match kind:
+            case "call":
+                result = await self._verbs.call(CallRequest(name, arguments, self._caller, whole=True))
+                return self._verbs.readdressed(result) if self._readdress else result.body
+            case "search":
+                return await self._search(arguments)
+            case "describe":
+                return await self._describe([str(one) for one in as_list(arguments.get("names"))])
+            case "result":
+                handle, path = arguments.get("id"), arguments.get("path", "")
+                if not isinstance(handle, str) or not isinstance(path, str):
+                    raise BadArguments("results.get takes the id of a stored result, and a path, as text.")
+                return await self._verbs.value(handle, self._caller.principal, path)
+
+    async def _search(self, arguments: JsonObject) -> list[JsonObject]:
+        query, limit, server = arguments.get("query"), arguments.get("limit", 5), arguments.get("server")
+        if not isinstance(query, str) or not isinstance(limit, int):
+            raise BadArguments("tools.search takes a task in plain words, and a limit.")
+        servers = [server] if isinstance(server, str) else None
+        answer = await self._verbs.search(
+            query, principal=self._caller.principal, limit=max(1, min(limit, 50)), servers=servers
+        )
+        return [_brief(hit.tool) for hit in answer.hits]
+
+    async def _describe(self, names: Sequence[str]) -> JsonObject:
+        found: dict[str, Any] = {}
+        for name in names:
+            tool = await self._verbs.catalogue.resolve(name)
+            shown = {**_brief(tool), "description": tool.description, "schema": tool.input_schema}
+            found[name] = {**shown, "output_schema": tool.output_schema} if tool.output_schema else shown
+        return found
+
+
+def _brief(tool: Tool) -> JsonObject:
+    return {"name": tool.key, "signature": signature(tool), "description": first_sentence(tool.description)}

@@ -1,0 +1,78 @@
+"""What a script sees: servers as objects, tools as functions on them, and the helpers `tools` and `results`.
+
+An `Api` is a frozen view of a catalogue. It stays in the gateway: a jailed child is told the names of the
+servers that its source mentions, and everything it asks for by name is looked up here again, because a child
+may say anything. Knows nothing of processes or languages.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from wicket_mcp.errors import UnknownName
+from wicket_mcp.model import Tool
+from wicket_mcp.scripts.names import RESERVED, identifiers, words_of
+from wicket_mcp.spelling import nearest
+
+HELPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"tools": ("search", "describe", "call"), "results": ("get",)}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server: its real name, and its tools by identifier."""
+
+    name: str
+    tools: Mapping[str, Tool]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Servers by identifier, in the order of the configuration."""
+
+    servers: Mapping[str, Server] = field(default_factory=dict[str, Server])
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool], servers: Sequence[str] = ()) -> "Api":
+        """The api of these tools; `servers` gives the order, and names servers that have no tool."""
+        grouped: dict[str, dict[str, Tool]] = {name: {} for name in servers}
+        for tool in tools:
+            grouped.setdefault(tool.server, {})[tool.name] = tool
+        named = identifiers(grouped, RESERVED)
+        return cls(
+            {
+                ident: Server(name, {i: grouped[name][n] for i, n in identifiers(grouped[name]).items()})
+                for ident, name in named.items()
+            }
+        )
+
+    def mentioned(self, source: str) -> dict[str, list[str] | None]:
+        """All server identifiers; with tool identifiers for those whose name occurs in `source`."""
+        words = words_of(source)
+        return {ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()}
+
+    def find(self, server: str, tool: str) -> Tool:
+        """The tool that a script names, by identifiers or real names. Raises UnknownName."""
+        home = self.servers.get(server) or next((s for s in self.servers.values() if s.name == server), None)
+        if home is None:
+            raise UnknownName("server", server, self.near_servers(server))
+        found = home.tools.get(tool) or next((t for t in home.tools.values() if t.name == tool), None)
+        if found is None:
+            raise UnknownName("tool", f"{server}.{tool}", nearest(tool, home.tools))
+        return found
+
+    def find_key(self, key: str) -> Tool:
+        """The tool of a dotted name such as a search returns. Raises UnknownName."""
+        for cut in (i for i, char in enumerate(key) if char == "."):
+            server, tool = key[:cut], key[cut + 1 :]
+            if server in self.servers or any(s.name == server for s in self.servers.values()):
+                return self.find(server, tool)
+        bare = [s.tools[key] for s in self.servers.values() if key in s.tools]
+        if len(bare) == 1:
+            return bare[0]
+        names = [tool.key for server in self.servers.values() for tool in server.tools.values()]
+        raise UnknownName("tool", key, nearest(key, names), hint="Write it as 'server.tool'.")
+
+    def near_servers(self, name: str) -> list[str]:
+        return nearest(name, self.servers)

@@ -1,0 +1,168 @@
+"""The type check of a Python script, before it runs: what its author got wrong about tools is said at once.
+
+The checker is the engine's own, in its worker. It knows the tools by stubs, as a module that the checked text imports
+from; a session that has checked something before checks a script in a millisecond. Nothing is run: the checked text
+ends in a mistake of its own. Only what will surely fail is reported, a checker's finer doubts are not.
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_monty import ExternalModule, MontyError, MontyTypingError
+
+from wicket_mcp.scripts.worker import Failure
+
+_MODULE = "wicket_tools"
+_END = "\nreturn"  # outside of a function: the mistake
+_DIAGNOSTIC = re.compile(r"^[^:\n]+:(\d+):(\d+): (?:error|warning)\[([\w-]+)\] (.*)$", re.MULTILINE)
+_ALWAYS_WRONG = frozenset({"unresolved-reference", "unresolved-import", "unused-awaitable"})
+_WRONG_ON_OURS = frozenset(
+    {"missing-argument", "unknown-argument", "invalid-argument-type", "unresolved-attribute",
+     "too-many-positional-arguments"}
+)  # fmt: skip
+_WRONG_ON_A_CALL = frozenset(
+    {"not-subscriptable", "unresolved-attribute", "not-iterable", "unsupported-operator", "call-non-callable",
+     "invalid-context-manager"}
+)  # fmt: skip
+_CALL = "`CoroutineType[Any, Any, Any]`"
+_WRONG_WITH_A_CALL = re.compile(  # an annotation of the script's own may be wrong and harm nothing: built-ins only
+    r"`(?:len|sorted|any|all|(?:int|float|list|set|tuple|enumerate)\.\w+)` is incorrect"
+    r"|after \*\*|assign to a subscript"
+)
+_OURS = re.compile(r"(?:bound method )?`_(\w+(?:\.\w+)?)`")
+_A_CALL = re.compile(
+    r"(?:(?:an )?([Oo])bject of type )?`CoroutineType\[[^`]*\]`( is not awaited| with no `__\w+__` method)?"
+)
+_MOST = 5
+_USUAL_STUBS = """
+from typing import Any, Literal
+class _tool:
+    async def use(self, *, text: str, count: int = ..., kind: Literal['a'] | str = ..., more: list[str]) -> Any: ...
+tool: _tool
+"""
+_USUAL_CODE = """
+import asyncio
+import json
+async def one(name: str) -> dict[str, int]:
+    found = await tool.use(text=f"{name}", count=len(name), more=[])
+    return {key: int(value) for key, value in sorted(found.items()) if value is not None}
+rows = [row["id"] for row in await tool.use(text="x", count=1, kind="a", more=["y"])]
+both = await asyncio.gather(*[one(str(row)) for row in rows[:10]], tool.use(text=json.dumps(rows), more=[]))
+try:
+    print(max(rows), sum(len(item) for item in both), ", ".join(map(str, rows)))
+except Exception as error:
+    print(error)
+"""
+
+
+class Checker:
+    """Checks the scripts of one session, which was checked out with `modules`."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, Any] = {}
+
+    def warm_up(self, session: Any) -> None:
+        """Let the checker read what every script is made of."""
+        self._complaints(session, f"{_MODULE}_usual", _USUAL_STUBS, "tool", _USUAL_CODE)
+
+    def check(self, session: Any, source: str, stubs: str, names: Iterable[str]) -> None:
+        """Check `source`, to which `stubs` give these names. Raises Failure."""
+        names = list(names)
+        imported = ", ".join(_unbound(source, names))
+        found: list[tuple[int, int, str]] = []
+        for line, column, code, message in self._complaints(session, _MODULE, stubs, imported, source):
+            if line < 1 or "`return` statement outside" in message:
+                continue  # ours; or one that the engine allows: it ends the script with a value
+            if code == "invalid-syntax":
+                raise _syntax_failure(source, line, column, message)
+            if line <= source.count("\n") + 1 and _surely_wrong(code, message, names):
+                found.append((line, column, _in_the_authors_words(message, names)))
+        if found:
+            several = len(found) > 1
+            said = "\n".join(f"line {line}: {text}" if several else text for line, _, text in found[:_MOST])
+            raise Failure("type", said, line=found[0][0], column=found[0][1])
+
+    def _complaints(
+        self, session: Any, module: str, stubs: str, imported: str, source: str
+    ) -> list[tuple[int, int, str, str]]:
+        self.modules[module] = ExternalModule({}, stubs=stubs)
+        first = f"from {module} import {imported}" if imported else "pass"
+        try:
+            session.feed_run(f"{first}\n{source}{_END}")
+        except MontyTypingError as error:
+            found = _DIAGNOSTIC.findall(str(error.display()))
+            return [(int(line) - 1, int(column), code, message) for line, column, code, message in found]
+        except MontyError:  # a source that the engine does not even read: it will say so when it runs it
+            pass
+        return []
+
+
+def _surely_wrong(code: str, message: str, names: Iterable[str]) -> bool:
+    if code in _ALWAYS_WRONG:
+        return True
+    if _CALL in message and (code in _WRONG_ON_A_CALL or _WRONG_WITH_A_CALL.search(message)):
+        return True
+    return code in _WRONG_ON_OURS and any(_is_ours(found[1], names) for found in _OURS.finditer(message))
+
+
+def _is_ours(path: str, names: Iterable[str]) -> bool:
+    return path.partition(".")[0] in names
+
+
+def _in_the_authors_words(message: str, names: Iterable[str]) -> str:
+    """A checker's message without what only our stubs call so."""
+
+    def ours(found: re.Match[str]) -> str:
+        return f"`{found[1]}`" if _is_ours(found[1], names) else found[0]
+
+    def call(found: re.Match[str]) -> str:
+        if found[2] == " is not awaited":
+            return "A call is not awaited"
+        return {"O": "A call that is not awaited", "o": "a call that is not awaited"}.get(
+            found[1], "`call that is not awaited`"
+        )
+
+    return _A_CALL.sub(call, _OURS.sub(ours, message))
+
+
+def _syntax_failure(source: str, line: int, column: int, message: str) -> Failure:
+    """The first mistake in the author's own text: what the checker says may be about the text that we add."""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        if error.msg != "invalid syntax" or error.lineno != line:  # else the checker knows more
+            line, column, message = error.lineno or line, error.offset or 0, error.msg
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    written = source.rstrip().count("\n") + 1
+    if line > written:  # at the end: where something is missing
+        line, column = written, len(source.rstrip().rpartition("\n")[2]) + 1
+    return Failure("syntax", message, line=line, column=column)
+
+
+def _unbound(source: str, names: Iterable[str]) -> list[str]:
+    """Those of `names` that the script reads and never binds: what it calls `results` itself is its own."""
+    known = set(names)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return sorted(known)
+    read: set[str] = set()
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.alias(asname=str(name)):
+                bound.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.alias(name=name):
+                bound.add(name.partition(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.add(name)
+            case _:
+                pass
+    return sorted(known & read - bound)

@@ -1,0 +1,128 @@
+"""From what a child said to what its author can mend: the line, and a hint where the cause is known.
+
+Pure functions. A child's report is untrusted text: every field is checked, and cut to a sane length.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from wicket_mcp.model import JsonObject
+from wicket_mcp.scripts.api import HELPERS, Api
+from wicket_mcp.scripts.outcome import Problem
+from wicket_mcp.spelling import nearest
+
+LIMIT_KINDS = frozenset({"cpu", "wall", "memory", "calls", "output", "source", "busy"})
+_CHILD_KINDS = frozenset({"syntax", "type", "runtime", "tool", "value", "deadlock", "cpu", "memory", "output", "calls"})
+_MOST_TEXT = 4000
+
+_LUA_PLACE = re.compile(r"^(?:script|\[string \"script\"\]):(\d+): ?")
+_LUA_FRAME = re.compile(r"\bscript:(\d+):")
+_OUR_PLACE = re.compile(r"^wicket:\d+: ?")
+_NO_TOOL = re.compile(r"\b([A-Za-z_$][\w$]*) has no tool '([^']{1,100})'")
+_UNKNOWN = (
+    re.compile(r"attempt to (?:index|call) a nil value \(global '([^']+)'\)"),
+    re.compile(r"ReferenceError: (?:'([^']+)'|([\w$]+)) is not defined"),
+    re.compile(r"[Nn]ame [`']([^`']+)[`'] (?:is not defined|used when not defined)"),
+)
+_NO_ATTRIBUTE = re.compile(r"[Oo]bject of type `(\w+)` has no attribute `(\w+)`")
+_SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
+_NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|coroutine object|type coroutine")
+
+
+def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem:
+    """A child's report as a problem with its place and a hint."""
+    kind = report.get("kind")
+    kind = kind if isinstance(kind, str) and kind in _CHILD_KINDS else "runtime"
+    message = _text(report.get("message")) or "The script failed without a message."
+    line, column = _number(report.get("line")), _number(report.get("column"))
+    if language == "lua":
+        message, line = _lua_place(message, line, _text(report.get("trace")))
+    lines = source.split("\n")
+    known = line is not None and 1 <= line <= len(lines)
+    if kind == "runtime" and _NO_TOOL.search(message):
+        kind = "unknown_name"
+    return Problem(
+        kind,
+        message,
+        line if known else None,
+        column if known else None,
+        lines[line - 1].rstrip("\r")[:200] if known and line is not None else "",
+        _hint(kind, message, language, api),
+    )
+
+
+def placed(problem: Problem, line: int, source: str) -> Problem:
+    """A problem with the line that was found for it afterwards."""
+    return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
+
+
+def _hint(kind: str, message: str, language: str, api: Api) -> str:
+    if kind in LIMIT_KINDS:
+        return limit_hint(kind)
+    if kind == "deadlock":
+        return "Await only calls of tools, or promises that are settled somewhere."
+    if _SHADOWED.search(message):
+        return "A variable named 'result' hides the function result(): give the variable another name."
+    if found := _NO_TOOL.search(message) or _NO_ATTRIBUTE.search(message):
+        return _tool_hint(found[1], found[2], api)
+    for pattern in _UNKNOWN:
+        if found := pattern.search(message):
+            return _name_hint(next(group for group in found.groups() if group), api)
+    if _NOT_AWAITED.search(message):
+        await_it = {"lua": "Write server.tool({…}):await()."}.get(language, "Write `await server.tool(…)`.")
+        return f"A call gives its value only when it is awaited. {await_it}"
+    if kind == "tool":
+        catch = {"lua": "pcall", "python": "try/except"}.get(language, "try/catch")
+        return f"Use tools.describe to see what the tool expects; {catch} lets the script go on."
+    return ""
+
+
+def limit_hint(kind: str) -> str:
+    return {
+        "cpu": "Do less work in the script, or split it; look for a loop that does not end.",
+        "wall": "Start calls together instead of one after another, or split the script.",
+        "memory": "Keep only what is needed of each answer.",
+        "calls": "Make fewer calls, or split the script.",
+        "output": "Return only what matters of the data.",
+        "source": "Send a shorter script.",
+        "busy": "Try again in a moment.",
+    }.get(kind, "")
+
+
+def _tool_hint(server: str, tool: str, api: Api) -> str:
+    home = api.servers.get(server)
+    names = list(home.tools) if home else list(HELPERS.get(server, ()))
+    close = nearest(tool, names)
+    if close:
+        return f"Did you mean {', '.join(f'{server}.{name}' for name in close)}?"
+    if not names:
+        return f"The server '{server}' has no tools."
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"'{server}' has {', '.join(names[:8])}{more}; tools.search(\"…\") finds tools by what they do."
+
+
+def _name_hint(name: str, api: Api) -> str:
+    close = nearest(name, [*api.servers, *HELPERS])
+    if close:
+        return f"Did you mean {' or '.join(close)}?"
+    names = list(api.servers)
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return f"The servers here are {', '.join(names[:12])}{more}." if names else ""
+
+
+def _lua_place(message: str, line: int | None, trace: str) -> tuple[str, int | None]:
+    if found := _LUA_PLACE.match(message):
+        return message[found.end() :], int(found[1])
+    message = _OUR_PLACE.sub("", message)
+    if line is None and (found := _LUA_FRAME.search(trace)):
+        line = int(found[1])
+    return message, line
+
+
+def _text(value: Any) -> str:
+    return value[:_MOST_TEXT] if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**6 else None

@@ -1,0 +1,241 @@
+"""The door of this room: `Scripts.run(source, language, api, call)` gives an `Outcome`, whatever the script does.
+
+Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per
+run, never reused. Knows languages by name only; what they mean is in the children.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import Literal
+
+import msgspec
+
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import Json, JsonObject
+from wicket_mcp.scripts import diagnostics, jail, stubs
+from wicket_mcp.scripts.api import Api
+from wicket_mcp.scripts.calls import CallKind, CallTool
+from wicket_mcp.scripts.child import ZygoteError
+from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_VALUE, Limits
+from wicket_mcp.scripts.nursery import Nursery
+from wicket_mcp.scripts.outcome import Outcome, Problem, State
+from wicket_mcp.scripts.session import Session
+from wicket_mcp.scripts.tape import Taped
+from wicket_mcp.scripts.worker import Job, Kind, Order
+
+log = logging.getLogger(__name__)
+
+_ALIASES = {"js": "javascript", "ts": "typescript", "py": "python"}
+_NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "lua": (("lupa",), "pip install wicket-mcp"),
+    "javascript": (("quickjs-ng",), "pip install 'wicket-mcp[js]'"),
+    "typescript": (("quickjs-ng", "tree-sitter", "tree-sitter-typescript"), "pip install 'wicket-mcp[js]'"),
+    "python": (("pydantic-monty",), "pip install 'wicket-mcp[python]'"),
+}
+_QUEUE_PATIENCE = 30.0
+_SECOND_RUN_CPU, _SECOND_RUN_WALL = 4, 5  # times the CPU limit
+_SECOND_RUN_PATIENCE = 30.0  # a line is worth a wait, but not without end
+_RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How scripts stand, for `wicket status`."""
+
+    jail: jail.Strength
+    refused: bool
+    """Scripts do not run: `scripts.jail = "strict"` and a wall is missing."""
+    languages: dict[str, bool]
+    running: int
+    warm: int
+
+    def __str__(self) -> str:
+        able = ", ".join(name for name, installed in self.languages.items() if installed)
+        state = "refused (scripts.jail = strict); " if self.refused else ""
+        running = f"; {self.running} running" if self.running else ""
+        return f"{state}{able}; the jail is {self.jail}{running}"
+
+
+class Scripts:
+    """Runs agents' scripts. Made once per gateway; the first run starts the zygote."""
+
+    def __init__(
+        self, limits: Limits | None = None, *, jail: Literal["auto", "strict"] | None = None, most: int = 0
+    ) -> None:
+        self.limits = limits or Limits()
+        self._jail = jail
+        self._nursery = Nursery()
+        self._slots = asyncio.Semaphore(most or max(16, 4 * (os.cpu_count() or 1)))
+        self._second_runs = asyncio.Semaphore(os.cpu_count() or 1)
+        self._warned = False
+
+    def __repr__(self) -> str:
+        return f"<Scripts {self._nursery!r}>"
+
+    def use(self, limits: Limits) -> None:
+        """Other limits, for the scripts from now on; processes that wait with the old ones are ended."""
+        self.limits = limits
+        self._nursery.cool(limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
+
+    def status(self) -> Status:
+        strength = jail.strength()
+        return Status(
+            strength,
+            self._strict and not strength.complete,
+            {language: not _missing(language) for language in _NEEDS},
+            self._nursery.busy,
+            self._nursery.warm,
+        )
+
+    @property
+    def _strict(self) -> bool:
+        return (self._jail or self.limits.jail) == "strict"
+
+    @property
+    def peak_memory(self) -> int:
+        """The most memory that any script's process had, in bytes, by the kernel's account."""
+        return self._nursery.peak
+
+    @property
+    def zygote_pid(self) -> int | None:
+        """The process that scripts are forked from, while it is up."""
+        return self._nursery.pid
+
+    async def run(
+        self,
+        source: str,
+        language: str,
+        api: Api,
+        call: CallTool,
+        limits: Limits | None = None,
+        arguments: JsonObject | None = None,
+    ) -> Outcome:
+        """Run one script to its end. Never raises but for cancellation, which kills the script."""
+        limits = limits or self.limits
+        language = _ALIASES.get(language.lower(), language.lower())
+        if refusal := self._refusal(source, language, limits):
+            return _refused(language, refusal)
+        try:
+            async with asyncio.timeout(_QUEUE_PATIENCE):
+                await self._slots.acquire()
+        except TimeoutError:
+            return _refused(language, _limit("busy", "Too many scripts are running."))
+        try:
+            return await self._run(source, language, api, call, limits, arguments or {})
+        finally:
+            self._slots.release()
+
+    async def _run(
+        self, source: str, language: str, api: Api, call: CallTool, limits: Limits, arguments: JsonObject
+    ) -> Outcome:
+        job = Job(
+            language=language,
+            source=source,
+            servers=api.mentioned(source),
+            cpu=limits.cpu,
+            memory=limits.memory,
+            calls=limits.calls,
+            printed=limits.printed,
+            max_arguments=MAX_ARGUMENTS,
+            max_value=MAX_VALUE,
+            args=arguments,
+            stubs=stubs.python(api, source) if language == "python" else "",
+            interfaces=stubs.interfaces(api, source) if language in ("javascript", "typescript") else {},
+            seed=(_word(), _word(), _word(), _word()),
+        )
+        kind: Kind = "python" if language == "python" else "vm"
+        order = Order(kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
+        usual = (limits.memory, limits.cpu) == (self.limits.memory, self.limits.cpu)
+        try:
+            child = await self._nursery.take(order, keep_warm=usual)
+        except ZygoteError as error:
+            return _refused(language, Problem("crash", f"No process for the script: {error}."), "crash")
+        session = Session(child, job, api, call, limits)
+        outcome = await session.run()
+        problem, tape = outcome.problem, session.tape
+        if problem is None or problem.kind != "cpu" or language == "lua" or tape is None:  # Lua said where
+            return outcome
+        line = await self._find_line(order, job, tape, limits)
+        return replace(outcome, problem=diagnostics.placed(problem, line, source)) if line else outcome
+
+    async def _find_line(self, order: Order, job: Job, tape: list[Taped], limits: Limits) -> int | None:
+        """The line at which CPU time ran out, by a second run: a slower one, played the calls' answers."""
+        again = msgspec.structs.replace(job, tape=tape, stubs="")
+        short = msgspec.structs.replace(
+            limits, cpu=limits.cpu * _SECOND_RUN_CPU + 1, wall=min(limits.wall, limits.cpu * _SECOND_RUN_WALL + 2)
+        )
+        try:
+            async with asyncio.timeout(min(limits.wall, _SECOND_RUN_PATIENCE)):
+                await self._second_runs.acquire()  # each needs all of a core, to be back soon
+        except TimeoutError:
+            return None
+        try:
+            child = await self._nursery.take(order, keep_warm=False)
+            problem = (await Session(child, again, Api(), _never, short).run()).problem
+        except ZygoteError:
+            return None
+        finally:
+            self._second_runs.release()
+        return problem.line if problem is not None and problem.kind == "cpu" else None
+
+    async def close(self) -> None:
+        """End every script and the zygote."""
+        await self._nursery.close()
+
+    def _refusal(self, source: str, language: str, limits: Limits) -> Problem | None:
+        if language not in _NEEDS:
+            names = ", ".join(_NEEDS)
+            return Problem("language", f"'{language}' scripts cannot be run.", hint=f"Use one of {names}.")
+        if missing := _missing(language):
+            install = _NEEDS[language][1]
+            return Problem("missing_engine", f"Running {language} needs {missing}.", hint=f"Install it: {install}")
+        size = len(source.encode("utf-8", "replace"))
+        if size > limits.source:
+            return _limit("source", f"The script has {size} bytes; {limits.source} are accepted.")
+        return self._jail_refusal()
+
+    def _jail_refusal(self) -> Problem | None:
+        strength = jail.strength()
+        if strength.complete:
+            return None
+        if self._strict:
+            return Problem(
+                "jail",
+                f"Scripts are switched off: the jail is {strength}.",
+                hint='Use a newer Linux kernel, or set scripts.jail = "auto".',
+            )
+        if not self._warned:
+            self._warned = True
+            log.warning("scripts run in a jail that is %s", strength)
+        return None
+
+
+async def _never(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+    raise BadArguments("A second run makes no calls.")
+
+
+def _word() -> int:
+    return secrets.randbits(32) or 1
+
+
+def _missing(language: str) -> str:
+    for package in _NEEDS[language][0]:
+        try:
+            metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return package
+    return ""
+
+
+def _limit(kind: str, message: str) -> Problem:
+    return Problem(kind, message, hint=diagnostics.limit_hint(kind))
+
+
+def _refused(language: str, problem: Problem, state: State | None = None) -> Outcome:
+    return Outcome(
+        state or ("limit" if problem.kind in diagnostics.LIMIT_KINDS else "error"), language, problem=problem
+    )

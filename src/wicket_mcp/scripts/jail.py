@@ -1,0 +1,200 @@
+"""The walls around a script's process: rlimits, no_new_privs, Landlock and a seccomp allow-list, by ctypes.
+
+`confine` is called in the child, after its imports and before it reads a byte of the script. `strength` says
+what this system offers. Where the kernel lacks a wall the rest still stand, and the caller says so. Knows
+nothing of scripts.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from wicket_mcp.scripts import seccomp
+from wicket_mcp.scripts.seccomp import libc
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
+_PT_INTERP = 3
+
+
+class JailError(Exception):
+    """A wall that should stand could not be put up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """Which walls this system has. Process, kill and rlimits are always there on POSIX."""
+
+    landlock: int
+    """The Landlock ABI; 0 when the kernel has none."""
+    seccomp: bool
+    pidfd: bool
+
+    @property
+    def complete(self) -> bool:
+        return not self.missing
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        walls = (
+            ("Landlock", self.landlock >= 1),
+            ("Landlock network rules", self.landlock >= 4 or self.landlock == 0),
+            ("seccomp", self.seccomp),
+            ("pidfd", self.pidfd),
+        )
+        return tuple(name for name, stands in walls if not stands)
+
+    def __str__(self) -> str:
+        if self.complete:
+            return f"full (own process, rlimits, no_new_privs, Landlock {self.landlock}, seccomp)"
+        return (
+            f"degraded: this system has no {', no '.join(self.missing)}; scripts still run in their own limited process"
+        )
+
+
+@cache
+def strength() -> Strength:
+    """What this system offers, without changing anything."""
+    if sys.platform != "linux":
+        return Strength(0, False, False)
+    return Strength(_landlock_abi(), seccomp.available(), hasattr(os, "pidfd_open"))
+
+
+def confine(*, memory: int, cpu: float) -> None:
+    """Put up every wall this system has, for good. Raises JailError when one that it has does not stand."""
+    limit_resources(memory=memory, cpu=cpu)
+    seal()
+    available = strength()
+    if available.landlock:
+        restrict_files((), available.landlock)
+    if available.seccomp:
+        _install(seccomp.interpreter())
+
+
+def confine_tree(*, memory: int, cpu: float, program: str, readable: Iterable[str]) -> None:
+    """The same for a process that must still start one program, which may read its libraries, and little else."""
+    limit_resources(memory=memory, cpu=cpu, processes=False)
+    seal()
+    available = strength()
+    if available.landlock:
+        restrict_files(readable, available.landlock, executable=(program, *_loader(program)))
+    if available.seccomp:
+        _install(seccomp.tree())
+
+
+def _install(program: seccomp.Program) -> None:
+    try:
+        seccomp.install(program)
+    except seccomp.SeccompError as error:
+        raise JailError(str(error)) from error
+
+
+def _loader(program: str) -> list[str]:
+    """The dynamic loader that an ELF program names: the kernel executes it too."""
+    with Path(program).open("rb") as file:
+        head = file.read(4096)
+    if head[:6] != b"\x7fELF\x02\x01":
+        return []
+    (table,) = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
+    for entry in range(table, min(table + size * count, len(head) - size), size):
+        kind, _, offset, _, _, length = struct.unpack_from("<IIQQQQ", head, entry)
+        if kind == _PT_INTERP:
+            return [head[offset : offset + length].rstrip(b"\0").decode()]
+    return []
+
+
+def limit_resources(*, memory: int, cpu: float, processes: bool = True) -> None:
+    """Memory above what the process has now, CPU seconds, and no files, cores or children."""
+    seconds = int(cpu) + 1
+    limits = [
+        (resource.RLIMIT_CPU, (seconds, seconds + 1)),
+        (resource.RLIMIT_CORE, (0, 0)),
+        (resource.RLIMIT_FSIZE, (0, 0)),
+    ]
+    if processes:
+        limits.append((resource.RLIMIT_NPROC, (0, 0)))
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        ceiling = pages * resource.getpagesize() + memory
+        limits.append((resource.RLIMIT_AS, (ceiling, ceiling)))
+    for which, pair in limits:
+        with contextlib.suppress(ValueError, OSError):  # a lower limit is already set: good
+            resource.setrlimit(which, pair)
+
+
+def seal() -> None:
+    """No new privileges, no core, no debugger from the same user, and gone when the parent is."""
+    if sys.platform != "linux":
+        return
+    for option, value in (
+        (_PR_SET_PDEATHSIG, int(signal.SIGKILL)),
+        (_PR_SET_DUMPABLE, 0),
+        (_PR_SET_NO_NEW_PRIVS, 1),
+    ):
+        if libc().prctl(option, value, 0, 0, 0) != 0:
+            raise JailError(f"prctl {option} failed: {os.strerror(ctypes.get_errno())}")
+
+
+def protect_host() -> None:
+    """For the gateway itself: another process of the same user can neither trace it nor read its memory."""
+    if sys.platform == "linux":
+        libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """For the zygote: what its children leave behind becomes its own to reap, not the system's."""
+    if sys.platform == "linux":
+        libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def restrict_files(readable: Iterable[str], abi: int, executable: Iterable[str] = ()) -> None:
+    """Landlock: nothing but reading below `readable`, executing `executable`, no TCP, no signals to the outside."""
+    handled_files = (1 << {1: 13, 2: 14}.get(abi, 15)) - 1
+    if abi >= 5:
+        handled_files |= 1 << 15  # device ioctls
+    network = 0b11 if abi >= 4 else 0
+    scoped = 0b11 if abi >= 6 else 0
+    attributes = struct.pack("=QQQ", handled_files, network, scoped)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    ruleset = libc().syscall(_LANDLOCK_CREATE, attributes, size, 0)
+    if ruleset < 0:
+        raise JailError(f"Landlock refused: {os.strerror(ctypes.get_errno())}")
+    try:
+        for path in readable:
+            _allow(ruleset, path, _READ_FILE | (_READ_DIR if Path(path).is_dir() else 0))
+        for path in executable:
+            _allow(ruleset, path, _READ_FILE | _EXECUTE)
+        if libc().syscall(_LANDLOCK_RESTRICT, ruleset, 0) != 0:
+            raise JailError(f"Landlock refused: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(ruleset)
+
+
+def _landlock_abi() -> int:
+    return max(0, int(libc().syscall(_LANDLOCK_CREATE, None, 0, 1)))
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # a library folder that this system does not have
+        return
+    try:
+        if libc().syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", access, handle), 0) != 0:
+            raise JailError(f"Landlock refused {path}: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(handle)

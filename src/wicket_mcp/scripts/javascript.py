@@ -1,0 +1,182 @@
+"""JavaScript in the jail: one quickjs-ng context, one script, driven by strings.
+
+No Python function is reachable from JavaScript; what scripts call is JavaScript (prelude.js), and the loop here
+pumps its jobs and carries JSON text between it and the channel. TypeScript is the same after its types are blanked.
+"""
+
+import re
+import time
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from wicket_mcp.scripts import marks, typescript
+from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
+from wicket_mcp.scripts.tape import OffTape, Tape
+from wicket_mcp.scripts.worker import Failure, Job, done, expired, optional
+
+quickjs = optional("_quickjs")
+
+_OFFSET = 100_000  # lines put in front of the prelude, so that its frames can be told from the script's
+_OPEN, _CLOSE = "(async () => {", "\n})"
+_STACK = 512 * 1024
+_PLACE = re.compile(r"<input>:(\d+):(\d+)")
+_LONG_DIGITS = re.compile(rb"\d{16}")
+_OURS = 10.0  # seconds for what is not the script's work
+_ready: list[tuple[Any, Any]] = []
+
+
+def prepare() -> None:
+    """Make one context with the prelude compiled, in the zygote; every fork finds its own copy of it."""
+    if quickjs is not None and not _ready:
+        context = quickjs.Context()
+        context.set_max_stack_size(_STACK)
+        source = files("wicket_mcp.scripts").joinpath("prelude.js").read_text(encoding="utf-8")
+        _ready.append((context, context.eval("\n" * _OFFSET + source)))
+    typescript.prepare()
+
+
+def run(job: Job, channel: Channel) -> None:
+    source = typescript.blank(job.source) if job.language == "typescript" else job.source
+    if job.tape is None:
+        _Script(job, channel).run(f"{_OPEN}{source}{_CLOSE}")
+    else:
+        _run_again(job, Tape(channel, job.tape), source)
+
+
+def _run_again(job: Job, tape: Tape, source: str) -> None:
+    """Find the line at which CPU time runs out: the engine's own idea of it is where something was last called."""
+    name = marks.name(source)
+    script = _Script(job, tape)
+    try:
+        script.run(f"{_OPEN}{marks.javascript(source, name)}{_CLOSE}", mark=name)
+    except (Failure, OffTape) as end:
+        at_the_end = isinstance(end, Failure) and end.report["kind"] == "cpu"
+        raise expired(line=script.mark() if at_the_end else None) from None
+
+
+class _Script:
+    def __init__(self, job: Job, channel: Channel) -> None:
+        prepare()
+        self._channel = channel
+        self._context, boot = _ready.pop()
+        self._context.set_memory_limit(job.memory)
+        self._step: Any = boot(msgspec.json.encode(_config(job)).decode())
+        self._marked: Any = None
+        self._deadline = time.process_time() + job.cpu
+
+    def run(self, function: str, mark: str = "") -> None:
+        """Run a script that was made an async function; `mark` is the variable that keeps its line."""
+        try:
+            status, payload = self._drive(function, mark)
+        except quickjs.JSException as error:
+            self._send_outbox()
+            raise self._failure(str(error)) from None
+        except Failure:
+            self._send_outbox()
+            raise
+        if status == "done":
+            done(self._channel, _utf8(payload))
+            return
+        report = msgspec.json.decode(payload)
+        line, column = _place(report.pop("stack", "") or "")
+        raise Failure(report["kind"], report["message"], line=line, column=column)
+
+    def mark(self) -> int | None:
+        """The line that was marked last."""
+        try:
+            self._context.set_time_limit(_OURS)
+            return int(self._marked(True)) or None
+        except quickjs.JSException:
+            return None
+
+    def _drive(self, function: str, mark: str) -> tuple[str, str]:
+        script = self._enter(lambda: self._context.eval(_with_mark(function, mark) if mark else function))
+        if mark:
+            self._marked, script = script, script(False)
+        self._enter(lambda: self._step("begin", script))
+        while True:
+            self._pump()
+            status, _, payload = self._enter(lambda: self._step("look", "")).partition("\n")
+            if printed := self._step("printed", ""):
+                self._channel.send(PRINTED, _utf8(printed))
+            if status in ("calls", "calls-go"):
+                self._channel.send(CALLS, _utf8(payload))
+            if status in ("done", "failed"):
+                return status, payload
+            if status != "calls-go":
+                self._take_replies()
+
+    def _enter(self, work: Any) -> Any:
+        """Run the script's code under what is left of its CPU time."""
+        left = self._deadline - time.process_time()
+        if left <= 0:
+            raise expired()
+        self._context.set_time_limit(left)
+        return work()
+
+    def _pump(self) -> None:
+        self._enter(bool)
+        while self._context.execute_pending_job():
+            if time.process_time() > self._deadline:
+                raise expired()
+
+    def _take_replies(self) -> None:
+        kind, payload = self._channel.receive()
+        if kind != REPLIES:
+            raise Failure("runtime", "the gateway sent something else than replies")
+        before = time.process_time()
+        self._context.set_time_limit(_OURS)  # conversion is ours, not the script's
+        self._step("digits" if _LONG_DIGITS.search(payload) else "replies", payload.decode())
+        self._deadline += time.process_time() - before
+
+    def _send_outbox(self) -> None:
+        """Calls that were started before the end go out all the same."""
+        try:
+            self._context.set_time_limit(_OURS)
+            if calls := self._step("outbox", ""):
+                self._channel.send(CALLS, _utf8(calls))
+        except quickjs.JSException:  # no memory left to write them down
+            pass
+
+    def _failure(self, text: str) -> Failure:
+        message, _, stack = text.partition("\n")
+        line, column = _place(stack)
+        if "interrupted" in message:
+            return expired()
+        if message in ("null", "") or "out of memory" in message:
+            return Failure("memory", "not enough memory", line=line)
+        kind = "syntax" if message.startswith("SyntaxError") else "runtime"
+        return Failure(kind, message, line=line, column=column)
+
+
+def _with_mark(function: str, mark: str) -> str:
+    """Code that gives the script's function, or the line it is at."""
+    return f"(() => {{ let {mark} = 0; return ({mark}_asked) => {mark}_asked ? {mark} : {function}; }})()"
+
+
+def _config(job: Job) -> dict[str, Any]:
+    return {
+        "calls": job.calls,
+        "printed": job.printed,
+        "max_arguments": job.max_arguments,
+        "max_value": job.max_value,
+        "servers": job.servers,
+        "args": job.args,
+        "interfaces": job.interfaces,
+        "seed": job.seed,
+    }
+
+
+def _place(stack: str) -> tuple[int | None, int | None]:
+    """The innermost line of the script in a stack; 1:1 is what the engine says when it does not know."""
+    for found in _PLACE.finditer(stack):
+        line, column = int(found[1]), int(found[2])
+        if line < _OFFSET and (line, column) != (1, 1):
+            return line, column - len(_OPEN) if line == 1 else column
+    return None, None
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # half a surrogate pair becomes a question mark

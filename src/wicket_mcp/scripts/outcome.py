@@ -1,0 +1,119 @@
+"""What became of a script: its value or what went wrong, what it printed, and which calls it made.
+
+Plain data and one rendering for agents. An outcome is returned, never raised: a failed script is an answer
+that its author can act on.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from wicket_mcp.model import Json, JsonObject
+
+State: TypeAlias = Literal["done", "error", "limit", "crash"]
+CallState: TypeAlias = Literal["ok", "failed", "unfinished", "not_sent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong, where, and what to do about it."""
+
+    kind: str
+    """`syntax`, `type`, `runtime`, `tool`, `unknown_name`, `value`, `deadlock`, `missing_engine`, `jail`,
+    `language`, `crash`; or the limit that was hit: `cpu`, `wall`, `memory`, `calls`, `source`, `output`, `busy`."""
+    message: str
+    line: int | None = None
+    column: int | None = None
+    source_line: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.line is not None:
+            prefix = f"line {self.line}: "
+            parts.append(f"{prefix}{self.source_line}".rstrip())
+            if self.column and self.column <= len(self.source_line) + 1:
+                parts.append(" " * (len(prefix) + self.column - 1) + "^")
+        if self.hint:
+            parts.append(f"Hint: {self.hint}")
+        return "\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call that a script made: side effects remain when the script fails, unless it was never sent."""
+
+    tool: str
+    state: CallState
+    error: str = ""
+    ms: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.state.replace('_', ' ')}{f' ({self.error})' if self.error else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a script cost. CPU time and memory are the child's own account where it ended by itself."""
+
+    wall_ms: float = 0.0
+    cpu_ms: float = 0.0
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of one run."""
+
+    state: State
+    language: str
+    value: Json = None
+    has_value: bool = False
+    """False when the script answered nothing (no `return`, no `result`)."""
+    large: bool = False
+    """The value is over `limits.output`: store it and show a part."""
+    printed: str = ""
+    problem: Problem | None = None
+    calls: tuple[CallRecord, ...] = ()
+    stats: Stats = field(default_factory=Stats)
+
+    @property
+    def ok(self) -> bool:
+        return self.state == "done"
+
+    def explain(self, most_calls: int = 20) -> str:
+        """The failure as text for an agent: problem, printed lines, and the calls already made."""
+        if self.problem is None:
+            return ""
+        parts = [str(self.problem)]
+        if self.printed:
+            parts.append(f"Printed:\n{self.printed.rstrip()}")
+        made = [record for record in self.calls if record.state != "not_sent"]
+        unsent = [record for record in self.calls if record.state == "not_sent"]
+        if made:
+            parts.append(f"Calls already made (their effects remain):\n{_listed(made, most_calls)}")
+        if unsent:
+            parts.append(f"Calls refused before they were sent:\n{_listed(unsent, most_calls)}")
+        return "\n\n".join(parts)
+
+    def to_dict(self) -> JsonObject:
+        """For `--json` and structured content."""
+        body: dict[str, Any] = {"state": self.state, "language": self.language}
+        if self.has_value:
+            body["value"] = self.value
+        if self.printed:
+            body["printed"] = self.printed
+        if self.problem is not None:
+            body["problem"] = {
+                name: value
+                for name in ("kind", "message", "line", "column", "source_line", "hint")
+                if (value := getattr(self.problem, name)) not in (None, "")
+            }
+        body["calls"] = [
+            {"tool": c.tool, "state": c.state, **({"error": c.error} if c.error else {})} for c in self.calls
+        ]
+        return body
+
+
+def _listed(records: list[CallRecord], most: int) -> str:
+    shown = "\n".join(f"- {record}" for record in records[:most])
+    return f"{shown}\n- … and {len(records) - most} more" if len(records) > most else shown

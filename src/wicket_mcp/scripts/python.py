@@ -1,0 +1,285 @@
+"""Python in the jail: a driver that feeds one script to one `monty` worker and carries its calls.
+
+Two processes below the same walls: the worker interprets the script, the driver speaks frames with the gateway,
+so that the gateway neither loads the engine nor converts a value of the worker's. The driver blocks on one or the
+other, never on both: the worker stands still while a script waits.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from typing import Any
+
+import msgspec
+import pydantic_monty
+from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
+from pydantic_monty._binary import find_monty_binary
+
+from wicket_mcp.scripts import jail, marks
+from wicket_mcp.scripts.checking import Checker
+from wicket_mcp.scripts.frames import BEGUN, CALLS, JOB, PRINTED, REPLIES, Channel
+from wicket_mcp.scripts.limits import MIB
+from wicket_mcp.scripts.plain import NotPlain, plain
+from wicket_mcp.scripts.servers import Servers, arguments_of, is_not_awaited
+from wicket_mcp.scripts.tape import OffTape, Tape
+from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, expired, fail
+
+_WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
+_GRACE = 0.5
+_RECURSION = 500
+_SUSPENSIONS = 1_000_000  # calls are counted here, and by the gateway
+_LONGEST_SLEEP = 10.0
+_ATTEMPTS = 3
+_ENOUGH = 0.9
+_CUT = "\n… cut: more was printed than is kept\n"
+
+
+def main(channel: Channel, order: Order) -> int:
+    """The driver's whole life; returns its exit code."""
+    sys.modules["opentelemetry"] = None  # pyright: ignore[reportArgumentType]  (the engine would look for it, in vain)
+    binary = find_monty_binary()
+    try:
+        jail.confine_tree(memory=_WORKER_MEMORY, cpu=order.cpu, program=binary, readable=_LIBRARIES)
+    except jail.JailError:
+        return NOT_JAILED
+    with pydantic_monty.Monty(
+        binary_path=binary, min_processes=1, max_processes=1, feed_duration_limit_grace=_GRACE
+    ) as pool:
+        with contextlib.suppress(EOFError):  # a warm child that was not needed
+            _serve(channel, pool, order)
+            channel.linger()
+        # Out at once: an orderly end of the pool can meet a finalising interpreter, and abort.
+        os._exit(0)
+
+
+def _serve(channel: Channel, pool: Any, order: Order) -> None:
+    checker = Checker()
+    checks = {"type_check": True, "type_check_format": "concise", "external_modules": checker.modules}
+    with _checkout(pool, order.memory, **checks) as session:
+        _warm_up(channel, session, checker)
+        kind, payload = channel.receive()
+        if kind != JOB:
+            os._exit(1)
+        channel.send(BEGUN, b"")
+        begin()
+        job = msgspec.json.decode(payload, type=Job)
+        if job.tape is None:
+            try:
+                if job.stubs:
+                    checker.check(session, job.source, job.stubs, [*job.servers, "tools", "results", "args"])
+                done(channel, _Script(job, channel).run(session, job.source))
+            except Failure as failure:
+                fail(channel, failure)
+            return
+    fail(channel, expired(line=_find_line(job, channel, pool)))
+
+
+def _checkout(pool: Any, memory: int, **options: Any) -> Any:
+    limits: dict[str, Any] = {
+        "max_memory": memory,
+        "max_recursion_depth": _RECURSION,
+        "max_suspensions": _SUSPENSIONS,
+        **options.pop("limits", {}),
+    }
+    return pool.checkout(limits=limits, **options)
+
+
+def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
+    """What every script needs, before there is one; but no job waits for it."""
+    for step in (lambda: session.feed_run("0", skip_type_check=True), lambda: checker.warm_up(session)):
+        if channel.wait(0):
+            return
+        step()
+
+
+def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
+    """The line at which CPU time runs out. The engine stops by the clock on the wall, so what it used is looked at."""
+    variable = marks.name(job.source)
+    marked = marks.python(job.source, variable)
+    seconds = job.cpu
+    for _ in range(_ATTEMPTS):
+        limits = {"max_feed_duration_secs": seconds}
+        with _checkout(pool, job.memory, limits=limits, os_policy={"sleep": "zero"}) as session:
+            before = _cpu_seconds(session.worker_pid)
+            try:
+                _Script(job, Tape(channel, job.tape or [])).run(session, marked)
+            except OffTape:
+                return None
+            except Failure as failure:
+                if failure.report["kind"] != "cpu":
+                    return None
+            else:
+                return None
+            used = _cpu_seconds(session.worker_pid) - before
+            if used >= job.cpu * _ENOUGH or sys.platform != "linux":
+                return _line(session, variable)
+            seconds *= 1.25 * job.cpu / max(used, job.cpu / 100)
+    return None
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    """The CPU time of another process, by the clock that the kernel keeps for it."""
+    return time.clock_gettime((~pid << 3) | 2) if pid is not None and sys.platform == "linux" else 0.0
+
+
+def _line(session: Any, variable: str) -> int | None:
+    try:
+        line = session.feed_run(variable, skip_type_check=True)
+    except pydantic_monty.MontyError:
+        return None
+    return line if isinstance(line, int) and line > 0 else None
+
+
+class _Script:
+    """One script: its calls, its prints, its value."""
+
+    def __init__(self, job: Job, channel: Channel) -> None:
+        self._job, self._channel = job, channel
+        self._servers = Servers(job.servers)
+        self._calls = 0
+        self._waiting: dict[int, int] = {}
+        """Calls that were sent: the gateway's number, and the engine's."""
+        self._settled: dict[int, dict[str, Any]] = {}
+        self._alarms: dict[int, float] = {}
+        self._slept = 0.0
+        self._tool_errors: set[str] = set()
+        self._printed = 0
+
+    def run(self, session: Any, source: str) -> bytes:
+        """The script's value, as JSON. Raises Failure."""
+        try:
+            snapshot = session.feed_start(
+                source, inputs={"args": self._job.args}, print_callback=self._print, skip_type_check=True
+            )
+            while not isinstance(snapshot, MontyComplete):
+                snapshot = self._step(snapshot)
+            value = snapshot.output
+        except (pydantic_monty.MontySyntaxError, pydantic_monty.MontyRuntimeError) as error:
+            raise self._failure(error) from None
+        except pydantic_monty.MontyCrashedError as error:
+            if "SIGSYS" in str(error):
+                os._exit(FORBIDDEN)
+            raise (expired() if error.timed_out else Failure("memory", "The script ran out of memory.")) from None
+        except (pydantic_monty.MontyError, RecursionError, ValueError, TypeError) as error:
+            raise Failure("value", f"{type(error).__name__}: {error}") from None
+        while self._waiting:  # calls that nobody awaited are made all the same
+            self._receive()
+        return self._encode(value)
+
+    def _step(self, snapshot: Any) -> Any:
+        match snapshot:
+            case NameLookupSnapshot():
+                if snapshot.object_id is not None:
+                    return snapshot.resume_auto()
+                server = self._servers.get(snapshot.variable_name)
+                return snapshot.resume() if server is None else snapshot.resume(value=server)
+            case FunctionSnapshot(is_os_function=True):
+                return self._system(snapshot)
+            case FunctionSnapshot():
+                return snapshot.resume(self._call(snapshot))
+            case FutureSnapshot():
+                return snapshot.resume(self._wait(snapshot.pending_call_ids))
+            case _:
+                raise Failure("runtime", f"the engine stopped at a {type(snapshot).__name__}")
+
+    def _call(self, snapshot: Any) -> Any:
+        """Send one call at once; what it answers is waited for later."""
+        try:
+            server, tool = self._servers.called(snapshot.object_id, snapshot.function_name)
+            body = arguments_of(server, tool, snapshot.args, snapshot.kwargs)
+            text = msgspec.json.encode(plain(body, f"the arguments of {server}.{tool}"))
+            if len(text) > self._job.max_arguments:
+                raise ValueError(f"the arguments of {server}.{tool} are too large")
+            self._calls += 1
+            if self._calls > self._job.calls:
+                raise RuntimeError(f"the limit of {self._job.calls} tool calls in one script is reached")
+        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+            return {"exception": error}
+        self._waiting[self._calls] = snapshot.call_id
+        names = msgspec.json.encode([self._calls, server, tool])
+        self._channel.send(CALLS, b"[%s,%s]]" % (names[:-1], text))
+        return {"future": ...}
+
+    def _system(self, snapshot: Any) -> Any:
+        if snapshot.function_name not in ("system.sleep", "system.async_sleep"):
+            return snapshot.resume_not_handled()
+        seconds = max(0.0, float(snapshot.args[0]))
+        self._slept += seconds
+        if self._slept > _LONGEST_SLEEP:
+            said = f"a script may sleep {_LONGEST_SLEEP:g} seconds in all"
+            return snapshot.resume({"exception": TimeoutError(said)})
+        if snapshot.function_name == "system.sleep":
+            time.sleep(seconds)
+            return snapshot.resume({"return_value": None})
+        self._alarms[snapshot.call_id] = time.monotonic() + seconds
+        return snapshot.resume({"future": ...})
+
+    def _wait(self, wanted: list[int]) -> dict[int, Any]:
+        """What has settled of these, once something has."""
+        while True:
+            self._ring()
+            if settled := {number: self._settled.pop(number) for number in wanted if number in self._settled}:
+                return settled
+            patience = min(self._alarms.values()) - time.monotonic() if self._alarms else None
+            if self._channel.wait(patience if patience is None else max(0.0, patience)):
+                self._receive()
+
+    def _ring(self) -> None:
+        now = time.monotonic()
+        for number in [number for number, due in self._alarms.items() if due <= now]:
+            del self._alarms[number]
+            self._settled[number] = {"return_value": None}
+
+    def _receive(self) -> None:
+        kind, payload = self._channel.receive()
+        if kind != REPLIES:
+            os._exit(1)
+        for number, ok, value in msgspec.json.decode(payload):
+            engines = self._waiting.pop(number, None)
+            if engines is None:
+                continue
+            if not ok:
+                self._tool_errors.add(str(value))
+            self._settled[engines] = {"return_value": value} if ok else {"exception": RuntimeError(str(value))}
+
+    def _print(self, _stream: str, text: str) -> None:
+        left = self._job.printed - self._printed
+        if left < 0 or not text:
+            return
+        self._printed += len(text)
+        if len(text) > left:
+            text = text[:left] + _CUT
+        self._channel.send(PRINTED, msgspec.json.encode(text))
+
+    def _failure(self, error: Any) -> Failure:
+        message = str(error.display("type-msg"))
+        said = str(error.display("msg"))
+        frames_of_script = [f for f in error.traceback() if f.filename.startswith("<python-input")]
+        last = frames_of_script[-1] if frames_of_script else None
+        where = {"line": last.line, "column": last.column} if last else {}
+        if isinstance(error, pydantic_monty.MontySyntaxError):
+            return Failure("syntax", message, **where)
+        if said in self._tool_errors:
+            return Failure("tool", said, **where)
+        if message.startswith("TimeoutError: feed time limit"):
+            return expired(**where)
+        if message.startswith("MemoryError"):
+            return Failure("memory", "not enough memory", **where)
+        if self._calls > self._job.calls or "suspension" in message:
+            return Failure("calls", message, **where)
+        return Failure("runtime", message, **where)
+
+    def _encode(self, value: Any) -> bytes:
+        if is_not_awaited(value):
+            raise Failure("value", "The script answers with a call that was not awaited.")
+        if value is None:
+            return b""
+        try:
+            text = msgspec.json.encode(plain(value, "the result"))
+        except NotPlain as error:
+            raise Failure("value", str(error)) from None
+        if len(text) > self._job.max_value:
+            raise Failure("output", f"The result is larger than {self._job.max_value} bytes.")
+        return text

@@ -1,0 +1,161 @@
+"""Types for scripts, from the tools' schemas: Python stubs for the checker, TypeScript interfaces for reading.
+
+Pure and lazy: only what a source mentions is written out, so that a catalogue of thousands costs nothing. A schema
+that says little becomes `Any`; a stub must never refuse what a tool would take.
+"""
+
+import keyword
+import re
+from typing import Any, cast
+
+from wicket_mcp import codec
+from wicket_mcp.model import JsonObject, Tool
+from wicket_mcp.scripts.api import Api, Server
+
+_MOST_INTERFACES = 512 * 1024
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_PYTHON_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+_HELPER_STUBS = """
+class _tools:
+    async def search(self, query: str, limit: int = ..., *, server: str = ...) -> Any: ...
+    async def describe(self, names: str | list[str], detail: str = ...) -> Any: ...
+    async def call(self, name: str, arguments: dict[str, Any] = ...) -> Any: ...
+tools: _tools
+class _results:
+    async def get(self, id: str, **options: Any) -> Any: ...
+results: _results
+args: dict[str, Any]
+"""
+
+
+def python(api: Api, source: str) -> str:
+    """Stubs for what `source` mentions, as the checker reads them."""
+    words = set(_WORD.findall(source))
+    parts = ["from typing import Any, Literal"]
+    for ident, server in api.servers.items():
+        if ident in words:
+            parts.append(_python_server(ident, server, words, source))
+    return "\n".join(parts) + _HELPER_STUBS
+
+
+def _python_server(ident: str, server: Server, words: set[str], source: str) -> str:
+    lines = [f"class _{ident}:"]
+    for name, tool in server.tools.items():
+        if name in words:
+            lines.append(f"    async def {name}({_python_parameters(name, tool, source)}) -> Any: ...")
+    if len(lines) == 1:
+        lines.append("    ...")
+    return "\n".join([*lines, f"{ident}: _{ident}"])
+
+
+def _python_parameters(name: str, tool: Tool, source: str) -> str:
+    schema = tool.input_schema
+    # Called with something that is not `name=value`: one dict of arguments, which the checker cannot look into.
+    if re.search(rf"\.{name}\s*\(\s*(?!\w+\s*=[^=])[^)\s]", source):
+        return "self, arguments: dict[str, Any] = ..., /, **more: Any"
+    fields = _fields(schema)
+    required = schema.get("required")
+    needed: set[Any] = set(cast("list[Any]", required)) if isinstance(required, list) else set()
+    parameters: list[str] = []
+    open_ended = not fields or bool(schema.get("additionalProperties"))
+    for field, kind in fields.items():
+        if not _NAME.fullmatch(field) or keyword.iskeyword(field) or field == "self":
+            open_ended = True
+            continue
+        default = "" if field in needed else " = ..."
+        parameters.append(f"{field}: {_python_type(kind)}{default}")
+    head = ["self", "*", *parameters] if parameters else ["self"]
+    return ", ".join([*head, "**more: Any"] if open_ended else head)
+
+
+def _python_type(schema: Any, depth: int = 0) -> str:
+    if not isinstance(schema, dict) or depth > 3:
+        return "Any"
+    known = cast("dict[str, Any]", schema)
+    choices = known.get("enum")
+    if isinstance(choices, list) and choices and all(isinstance(c, str) for c in cast("list[Any]", choices)):
+        return f"Literal[{', '.join(repr(c) for c in cast('list[str]', choices))}] | str"
+    wanted = known.get("type")
+    if isinstance(wanted, list):
+        kinds = [_python_type({**known, "type": kind}, depth + 1) for kind in cast("list[Any]", wanted)]
+        return " | ".join(dict.fromkeys(kinds)) if "Any" not in kinds else "Any"
+    if wanted == "array":
+        return f"list[{_python_type(known.get('items'), depth + 1)}]"
+    if wanted == "object":
+        return "dict[str, Any]"
+    # A number may be written without a point, and an absent optional may be None.
+    return _PYTHON_TYPES.get(str(wanted), "Any") if wanted else "Any"
+
+
+def interfaces(api: Api, source: str) -> dict[str, str]:
+    """TypeScript interfaces by tool name, when `source` asks for any; bounded, in catalogue order."""
+    if "__interfaces" not in source and "__getToolInterface" not in source:
+        return {}
+    found: dict[str, str] = {}
+    size = 0
+    for ident, server in api.servers.items():
+        for name, tool in server.tools.items():
+            text = typescript(ident, name, tool)
+            size += len(text)
+            if size > _MOST_INTERFACES:
+                return found
+            found[f"{ident}.{name}"] = text
+            found.setdefault(tool.key, text)
+    return found
+
+
+def typescript(server: str, name: str, tool: Tool) -> str:
+    """One tool as a TypeScript declaration, its description as a comment."""
+    output = tool.output_schema
+    answer = _ts_type(output) if output else "any"
+    summary = tool.description.strip().split("\n")[0][:200].replace("*/", "* /")
+    comment = f"/** {summary} */\n" if summary else ""
+    return f"{comment}declare function {server}.{name}(args: {_ts_type(tool.input_schema)}): Promise<{answer}>;"
+
+
+def _ts_type(schema: Any, depth: int = 0) -> str:
+    if not isinstance(schema, dict) or depth > 3:
+        return "any"
+    known = cast("dict[str, Any]", schema)
+    choices = known.get("enum")
+    if isinstance(choices, list) and choices:
+        return " | ".join(_literal(c) for c in cast("list[Any]", choices))
+    for union in ("anyOf", "oneOf"):
+        options = known.get(union)
+        if isinstance(options, list) and options:
+            return " | ".join(dict.fromkeys(_ts_type(o, depth + 1) for o in cast("list[Any]", options)))
+    wanted = known.get("type")
+    if isinstance(wanted, list):
+        kinds = (_ts_type({**known, "type": kind}, depth + 1) for kind in cast("list[Any]", wanted))
+        return " | ".join(dict.fromkeys(kinds))
+    if wanted == "array":
+        inner = _ts_type(known.get("items"), depth + 1)
+        return f"({inner})[]" if "|" in inner else f"{inner}[]"
+    if wanted == "object" or _fields(known):
+        return _ts_object(known, depth)
+    return {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}.get(
+        str(wanted), "any"
+    )
+
+
+def _ts_object(schema: JsonObject, depth: int) -> str:
+    fields = _fields(schema)
+    if not fields:
+        return "Record<string, any>"
+    required = schema.get("required")
+    needed: set[Any] = set(cast("list[Any]", required)) if isinstance(required, list) else set()
+    parts: list[str] = []
+    for name, kind in fields.items():
+        label = name if _NAME.fullmatch(name) else _literal(name)
+        parts.append(f"{label}{'' if name in needed else '?'}: {_ts_type(kind, depth + 1)}")
+    return f"{{ {'; '.join(parts)} }}"
+
+
+def _fields(schema: JsonObject) -> dict[str, Any]:
+    fields = schema.get("properties")
+    return cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+
+
+def _literal(value: Any) -> str:
+    return codec.encode(value).decode()

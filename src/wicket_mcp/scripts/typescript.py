@@ -1,0 +1,117 @@
+"""TypeScript to JavaScript by blanking: types become spaces, so that every line and column stays where it was.
+
+Only what can be erased is accepted; what would need code to be generated (enum, namespace, parameter
+properties, decorators) is refused with its line. No type is checked.
+"""
+
+import re
+from typing import Any
+
+from wicket_mcp.scripts.worker import Failure, optional
+
+tree_sitter = optional("tree_sitter")
+grammar = optional("tree_sitter_typescript")
+
+_BLANK = frozenset(
+    {
+        "type_annotation", "type_parameters", "type_arguments", "interface_declaration", "type_alias_declaration",
+        "ambient_declaration", "accessibility_modifier", "override_modifier", "implements_clause",
+        "asserts_annotation", "type_predicate_annotation", "function_signature", "abstract_method_signature",
+        "index_signature", "opting_type_annotation", "omitting_type_annotation", "adding_type_annotation",
+    }
+)  # fmt: skip
+_REFUSED = {
+    "enum_declaration": "enum",
+    "internal_module": "namespace",
+    "module": "namespace",
+    "decorator": "decorators",
+    "import_alias": "import =",
+}
+_LOGIC = re.compile(rb"&&|\|\|")
+_parsers: list[Any] = []
+
+
+def prepare() -> None:
+    """Load the grammar, in the zygote."""
+    if tree_sitter is None or grammar is None or _parsers:
+        return
+    language = tree_sitter.Language(grammar.language_typescript())
+    _parsers.append(tree_sitter.Parser(language))
+
+
+def parse(data: bytes) -> Any:
+    """The root of a source's tree, or None where there is no grammar."""
+    prepare()
+    return _parsers[0].parse(data).root_node if _parsers else None
+
+
+def blank(source: str) -> str:
+    """`source` without its types. Raises Failure for what cannot be erased."""
+    data = source.encode("utf-8", "replace")
+    out = bytearray(data)
+    pending = [parse(data)]
+    while pending:
+        node = pending.pop()
+        if node.type in _REFUSED and node.is_named:
+            _refuse(node, _REFUSED[node.type])
+        if node.type == "type_arguments" and _LOGIC.search(data, node.start_byte, node.end_byte):
+            continue  # two comparisons that the grammar takes for a generic call
+        if node.type in _BLANK:
+            _erase(out, node.start_byte, node.end_byte)
+        else:
+            _erase_parts(out, node)
+            pending.extend(node.children)
+    return out.decode("utf-8", "replace")
+
+
+def _erase_parts(out: bytearray, node: Any) -> None:
+    children = node.children
+    match node.type:
+        case "as_expression" | "satisfies_expression":
+            _erase(out, children[0].end_byte, node.end_byte)
+        case "non_null_expression":
+            _erase(out, children[-1].start_byte, node.end_byte)
+        case "type_assertion":
+            _erase(out, children[0].start_byte, children[0].end_byte)
+        case "required_parameter" | "optional_parameter":
+            _erase_parameter(out, node)
+        case "public_field_definition":
+            for child in children:
+                if child.type in ("readonly", "declare", "abstract", "?", "!"):
+                    _erase(out, child.start_byte, child.end_byte)
+        case "variable_declarator" | "method_definition" | "abstract_class_declaration":
+            for child in children:
+                if child.type in ("!", "?", "abstract"):
+                    _erase(out, child.start_byte, child.end_byte)
+        case "import_statement" | "export_statement" if any(c.type == "type" for c in children):
+            _erase(out, node.start_byte, node.end_byte)
+        case _:
+            pass
+
+
+def _erase_parameter(out: bytearray, node: Any) -> None:
+    for child in node.children:
+        if child.type in ("accessibility_modifier", "readonly", "override_modifier"):
+            _refuse(child, "parameter properties")
+        if child.type == "?":
+            _erase(out, child.start_byte, child.end_byte)
+        if child.type == "this":  # the pseudo-parameter: with it goes the comma behind it
+            following = node.next_sibling
+            stop = following.end_byte if following is not None and following.type == "," else node.end_byte
+            _erase(out, node.start_byte, stop)
+
+
+def _erase(out: bytearray, start: int, stop: int) -> None:
+    for index in range(start, stop):
+        if out[index] not in b"\r\n":
+            out[index] = 32
+
+
+def _refuse(node: Any, what: str) -> None:
+    row, column = node.start_point
+    raise Failure(
+        "syntax",
+        f"TypeScript's {what} cannot be run: only types that can be erased are supported.",
+        line=row + 1,
+        column=column + 1,
+    )

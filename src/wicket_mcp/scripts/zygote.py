@@ -1,0 +1,137 @@
+"""The clean process that every script's process is forked from.
+
+Started by a fresh exec with an empty environment and one socket, before it could know anything worth stealing.
+It loads interpreters, forks when asked, hands back a pidfd, and reports how each child ended. It never runs a
+script, and holds nothing of the gateway's.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+import msgspec
+
+from wicket_mcp.scripts import jail, worker
+
+_MAX_MESSAGE = 64 * 1024
+_CHILD_SOCKET = 3
+
+
+def main(control: int) -> None:
+    """Serve spawn requests until the gateway closes its end."""
+    link = socket.socket(fileno=control)
+    os.chdir("/")
+    jail.adopt_orphans()
+    with contextlib.suppress(OSError):
+        os.nice(10)  # the gateway's event loop goes first
+    wake, waker = socket.socketpair()
+    wake.setblocking(False)
+    waker.setblocking(False)
+    signal.signal(signal.SIGCHLD, _wake)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.set_wakeup_fd(waker.fileno())
+    children: dict[int, int] = {}
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    while True:
+        ready = {fd for fd, _ in poll.poll()}
+        if wake.fileno() in ready:
+            with contextlib.suppress(BlockingIOError):
+                wake.recv(4096)
+            _report_ended(link, children)
+        if link.fileno() in ready:
+            try:
+                data, handles, _, _ = socket.recv_fds(link, _MAX_MESSAGE, 1)
+            except ConnectionResetError:  # it closed without reading our last words
+                data, handles = b"", []
+            if not data:
+                _end_all(children)
+                return
+            _spawn(link, msgspec.json.decode(data), handles[0], children)
+
+
+def _wake(_signal: int, _frame: object) -> None:
+    """A handler has to be there for the wakeup descriptor to be written to."""
+
+
+def _spawn(link: socket.socket, request: dict[str, Any], handle: int, children: dict[int, int]) -> None:
+    order = worker.Order(**request["order"])
+    try:
+        worker.load(order.kind)
+        gc.freeze()  # children share these pages; a collection would copy them
+        pid = os.fork()
+    except (ImportError, OSError) as error:
+        os.close(handle)
+        _tell(link, {"op": "failed", "id": request["id"], "error": f"{type(error).__name__}: {error}"})
+        return
+    if pid == 0:
+        _become_child(handle, order)
+    os.close(handle)
+    children[pid] = request["id"]
+    pidfd = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+    _tell(link, {"op": "spawned", "id": request["id"], "pid": pid}, pidfd)
+    if pidfd >= 0:
+        os.close(pidfd)
+
+
+def _become_child(handle: int, order: worker.Order) -> NoReturn:
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)  # whatever it starts dies with it
+        os.dup2(handle, _CHILD_SOCKET)
+        os.closerange(_CHILD_SOCKET + 1, 4096)
+        sock = socket.socket(fileno=_CHILD_SOCKET)  # kept by name: to let go of one asks the kernel for its address
+        code = worker.main(sock, order)
+    except BaseException:  # noqa: BLE001  (a child must never return into the zygote's loop)
+        code = 1
+    finally:
+        os._exit(code)
+
+
+def _report_ended(link: socket.socket, children: dict[int, int]) -> None:
+    for pid in list(children):
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            continue
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)  # before it is reaped, so that the number is still its own
+        code, cpu, peak = _reap(pid)
+        orphans = _reap_group(pid)
+        report = {"cpu": cpu + sum(o[1] for o in orphans), "peak": max([peak, *(o[2] for o in orphans)])}
+        _tell(link, {"op": "ended", "id": children.pop(pid), "code": code, **report})
+
+
+def _end_all(children: dict[int, int]) -> None:
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        _reap(pid)
+        _reap_group(pid)
+
+
+def _reap(pid: int) -> tuple[int, float, int]:
+    """Exit code, CPU seconds and peak memory in bytes of a process that ended."""
+    _, status, usage = os.wait4(pid, 0)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * unit
+
+
+def _reap_group(group: int) -> list[tuple[int, float, int]]:
+    """What a child had started, and was killed with it: ours to bury, as their next of kin."""
+    found: list[tuple[int, float, int]] = []
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            found.append(_reap(-group))
+    return found
+
+
+def _tell(link: socket.socket, message: dict[str, Any], handle: int = -1) -> None:
+    with contextlib.suppress(OSError):  # the gateway is gone: the next read says so
+        socket.send_fds(link, [msgspec.json.encode(message)], [handle] if handle >= 0 else [])

@@ -1,0 +1,60 @@
+"""What a search answers with: hits, and what to say when they are not good enough."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wicket_mcp.model import Hit
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A tool that would have been among the best, but cannot be used now, and why."""
+
+    hit: Hit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of several requests in a query, and the keys of the hits that serve it, best first."""
+
+    text: str
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a tool stands where it stands. The first four add up to `score`."""
+
+    letters: float
+    meaning: float
+    part: float
+    usage: float
+    score: float
+    fields: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Share of `letters` that each field of the tool brought, the largest first."""
+    words: tuple[str, ...] = ()
+    """Words of the query that the tool's text has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The tools that fit a query, best first. Not `confident` means that probably none does."""
+
+    hits: tuple[Hit, ...]
+    confident: bool
+    nearest: tuple[str, ...] = ()
+    """Servers closest to the query, for the sentence that says no tool fits."""
+    withheld: tuple[Withheld, ...] = ()
+    confidence: float = 0.0
+    """How likely it is that the first hit serves the query, from 0 to 1."""
+    parts: tuple[Part, ...] = ()
+    """For a query that asks for several things: which hit serves which."""
+
+    @property
+    def errands(self) -> str:
+        """In a line which tool is for what, where several things were asked for; empty otherwise."""
+        served = [part for part in self.parts if part.tools]
+        if len({part.tools[0] for part in served}) < 2:
+            return ""
+        return "; ".join(f'for "{part.text[:60]}": {part.tools[0]}' for part in served)

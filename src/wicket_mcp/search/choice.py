@@ -1,0 +1,139 @@
+"""From scores to an answer: filters first, then usage, the parts of the query, variety, and whether to abstain.
+
+Walks tools from the best score down and asks the filters of each, so that a policy costs calls for the tools it
+is asked about and not for the whole catalogue. Scores do not depend on other tools: leaving one out before or
+after ranking gives the same order.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from math import exp, log1p
+from typing import TYPE_CHECKING
+
+from wicket_mcp.model import Hit, Tool
+from wicket_mcp.search.answer import Answer, Part, Withheld
+from wicket_mcp.search.numeric import np
+from wicket_mcp.search.ranker import Scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+USAGE = 0.03
+"""The most that past calls can add to a score: enough to decide between two tools that fit alike."""
+FAVOURITE = 0.03
+_USED_OFTEN = 50
+FLOOR = 0.06
+"""A tool that fits less is not shown at all."""
+LIKELY, STEEPNESS = 0.2, 25.0
+"""The score at which a first hit serves its query as often as not, and how fast that changes."""
+_CLOSE = 0.8
+"""Share of a hit's score from which a tool of another server may take the last place."""
+_SURE = 0.5
+_ENOUGH = 3  # an answer shorter than this has no place to spare for variety
+_CHUNK = 64
+
+
+def prior(key: str, usage: Mapping[str, int], favourites: Collection[str]) -> float:
+    """What being used and liked adds to a tool's score, bounded."""
+    used = min(1.0, log1p(usage.get(key, 0)) / log1p(_USED_OFTEN))
+    return USAGE * used + (FAVOURITE if key in favourites else 0.0)
+
+
+def confidence(score: float) -> float:
+    return 1 / (1 + exp(-STEEPNESS * (score - LIKELY)))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One query's scores and everything that decides which of them become hits."""
+
+    tools: tuple[Tool, ...]
+    scores: Scores
+    added: Mapping[int, float]
+    """What usage adds, by the tool's position."""
+    servers: Collection[str] | None
+    visible: Callable[[Tool], bool] | None
+    trouble: Callable[[Tool], str] | None
+
+    def answer(self, limit: int) -> Answer:
+        fit = self.scores.fit
+        if self.added:
+            fit = fit.copy()
+            for position, more in self.added.items():
+                fit[position] += more
+        chosen, withheld = self._walk(fit, limit)
+        served = self._serve_parts(chosen, limit)
+        hits = tuple(Hit(self.tools[position], float(fit[position])) for position in chosen)
+        return self._judged(hits, withheld, served)
+
+    def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
+        """Positions of the hits, and the tools that would have come before or among them."""
+        chosen: list[int] = []
+        withheld: list[Withheld] = []
+        for position in descending(fit):
+            score, tool = float(fit[position]), self.tools[position]
+            if score < FLOOR or (len(chosen) >= limit and score < _CLOSE * float(fit[chosen[-1]])):
+                break
+            if not self._allowed(tool):
+                continue
+            if reason := self.trouble(tool) if self.trouble else "":
+                withheld.append(Withheld(Hit(tool, score), reason))
+            elif len(chosen) < limit:
+                chosen.append(position)
+            elif limit < _ENOUGH or any(self.tools[other].server != tool.server for other in chosen):
+                break
+            elif tool.server != self.tools[chosen[-1]].server:
+                chosen[-1] = position
+                break
+        return chosen, withheld
+
+    def _allowed(self, tool: Tool) -> bool:
+        if self.servers is not None and tool.server not in self.servers:
+            return False
+        return self.visible is None or self.visible(tool)
+
+    def _serve_parts(self, chosen: list[int], limit: int) -> tuple[Part, ...]:
+        """Which hits serve which part; a part that none serves gets its best tool in place of the last hits."""
+        served: list[tuple[str, list[int]]] = []
+        missing: list[int] = []
+        for text, row in zip(self.scores.parts, self.scores.by_part, strict=False):
+            best = self._best(row)
+            if best is None:
+                continue
+            near = [other for other in chosen if other != best and row[other] >= _CLOSE * row[best]]
+            served.append((text.strip(), [best, *near]))
+            if best not in chosen and best not in missing:
+                missing.append(best)
+        if missing:
+            room = max(1, limit - len(missing))
+            chosen[room:] = missing[: limit - min(room, len(chosen))]
+        return tuple(Part(text, tuple(self.tools[i].key for i in found if i in chosen)) for text, found in served)
+
+    def _best(self, row: "NDArray[np.float32]") -> int | None:
+        for position in descending(row):
+            if confidence(float(row[position])) < _SURE:
+                return None
+            tool = self.tools[position]
+            if self._allowed(tool) and not (self.trouble and self.trouble(tool)):
+                return position
+        return None
+
+    def _judged(self, hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]) -> Answer:
+        best = hits[0].score if hits else 0.0
+        sure = confidence(best) if hits else 0.0
+        confident = sure >= _SURE or any(part.tools for part in served)
+        nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
+        fitting = [entry for entry in withheld if entry.hit.score >= best and confidence(entry.hit.score) >= _SURE]
+        return Answer(hits, confident, nearest, tuple(fitting[:3]), sure, served)
+
+
+def descending(scores: "NDArray[np.float32]") -> Iterator[int]:
+    """Positions from the highest score down, sorting only as many as are asked for."""
+    size = len(scores)
+    if size <= _CHUNK:
+        yield from np.argsort(-scores, kind="stable").tolist()
+        return
+    top = np.argpartition(-scores, _CHUNK)[:_CHUNK]
+    yield from top[np.lexsort((top, -scores[top]))].tolist()
+    taken = set(top.tolist())
+    yield from (i for i in np.argsort(-scores, kind="stable").tolist() if i not in taken)

@@ -1,0 +1,48 @@
+"""Fitting an answer into a token budget: typed signatures for the first hits, less for the rest.
+
+Knows neither how a tool is written nor how tokens are counted; both are given. Later hits lose detail before
+earlier ones do, and a hit is dropped only when even its name does not fit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from wicket_mcp.model import Hit, Tool
+
+Writer = Callable[[Tool], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A hit as it is disclosed: the text, and which of the given levels it was written at (0 says most)."""
+
+    hit: Hit
+    text: str
+    level: int
+
+
+def disclose(
+    hits: Sequence[Hit], budget: int, levels: Sequence[Writer], count: Callable[[str], int]
+) -> tuple[Shown, ...]:
+    """As many hits as fit, each at the most telling level that leaves room for all others at the least one.
+
+    `levels` write a tool with less and less detail; `count` gives a text's tokens.
+    """
+    least = [levels[-1](hit.tool) for hit in hits]
+    costs = [count(text) for text in least]
+    kept = len(hits)
+    while kept > 1 and sum(costs[:kept]) > budget:
+        kept -= 1
+    room = budget - sum(costs[:kept])
+    shown: list[Shown] = []
+    for hit, text, cost in zip(hits[:kept], least, costs, strict=False):
+        level = len(levels) - 1
+        for better, write in enumerate(levels[:-1]):
+            richer = write(hit.tool)
+            more = count(richer) - cost
+            if more <= room:
+                text, level = richer, better
+                room -= max(0, more)
+                break
+        shown.append(Shown(hit, text, level))
+    return tuple(shown)

@@ -1,0 +1,51 @@
+"""Why a tool scored as it did: which fields and words brought what."""
+
+from collections.abc import Collection, Mapping
+
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search.answer import Explanation
+from wicket_mcp.search.choice import prior
+from wicket_mcp.search.features import Features
+from wicket_mcp.search.fields import tool_text
+from wicket_mcp.search.ranker import PART, Scores
+from wicket_mcp.search.segment import FIELDS
+from wicket_mcp.search.text import STOP, stem, words
+
+
+def explain(
+    scores: Scores,
+    position: int,
+    tool: Tool,
+    listing: Listing,
+    query: str,
+    usage: Mapping[str, int],
+    favourites: Collection[str],
+) -> Explanation:
+    text = tool_text(tool, listing)
+    asked = Features().add(words(query))
+    brought: dict[str, float] = {}
+    own: set[str] = set()
+    for name, weight in FIELDS.items():
+        mine = words(getattr(text, name))
+        own.update(map(stem, mine))
+        has = Features().add(mine)
+        brought[name] = weight * sum(
+            worth * worth * len(counted.keys() & wanted.keys())
+            for (counted, worth), (wanted, _) in zip(has.kinds(), asked.kinds(), strict=True)
+        )
+    letters, meaning = float(scores.letters[position]), float(scores.meaning[position])
+    total = sum(brought.values()) or 1.0
+    shares = {name: letters * share / total for name, share in brought.items() if share}
+    scale = scores.scale
+    whole = (letters + meaning) / scale
+    added = prior(tool.key, usage, favourites)
+    share = (1 / (1 + PART)) if len(scores.by_part) else 1.0
+    return Explanation(
+        letters=letters / scale * share,
+        meaning=meaning / scale * share,
+        part=float(scores.fit[position]) - whole * share,
+        usage=added,
+        score=float(scores.fit[position]) + added,
+        fields={name: value / scale * share for name, value in sorted(shares.items(), key=lambda item: -item[1])},
+        words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in own)),
+    )

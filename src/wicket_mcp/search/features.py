@@ -1,0 +1,67 @@
+"""What is matched letter by letter: stems, pairs of neighbouring stems, and four-letter pieces of words.
+
+Pieces make misspelt, joined and unusual words meet; pairs reward words that stand together. Every feature is a
+number (a hash), so an index never holds a string, and has the square root of its kind's worth as its weight,
+because it counts once on the tool's side and once on the query's.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+
+from wicket_mcp.search.text import STOP, stem
+
+_STEM, _PAIR, _PIECE = 1.0, 1.5**0.5, 0.3**0.5
+_PIECE_LENGTH = 4
+
+
+def number(text: str) -> int:
+    """A feature's number, the same in every process. Collisions are rarer than synonyms."""
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=65536)
+def _stem_number(word: str) -> int:
+    return number(stem(word))
+
+
+@lru_cache(maxsize=65536)
+def _piece_numbers(word: str) -> tuple[int, ...]:
+    marked = f"<{word}>"
+    return tuple(number(f"#{marked[i : i + _PIECE_LENGTH]}") for i in range(max(1, len(marked) - _PIECE_LENGTH + 1)))
+
+
+@lru_cache(maxsize=65536)
+def _pair_number(first: str, second: str) -> int:
+    return number(f"{stem(first)} {stem(second)}")
+
+
+class Features:
+    """Counts of the features of one text, by kind; texts of several fields add up by their weights."""
+
+    __slots__ = ("pairs", "pieces", "stems")
+
+    def __init__(self) -> None:
+        self.stems: Counter[int] = Counter()
+        self.pairs: Counter[int] = Counter()
+        self.pieces: Counter[int] = Counter()
+
+    def add(self, words: Sequence[str], weight: float = 1.0) -> "Features":
+        kept = [word for word in words if word not in STOP]
+        _tally(self.stems, map(_stem_number, kept), weight)
+        _tally(self.pairs, map(_pair_number, kept, kept[1:]), weight)
+        _tally(self.pieces, chain.from_iterable(map(_piece_numbers, kept)), weight)
+        return self
+
+    def kinds(self) -> tuple[tuple[Counter[int], float], ...]:
+        return (self.stems, _STEM), (self.pairs, _PAIR), (self.pieces, _PIECE)
+
+
+def _tally(into: Counter[int], found: Iterable[int], weight: float) -> None:
+    if weight == 1.0:
+        into.update(found)
+        return
+    for feature, count in Counter(found).items():
+        into[feature] += weight * count  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,119 @@
+"""The search index: immutable, made of one segment per server.
+
+Adding or dropping a server makes a new index that shares every other segment. Joining segments waits for the
+first search, so that a process which never searches never imports numpy. `search` filters, then ranks.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search.answer import Answer, Explanation
+from wicket_mcp.search.segment import Model, Segment, build_segment
+
+if TYPE_CHECKING:
+    from wicket_mcp.search.matrix import Matrix
+
+
+class SearchIndex:
+    """All listings' tools, searchable. Safe to share between threads."""
+
+    def __init__(self, parts: Mapping[str, tuple[Listing, bytes]], model: Model | None = None) -> None:
+        self._parts = dict(parts)
+        self._model = model
+
+    @classmethod
+    def build(cls, listings: Iterable[Listing], *, model: Model | None = None) -> "SearchIndex":
+        """Index everything anew. Pure CPU; call it away from the event loop."""
+        return cls({listing.server: (listing, build_segment(listing, model)) for listing in listings}, model)
+
+    @classmethod
+    def load(cls, parts: Mapping[str, tuple[Listing, bytes]], *, model: Model | None = None) -> "SearchIndex":
+        """An index from stored segments; one that is missing or outdated is rebuilt at the first search."""
+        return cls(parts, model)
+
+    def with_listing(self, listing: Listing) -> "SearchIndex":
+        """This index with `listing` in place of what its server had before."""
+        return SearchIndex({**self._parts, listing.server: (listing, build_segment(listing, self._model))}, self._model)
+
+    def without(self, server: str) -> "SearchIndex":
+        return SearchIndex({name: part for name, part in self._parts.items() if name != server}, self._model)
+
+    def segment(self, server: str) -> bytes:
+        """The bytes to store beside the server's listing."""
+        return self._parts[server][1]
+
+    def __len__(self) -> int:
+        return sum(len(listing.tools) for listing, _ in self._parts.values())
+
+    def __repr__(self) -> str:
+        return f"<SearchIndex {len(self)} tools of {len(self._parts)} servers>"
+
+    @cached_property
+    def _tools(self) -> tuple[Tool, ...]:
+        return tuple(tool for listing, _ in self._parts.values() for tool in listing.tools)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {tool.key: position for position, tool in enumerate(self._tools)}
+
+    @cached_property
+    def _matrix(self) -> "Matrix":
+        from wicket_mcp.search.matrix import Matrix  # noqa: PLC0415  (imports numpy, at the first search)
+
+        segments: list[Segment] = []
+        for name, (listing, data) in self._parts.items():
+            segment = Segment.read(data, len(listing.tools), self._model)
+            if segment is None:
+                data = build_segment(listing, self._model)
+                self._parts[name] = (listing, data)
+                segment = Segment.read(data, len(listing.tools), self._model)
+            assert segment is not None  # noqa: S101  (just built)
+            segments.append(segment)
+        return Matrix(segments)
+
+    def warm(self) -> None:
+        """Join the segments now rather than at the first search. Pure CPU."""
+        _ = self._matrix, self._places
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        servers: Collection[str] | None = None,
+        visible: Callable[[Tool], bool] | None = None,
+        usage: Mapping[str, int] | None = None,
+        favourites: Collection[str] = (),
+        trouble: Callable[[Tool], str] | None = None,
+    ) -> Answer:
+        """The best tools for `query`.
+
+        `visible` decides what may be ranked at all; `trouble` names, for a tool that may be seen, why it
+        cannot be used now (empty: it can). `usage` counts past calls by tool key; `favourites` are tool keys.
+        """
+        if not self._tools:
+            return Answer((), confident=False)
+        from wicket_mcp.search.choice import Choice, prior  # noqa: PLC0415  (imports numpy)
+        from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
+
+        scores = score(self._matrix, query, self._model)
+        added = {
+            self._places[key]: prior(key, usage or {}, favourites)
+            for key in {*(usage or {}), *favourites}
+            if key in self._places
+        }
+        return Choice(self._tools, scores, added, servers, visible, trouble).answer(limit)
+
+    def explain(
+        self, query: str, tool: Tool, *, usage: Mapping[str, int] | None = None, favourites: Collection[str] = ()
+    ) -> Explanation:
+        """What the tool's place in the answer to `query` is made of."""
+        from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
+        from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
+
+        scores = score(self._matrix, query, self._model)
+        return explain(
+            scores, self._places[tool.key], tool, self._parts[tool.server][0], query, usage or {}, favourites
+        )

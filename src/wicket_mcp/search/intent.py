@@ -1,0 +1,83 @@
+"""The part of a long output that bears on what somebody is after; nothing is rewritten, whole sections stay or go.
+
+A section is an item of a list, a field of an object, a paragraph or a group of lines of a text.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from wicket_mcp.codec import encode
+from wicket_mcp.model import as_list, as_object
+from wicket_mcp.search.text import STOP, stem, words
+
+LONG = 5000  # characters below which an output is short enough to be read whole
+_GROUP = 10
+_ENOUGH = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """What is left of a value, and how many of its sections that is."""
+
+    value: Any
+    kept: int
+    total: int
+
+
+def filtered(value: Any, intent: str) -> Filtered | None:
+    """`value` with only the sections that share words with `intent`; None where that leaves all, or nothing."""
+    wanted = _terms(intent)
+    if not wanted or len(_text(value)) <= LONG:
+        return None
+    if isinstance(value, list):
+        items = as_list(value)
+        kept = _bearing(items, wanted)
+        result: Any = [items[at] for at in kept]
+        total = len(items)
+    elif isinstance(value, dict):
+        fields = as_object(value)
+        if (largest := _bulk(fields)) is not None:
+            inner = filtered(fields[largest], intent)
+            return Filtered({**fields, largest: inner.value}, inner.kept, inner.total) if inner else None
+        names = list(fields)
+        kept = _bearing([{name: fields[name]} for name in names], wanted)
+        result, total = {names[at]: fields[names[at]] for at in kept}, len(names)
+    else:
+        sections = _sections(_text(value))
+        kept = _bearing(sections, wanted)
+        result, total = "\n\n".join(sections[at] for at in kept), len(sections)
+    return Filtered(result, len(kept), total) if 0 < len(kept) < total else None
+
+
+def _bearing(sections: list[Any], wanted: set[str]) -> list[int]:
+    """Positions of the sections with enough of the wanted words; of the best ones where none has enough."""
+    found = [wanted & _terms(_text(section)) for section in sections]
+    common = {term for term in wanted if all(term in one for one in found)}
+    telling = wanted - common or wanted  # a word that is everywhere tells no section from another
+    shares = [len(one & telling) / len(telling) for one in found]
+    best = max(shares, default=0.0)
+    needed = min(best, _ENOUGH)
+    return [at for at, share in enumerate(shares) if share >= needed and share > 0]
+
+
+def _bulk(fields: dict[str, Any]) -> str | None:
+    """The list or text that makes up most of an object, where one does."""
+    sizes = {name: len(_text(item)) for name, item in fields.items() if isinstance(item, list | str | dict)}
+    largest = max(sizes, key=lambda name: sizes[name], default=None)
+    return largest if largest is not None and sizes[largest] > 0.8 * sum(sizes.values()) else None
+
+
+def _sections(text: str) -> list[str]:
+    paragraphs = [part for part in text.split("\n\n") if part.strip()]
+    if len(paragraphs) > 1:
+        return paragraphs
+    lines = text.splitlines()
+    return ["\n".join(lines[at : at + _GROUP]) for at in range(0, len(lines), _GROUP)]
+
+
+def _terms(text: str) -> set[str]:
+    return {stem(word) for word in words(text) if word not in STOP}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else encode(value).decode("utf-8", "replace")

@@ -1,0 +1,133 @@
+"""All segments joined for scoring: an inverted index of features and a matrix of vectors.
+
+Joining sorts numbers and reads no text. Scores are near-cosines between a query and each tool, so they mean the
+same in every catalogue and need no scaling per query. Knows feature numbers and tool positions only.
+"""
+
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.search.features import Features
+from wicket_mcp.search.numeric import np
+from wicket_mcp.search.segment import Segment
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NORMALISATION = 0.75
+"""How far a long text is held against a tool: 1 is a plain cosine, which has real tools with many parameters
+lose to bare ones; 0 would let a tool win by sheer length."""
+_USUAL_LENGTH = 45.0
+_LONG = 110.0
+"""Beyond this length a text says too many different things: what it has of any of them counts less and less."""
+
+_STEP = 16384
+
+
+class Matrix:
+    """Letters and meanings of every tool."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        sizes = [len(s.meanings) for s in segments]
+        self.size = sum(sizes)
+        self.meanings = _unit([s.meanings for s in segments])
+        self.learned = _unit([s.learned for s in segments])
+        before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+        self._owners = _joined([s.owners for s in segments], np.int32)
+        self._owners += np.repeat(before, [len(s.owners) for s in segments] or [0])
+        self._weights = _joined([s.weights for s in segments], np.float16)
+        self._spans = _joined([s.spans for s in segments], np.int64)
+        self._begins = np.cumsum(self._spans) - self._spans
+        self._index(_joined([s.numbers for s in segments], np.uint32))
+
+    def _index(self, numbers: "NDArray[np.uint32]") -> None:
+        """Find the features that segments share, how rare each is, and how much each tool has to say.
+
+        Postings stay where they are: only the segments' features are sorted. Narrow types and few copies, because
+        this is what the first search of a process waits for.
+        """
+        # One 64-bit key carries number and place: sorting plain integers is several times quicker than argsort.
+        keys = numbers.astype(np.uint64) << np.uint64(32)
+        keys |= np.arange(len(numbers), dtype=np.uint64)
+        keys.sort()
+        self._places = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        keys >>= np.uint64(32)
+        first = np.flatnonzero(np.concatenate((np.ones(1, bool), keys[1:] != keys[:-1]))[: len(keys)])
+        self._numbers = keys[first].astype(np.uint32)
+        self._edges = np.append(first, len(keys))
+        spread = np.add.reduceat(self._spans[self._places], first) if len(first) else first
+        self._rarity = (np.log((1 + self.size) / (1 + spread)) + 1).astype(np.float32)
+        rarity = np.empty(len(keys), np.float32)
+        rarity[self._places] = np.repeat(self._rarity, np.diff(self._edges))
+        lengths = np.sqrt(self._squares(rarity)).astype(np.float32)
+        self._divisors = np.maximum(lengths, 1.0) ** _NORMALISATION * _USUAL_LENGTH ** (1 - _NORMALISATION)
+        self._divisors *= np.maximum(lengths / _LONG, 1.0)
+
+    def _squares(self, rarity: "NDArray[np.float32]") -> "NDArray[np.float64]":
+        """What the weights of each tool's features come to, squared. In steps that stay in the processor's cache."""
+        total = np.zeros(self.size)
+        for start in range(0, len(rarity), _STEP):
+            features = slice(start, start + _STEP)
+            spans = self._spans[features]
+            begin = int(self._begins[start])
+            postings = slice(begin, begin + int(spans.sum()))
+            worth = np.repeat(rarity[features], spans)
+            worth *= self._weights[postings]
+            worth *= worth
+            total += np.bincount(self._owners[postings], worth, self.size)
+        return total
+
+    def letters(self, queries: Sequence[Features]) -> "NDArray[np.float32]":
+        """Near-cosine of each query's features with each tool's: one row a query."""
+        found: list[NDArray[np.int64]] = []
+        weights: list[NDArray[np.float32]] = []
+        for query in queries:
+            at, weight = self._look_up(query)
+            found.append(at)
+            weights.append(weight / np.float32(np.linalg.norm(weight) or 1.0))
+        at = np.concatenate(found)
+        rows = np.repeat(np.arange(len(queries)) * self.size, [len(one) for one in found])
+        # All postings of all rows in one go: from a feature to its places in segments, from a place to its postings.
+        lengths = self._edges[at + 1] - self._edges[at]
+        places = self._places[_ranges(self._edges[at], lengths)]
+        spans = self._spans[places]
+        every = _ranges(self._begins[places], spans)
+        target = self._owners[every] + np.repeat(np.repeat(rows, lengths), spans)
+        worth = np.concatenate(weights) * self._rarity[at]
+        values = self._weights[every] * np.repeat(np.repeat(worth, lengths), spans)
+        total = np.bincount(target, values, len(queries) * self.size)
+        return (total.reshape(len(queries), self.size) / self._divisors).astype(np.float32)
+
+    def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
+        """Where the query's known features are, and what each weighs."""
+        numbers = [feature for counted, _ in query.kinds() for feature in counted]
+        weights = [worth * _damped(count) for counted, worth in query.kinds() for count in counted.values()]
+        if not numbers or not len(self._numbers):
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        wanted = np.array(numbers, np.uint32)
+        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
+        known = self._numbers[at] == wanted
+        return at[known], np.array(weights, np.float32)[known] * self._rarity[at[known]]
+
+
+def _damped(count: float) -> float:
+    return 1.0 if count == 1 else 1 + log(count)
+
+
+def _joined(parts: "Sequence[NDArray[Any]]", kind: Any) -> "NDArray[Any]":
+    return np.concatenate(parts, dtype=kind, casting="unsafe") if parts else np.empty(0, kind)
+
+
+def _ranges(starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.int64]":
+    """All numbers from each start on, as many as its length says."""
+    return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
+
+
+def _unit(parts: "list[NDArray[np.int8]]") -> "NDArray[np.float32]":
+    """The vectors of all segments, one a row, at length one."""
+    if not parts:
+        return np.empty((0, 0), np.float32)
+    rows = np.concatenate(parts, dtype=np.float32)
+    rows /= np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-9)[:, None]
+    return rows

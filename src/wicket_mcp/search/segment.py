@@ -1,0 +1,134 @@
+"""One server's share of the index, as bytes.
+
+A segment holds all that is costly to compute for a listing (features with weights, vectors), depends on that
+listing alone, and is versioned: bytes that another version of this code or another table wrote are refused by
+`Segment.read`, and rebuilt.
+"""
+
+import struct
+from dataclasses import dataclass
+from itertools import accumulate
+from math import log
+from typing import TYPE_CHECKING, Protocol
+
+from wicket_mcp.model import Listing
+from wicket_mcp.search.features import Features
+from wicket_mcp.search.fields import ToolText, tool_text
+from wicket_mcp.search.static import packaged_table
+from wicket_mcp.search.text import words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+VERSION = 5
+FIELDS: dict[str, float] = {
+    "server": 1.2,
+    "name": 2.0,
+    "title": 1.0,
+    "description": 1.0,
+    "parameters": 0.7,
+    "parameter_text": 0.4,
+    "about": 0.15,
+}
+_HEAD = struct.Struct("<4sHHIIII")  # magic, version, width of the model's vectors, table, tools, features, postings
+_MAGIC = b"WKSG"
+_SCALE = 127.0
+
+
+class Model(Protocol):
+    """A sentence encoder beside the static table: the `semantic` extra."""
+
+    width: int
+
+    def encode(self, texts: list[str]) -> "NDArray[np.float32]":
+        """Unit vectors."""
+        ...
+
+
+def build_segment(listing: Listing, model: Model | None = None) -> bytes:
+    """Index one listing. Pure CPU; call it away from the event loop."""
+    from wicket_mcp.search.numeric import np  # noqa: PLC0415  (a process that never searches must not pay for numpy)
+
+    texts = [tool_text(tool, listing) for tool in listing.tools]
+    numbers: list[int] = []
+    weights: list[float] = []
+    owners: list[int] = []
+    for owner, text in enumerate(texts):
+        for feature, weight in weigh(text):
+            numbers.append(feature)
+            weights.append(weight)
+            owners.append(owner)
+    table = packaged_table()
+    meanings = table.vectors(words(text.meaning) for text in texts) if texts else np.empty((0, table.width))
+    learned = model.encode([text.meaning for text in texts]) if model and texts else np.empty((len(texts), 0))
+    order = np.argsort(np.asarray(numbers, "<u4"), kind="stable")
+    features, spans = np.unique(np.asarray(numbers, "<u4"), return_counts=True)
+    width = model.width if model else 0
+    small = _small(len(texts))
+    return b"".join(
+        (
+            _HEAD.pack(_MAGIC, VERSION, width, table.checksum, len(texts), len(features), len(numbers)),
+            features.tobytes(),
+            spans.astype(small).tobytes(),
+            np.asarray(owners, small)[order].tobytes(),
+            np.asarray(weights, "<f2")[order].tobytes(),
+            np.rint(meanings * _SCALE).astype(np.int8).tobytes(),
+            np.rint(learned * _SCALE).astype(np.int8).tobytes(),
+        )
+    )
+
+
+def _small(tools: int) -> str:
+    """The type that can number a listing's tools."""
+    return "<u2" if tools < 1 << 16 else "<u4"
+
+
+def weigh(text: ToolText) -> list[tuple[int, float]]:
+    """The features of a tool over all its fields, each with a damped weight."""
+    found = Features()
+    for name, weight in FIELDS.items():
+        found.add(words(getattr(text, name)), weight)
+    return [
+        (feature, worth * (1 + log(count) if count > 1 else count))
+        for counted, worth in found.kinds()
+        for feature, count in counted.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment as arrays over its bytes: the listing's features in order, and for each the tools that have it."""
+
+    numbers: "NDArray[np.uint32]"
+    spans: "NDArray[np.unsignedinteger]"
+    """How many tools have each feature: `owners` and `weights` hold that many entries for it."""
+    owners: "NDArray[np.unsignedinteger]"
+    weights: "NDArray[np.float16]"
+    meanings: "NDArray[np.int8]"
+    learned: "NDArray[np.int8]"
+
+    @classmethod
+    def read(cls, data: bytes, tools: int, model: Model | None = None) -> "Segment | None":
+        """The segment in `data`, or None when it was not made by this code, table and model for these tools."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        if len(data) < _HEAD.size:
+            return None
+        table = packaged_table()
+        magic, version, width, checksum, count, features, postings = _HEAD.unpack_from(data)
+        expected = (_MAGIC, VERSION, model.width if model else 0, table.checksum, tools)
+        if (magic, version, width, checksum, count) != expected:
+            return None
+        small = np.dtype(_small(count))
+        kinds = (("<u4", features), (small, features), (small, postings), ("<f2", postings))
+        kinds += ((np.int8, count * table.width), (np.int8, count * width))
+        sizes = [np.dtype(kind).itemsize * length for kind, length in kinds]
+        if len(data) != _HEAD.size + sum(sizes):
+            return None
+        starts = accumulate(sizes, initial=_HEAD.size)
+        numbers, spans, owners, weights, meanings, learned = (
+            np.frombuffer(data, kind, length, at) for (kind, length), at in zip(kinds, starts, strict=False)
+        )
+        meanings, learned = meanings.reshape(count, table.width), learned.reshape(count, width)
+        return cls(numbers, spans, owners, weights, meanings, learned)

@@ -1,0 +1,118 @@
+"""The static embedding table: one small vector per word, read from the package, no model and no network.
+
+A text's vector is the weighted sum of its words' rows, scaled to length one; a word outside the vocabulary is
+the mean of its character n-grams' rows, which is what makes a misspelt or unknown word land near its kin. The
+table is made by `tools/table/train.py`.
+"""
+
+import math
+import mmap
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wicket_mcp.search.text import words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_HEAD = struct.Struct("<8sIIII")
+_MAGIC = b"WKTABLE1"
+_FEW = 200
+"""Words that a process looks up before it learns the whole vocabulary: a command that searches once never does."""
+
+
+def grams(word: str, buckets: int) -> list[int]:
+    """Bucket numbers of a word's character n-grams, three to five long, ends marked."""
+    marked = f"<{word}>"
+    sizes = range(3, 6) if len(marked) > 3 else (len(marked),)
+    pieces = {marked[i : i + n] for n in sizes for i in range(len(marked) - n + 1)}
+    return sorted({zlib.crc32(piece.encode("utf-8", "surrogatepass")) % buckets for piece in pieces})
+
+
+def write_table(
+    vocabulary: Sequence[str], buckets: int, rows: "NDArray[np.int8]", scales: "NDArray[np.float32]"
+) -> bytes:
+    """The file format: head, scales, rows, words."""
+    text = "\n".join(vocabulary).encode()
+    head = _HEAD.pack(_MAGIC, len(vocabulary), buckets, rows.shape[1], len(text))
+    return head + scales.astype("<f4").tobytes() + rows.tobytes() + text
+
+
+class Table:
+    """Row numbers for words and rows for numbers."""
+
+    def __init__(self, data: bytes | mmap.mmap) -> None:
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (only a process that searches pays for numpy)
+
+        magic, count, self.buckets, self.width, length = _HEAD.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError("not an embedding table")
+        total = count + self.buckets
+        self.checksum = zlib.crc32(data[:4096])
+        self._scales = np.frombuffer(data, "<f4", total, _HEAD.size)
+        self._rows = np.frombuffer(data, np.int8, total * self.width, _HEAD.size + 4 * total)
+        self._rows = self._rows.reshape(total, self.width)
+        self._text = b"\n%b\n" % data[len(data) - length :]
+        self._count = count
+        self._looked_up = 0
+        self._oov = lru_cache(maxsize=4096)(self._grams)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self._text.decode().split("\n")[1:-1])}
+
+    def _number(self, word: str) -> int | None:
+        """The row of a word. A few are found by reading, the common ones first; for many, all are learnt."""
+        if self._looked_up < _FEW:
+            self._looked_up += 1
+            at = self._text.find(f"\n{word}\n".encode("utf-8", "surrogatepass"))
+            return None if at < 0 else self._text.count(b"\n", 0, at)
+        return self._numbers.get(word)
+
+    def _grams(self, word: str) -> list[int]:
+        return [self._count + number for number in grams(word, self.buckets)]
+
+    def vectors(self, texts: Iterable[Sequence[str]]) -> "NDArray[np.float32]":
+        """Unit vectors for texts given as words."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        ids: list[int] = []
+        weights: list[float] = []
+        starts: list[int] = []
+        for text in texts:
+            starts.append(len(ids))
+            for word, count in Counter(text).items():
+                weight = 1 + math.log(count)
+                row = self._number(word)
+                if row is not None:
+                    ids.append(row)
+                    weights.append(weight)
+                else:
+                    found = self._oov(word)
+                    ids.extend(found)
+                    weights.extend([weight / len(found)] * len(found))
+            if starts[-1] == len(ids):  # a text without words: any row, at no weight
+                ids.append(0)
+                weights.append(0.0)
+        at = np.asarray(ids, np.int64)
+        rows = self._rows[at].astype(np.float32)
+        rows *= (self._scales[at] * np.asarray(weights, np.float32))[:, None]
+        sums = np.add.reduceat(rows, starts, axis=0) if starts else rows
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        return sums / np.maximum(lengths, 1e-9)
+
+    def encode(self, text: str) -> "NDArray[np.float32]":
+        return self.vectors([words(text)])[0]
+
+
+@cache
+def packaged_table() -> Table:
+    """The table that comes with Wicket, mapped rather than read: a process touches the few rows that it needs."""
+    with Path(__file__).with_name("table.bin").open("rb") as file:
+        return Table(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,0 +1,107 @@
+"""Did you mean: which of the known names an unknown one was most likely meant to be.
+
+The one place for it, for every kind of name: tools, servers, options, clients, keys. Pure and quick: some thousand
+candidates are narrowed by the letters they share before any two names are compared in full.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+
+_NO_SEPARATORS = dict.fromkeys(map(ord, " \t._-/:@"))
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W_A-Za-z\d]+")
+_LONGEST = 80
+_NEAR = 0.5
+_COMPARED = 32
+
+
+def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
+    """The candidates that `name` was most likely meant to be, best first; none that are far off."""
+    known = list(dict.fromkeys(candidates))
+    return nearest_of(name, known, fold_all(known), limit)
+
+
+def nearest_of(name: str, known: list[str], folded: list[str], limit: int = 3) -> list[str]:
+    """`nearest` for who keeps `fold_all(known)` between questions."""
+    name = name[:_LONGEST]
+    whole, bare = _Pattern(_fold(name)), _Pattern(_fold(re.split(r"[./]|__", name)[-1]))
+    words = _words(name)
+    scored: list[tuple[float, str]] = []
+    for at in _contenders(whole.text, known, folded):
+        candidate = known[at]
+        tail = _fold(candidate.rpartition(".")[2])
+        score = max(
+            whole.likeness(folded[at]),
+            0.9 * bare.likeness(tail) + 0.08 * whole.likeness(folded[at]),
+            0.9 * _overlap(words, _words(candidate)),
+        )
+        if score >= _NEAR:
+            scored.append((-score, candidate))
+    return [candidate for _, candidate in sorted(scored)[:limit]]
+
+
+def _contenders(query: str, known: list[str], folded: list[str]) -> list[int]:
+    """Positions of the few candidates that share most with the query: only they are compared in full."""
+    if len(known) <= _COMPARED:
+        return list(range(len(known)))
+    size = min(len(query), 2 if len(query) <= 10 else 3)
+    grams = list(dict.fromkeys(query[at : at + size] for at in range(len(query) - size + 1))) if query else []
+    grams = grams[:: -(-len(grams) // 10) or 1]
+    shared: Counter[int] = Counter()
+    for gram in grams:
+        shared.update([at for at, one in enumerate(folded) if gram in one])
+    enough, kept = len(grams) + 1, 0
+    sizes = Counter(shared.values())
+    while kept < _COMPARED and enough > max(1, len(grams) // 4):
+        enough -= 1
+        kept += sizes[enough]
+    return nsmallest(
+        _COMPARED,
+        [at for at, count in shared.items() if count >= enough],
+        key=lambda at: (-shared[at] / (len(query) + len(folded[at])), known[at]),
+    )
+
+
+def _fold(name: str) -> str:
+    return name.lower().translate(_NO_SEPARATORS)
+
+
+def fold_all(names: list[str]) -> list[str]:
+    return change_each(names, _fold)
+
+
+def change_each(names: list[str], change: Callable[[str], str]) -> list[str]:
+    # One pass over one string: a call for each of some thousand names would cost ten times as much.
+    together = change("\n".join(names)).split("\n")
+    return together if len(together) == len(names) else [change(name).replace("\n", "_") for name in names]
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name)}
+
+
+def _overlap(left: set[str], right: set[str]) -> float:
+    return 2 * len(left & right) / (len(left) + len(right)) if left and right else 0.0
+
+
+class _Pattern:
+    """A name to compare many others with: the share of characters that both have in the same order.
+
+    Bit-parallel longest common subsequence: a set bit of `rest` is a character still unmatched.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._masks: dict[str, int] = {}
+        for at, char in enumerate(text):
+            self._masks[char] = self._masks.get(char, 0) | 1 << at
+
+    def likeness(self, other: str) -> float:
+        if not self.text or not other:
+            return 0.0
+        every = rest = (1 << len(self.text)) - 1
+        for char in other[:_LONGEST]:
+            hit = rest & self._masks.get(char, 0)
+            rest = ((rest + hit) | (rest - hit)) & every
+        return 2 * (len(self.text) - rest.bit_count()) / (len(self.text) + len(other))

@@ -1,0 +1,42 @@
+"""What changed, told to every client that listens: coalesced, at most twice a second.
+
+The catalogue may change a thousand times a second; a client hears of it once per pause, and fetches what it needs.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from wicket_mcp.model import Changed
+
+PAUSE = 0.5
+
+Listener = Callable[[frozenset[Changed]], None]
+
+
+class Feed:
+    """Publishers on one side, open client streams on the other."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, Listener] = {}
+        self._waiting: set[Changed] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._told_at = float("-inf")
+
+    def publish(self, changes: Iterable[Changed]) -> None:
+        self._waiting |= set(changes)
+        if self._waiting and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(max(loop.time(), self._told_at + PAUSE), self._tell)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Hear of changes until the returned function is called. Listeners must not block or raise."""
+        key = object()
+        self._listeners[key] = listener
+        return lambda: (self._listeners.pop(key, None), None)[1]
+
+    def _tell(self) -> None:
+        changes, self._waiting = frozenset(self._waiting), set()
+        self._timer = None
+        self._told_at = asyncio.get_running_loop().time()
+        for listener in list(self._listeners.values()):
+            listener(changes)

@@ -1,0 +1,155 @@
+"""Who may come in over HTTP: Host, Origin and bearer token, asked on every route; whoever is not let in stays out.
+
+Local is not private: a page in the user's browser can reach a loopback port, so the token is demanded there too, and
+Host and Origin are checked whatever address we are bound to. Decides on the raw request alone.
+"""
+
+import hmac
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from wicket_mcp.config.model.config import HttpConfig
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.model import API_KEY_PREFIX, LOCAL, Principal
+
+PUBLIC = frozenset({"/healthz", "/readyz"})
+"""Paths that need no token, because they say nothing but yes or no."""
+
+HOSTS_REMEMBERED = 64
+"""A client sends the same Host with every request; reading it once is enough."""
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+READABLE = ("/v0.1/", "/openapi.json")
+"""What needs no key where the registry is public."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Why a request was turned away."""
+
+    status: int
+    message: str
+
+
+class KeyRing(Protocol):
+    """Who knows the API keys."""
+
+    async def principal(self, text: str) -> Principal | None: ...
+
+
+class Guard:
+    """The rules for one listening address. `token` None means that nobody is asked for one (loopback only).
+
+    `keys` knows further callers by their API keys; `public` lets everybody read the registry.
+    """
+
+    def __init__(
+        self, config: HttpConfig, token: str | None, keys: KeyRing | None = None, *, public: bool = False
+    ) -> None:
+        self._token = token.encode() if token else None
+        self._keys = keys
+        self._public = public
+        self._hosts = {host.lower() for host in config.allowed_hosts}
+        if not _is_loopback(config.host) and config.host not in ("0.0.0.0", "::"):  # noqa: S104  (compared, not bound)
+            self._hosts.add(config.host.lower())
+        self._origins = {origin.lower().rstrip("/") for origin in config.allowed_origins}
+        self._local = _is_loopback(config.host)
+        self._host_allowed = lru_cache(HOSTS_REMEMBERED)(self._judge_host)
+
+    async def identify(self, path: str, headers: RawHeaders, client: str = "") -> Principal | Turned:
+        """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
+        verdict = self.admit(path, headers)
+        if self._keys is None or path in PUBLIC or (isinstance(verdict, Turned) and verdict.status != 401):
+            return verdict
+        given = _bearer(headers)
+        if given.startswith(API_KEY_PREFIX):
+            known = await self._keys.principal(given)
+            return known or Turned(401, "Authentication failed: this API key is unknown, expired or revoked.")
+        if isinstance(verdict, Turned) and self._public and not given and path.startswith(READABLE):
+            return Principal(f"anonymous {client}", frozenset({"discover"}))
+        return verdict
+
+    def admit(self, path: str, headers: RawHeaders) -> Principal | Turned:
+        """The principal behind a request, or why it is turned away."""
+        hosts = _values(headers, b"host")
+        if len(hosts) != 1 or not self._host_allowed(hosts[0]):
+            return Turned(421, "This Host is not served here. Add it to http.allowed_hosts if it should be.")
+        origins = _values(headers, b"origin")
+        if len(origins) > 1 or (origins and not self._origin_allowed(origins[0])):
+            return Turned(403, "Pages of this Origin may not call here. Add it to http.allowed_origins if they should.")
+        if path in PUBLIC or self._token is None:
+            return LOCAL
+        credentials = _values(headers, b"authorization")
+        if len(credentials) == 1:
+            scheme, _, given = credentials[0].partition(" ")
+            if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
+                return LOCAL
+        return Turned(401, "A bearer token is needed: `wicket status` says where it is kept.")
+
+    def _judge_host(self, value: str) -> bool:
+        host = urlsplit(f"//{value}").hostname if not set(value) & set("/?#@\\ ") else None
+        return host is not None and (_is_loopback(host) or host.lower() in self._hosts or value.lower() in self._hosts)
+
+    def _origin_allowed(self, value: str) -> bool:
+        if value.lower() in self._origins:
+            return True
+        parts = urlsplit(value)
+        return self._local and parts.scheme in ("http", "https") and _is_loopback(parts.hostname or "")
+
+
+def check_exposure(config: HttpConfig, *, authenticated: bool) -> None:
+    """Refuses to listen beyond this machine for everybody. Raises ConfigError."""
+    if not authenticated and not _is_loopback(config.host):
+        raise ConfigError(
+            f"listening on {config.host} without a token would give everybody on the network your tools",
+            key="http.host",
+            hint="Leave out --no-auth, or listen on 127.0.0.1.",
+        )
+
+
+def load_token(folder: Path) -> tuple[str, Path]:
+    """The gateway's token and its file; made at the first start, readable by the user alone."""
+    path = folder / "token"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(32), "utf-8")
+    token = path.read_text("utf-8").strip()
+    if len(token) < 16:
+        raise ConfigError(
+            "the token is too short to be one", file=str(path), hint="Delete the file; a new one is made."
+        )
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return token, path
+
+
+def _bearer(headers: RawHeaders) -> str:
+    credentials = _values(headers, b"authorization")
+    scheme, _, given = credentials[0].partition(" ") if len(credentials) == 1 else ("", "", "")
+    return given.strip() if scheme.lower() == "bearer" else ""
+
+
+def _values(headers: RawHeaders, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key == name]
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """The value of a header that may appear once; None when it is absent."""
+    return next((value.decode("latin-1").strip(" \t") for key, value in headers if key == name), None)

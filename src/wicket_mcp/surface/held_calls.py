@@ -1,0 +1,208 @@
+"""Calls that wait for their modern client: an upstream asked something, and the client is told by `input_required`.
+
+A legacy upstream asks while its call runs, but a modern client can only be asked by ending the answer. So the call is
+held, the client gets the questions and a sealed `requestState`, and its repeated request brings the replies and waits
+for what comes next. Held calls are bounded in number and time, and known to their principal alone.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import itertools
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.errors import INVALID_PARAMS, Overloaded
+from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.tasks import Tasks
+
+MAX_HELD = 200
+MAX_UNHEARD = 1024 * 1024  # bytes of notifications kept for one client that is answering a question
+HOLD = 300.0  # seconds in which a client may come back
+ANSWERS = ("inputResponses", "requestState")
+
+
+class Seal:
+    """Signs what a client carries for us, bound to who it is for, what was asked, and until when."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def close(self, kind: str, content: Any, principal: Principal, asked: str) -> str:
+        body = base64.urlsafe_b64encode(encode([kind, content, principal.name, asked, int(time.time() + HOLD)]))
+        return f"{body.decode()}.{self._sign(body)}"
+
+    def open(self, sealed: Any, principal: Principal, asked: str) -> tuple[str, Any]:
+        """Kind and content. Raises RpcProblem for anything that we did not seal for this very request."""
+        body, _, signature = str(sealed).encode("utf-8", "replace").partition(b".")
+        genuine = hmac.compare_digest(self._sign(body).encode(), signature)
+        fields = as_list(decode(base64.urlsafe_b64decode(body))) if genuine else []
+        if len(fields) != 5 or fields[2:4] != [principal.name, asked] or fields[4] < time.time():
+            raise RpcProblem(INVALID_PARAMS, "requestState is not one of ours for this request, or it has expired.")
+        return fields[0], fields[1]
+
+    def _sign(self, body: bytes) -> str:
+        """Over the text as it travels, so that every changed character shows."""
+        return hmac.digest(self._key, body, "sha256").hex()
+
+
+@dataclass(slots=True)
+class _Question:
+    method: str
+    params: JsonObject
+    reply: "asyncio.Future[JsonObject]"
+
+
+@dataclass
+class HeldCall:
+    """One call, its open questions, and the client's request that waits for it now."""
+
+    id: str
+    principal: Principal
+    waiter: Caller
+    questions: dict[str, _Question] = field(default_factory=dict[str, _Question])
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    work: "asyncio.Task[JsonObject] | None" = None
+    expiry: asyncio.TimerHandle | None = None
+    token: Any = None
+    """Under which the client's request that waits now hears of progress."""
+    away: bool = False
+    """The client was asked something and has not come back: nobody waits, and what is said is kept for its return."""
+    unheard: "deque[tuple[str, JsonObject]]" = field(default_factory=deque[tuple[str, JsonObject]])
+    unheard_size: int = 0
+    numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    # The call's `Caller`
+
+    @property
+    def session(self) -> str:
+        return self.waiter.session
+
+    @property
+    def capabilities(self) -> JsonObject:
+        return self.waiter.capabilities
+
+    @property
+    def resumes(self) -> bool:
+        return True
+
+    @property
+    def log_level(self) -> str:
+        return self.waiter.log_level
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        if self.away:
+            self.unheard_size += len(encode(params))
+            if self.unheard_size <= MAX_UNHEARD:  # beyond that the newest are lost, not those that led to the question
+                self.unheard.append((method, params))
+        elif method != "notifications/progress":
+            self.waiter.notify(method, params)
+        elif self.token is not None:
+            self.waiter.notify(method, {**params, "progressToken": self.token})
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        key = f"q{next(self.numbers)}"
+        question = self.questions[key] = _Question(method, params, asyncio.get_running_loop().create_future())
+        self.changed.set()
+        try:
+            return await question.reply
+        finally:
+            self.questions.pop(key, None)
+
+
+class HeldCalls:
+    """All held calls of one gateway."""
+
+    def __init__(self) -> None:
+        self.seal = Seal()
+        self._held: dict[str, HeldCall] = {}
+        self._tasks = Tasks()
+
+    async def begin(
+        self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
+    ) -> JsonObject:
+        """Start the work; its result, or `input_required` when it asks something first."""
+        held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller, token=token)
+
+        async def run() -> JsonObject:
+            return await work(held)
+
+        held.work = self._tasks.start(run(), "held call")
+        held.work.add_done_callback(lambda _: held.changed.set())
+        return await self._next(held, asked)
+
+    async def resume(
+        self, handle: str, caller: Caller, asked: str, replies: JsonObject, token: Any = None
+    ) -> JsonObject:
+        """Hand the client's replies to the call that waits for them, and wait for what comes next."""
+        held = self._held.get(handle)
+        if held is None or held.principal != caller.principal:
+            raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
+        held.waiter, held.token, held.away = caller, token, False
+        held.unheard_size = 0
+        while held.unheard:
+            held.notify(*held.unheard.popleft())
+        for key, question in list(held.questions.items()):
+            if key in replies and not question.reply.done():
+                question.reply.set_result(as_object(replies[key]))
+                held.questions.pop(key)
+        return await self._next(held, asked)
+
+    def sealed(self, body: JsonObject, principal: Principal, asked: str) -> JsonObject:
+        """An upstream's own `input_required`, whose state the client carries under our seal."""
+        return {**body, "requestState": self.seal.close("upstream", body.get("requestState"), principal, asked)}
+
+    async def close(self) -> None:
+        """End every call that waits for its client."""
+        for held in list(self._held.values()):
+            self._forget(held)
+        await self._tasks.close()
+
+    async def _next(self, held: HeldCall, asked: str) -> JsonObject:
+        work = held.work
+        if work is None:
+            raise RuntimeError("a held call without work")
+        if held.expiry is not None:
+            held.expiry.cancel()
+            held.expiry = None
+        try:
+            while not work.done() and not held.questions:
+                held.changed.clear()
+                await held.changed.wait()
+        except asyncio.CancelledError:  # the client left while nothing was asked of it: its call ends with it
+            self._forget(held)
+            raise
+        if work.done():
+            self._held.pop(held.id, None)
+            body = work.result()
+            return self.sealed(body, held.principal, asked) if body.get("resultType") == "input_required" else body
+        if held.id not in self._held and len(self._held) >= MAX_HELD:
+            self._forget(held)
+            raise Overloaded(f"{MAX_HELD} calls are waiting for their clients' input.", hint="Try again later.")
+        self._held[held.id], held.away = held, True
+        held.expiry = asyncio.get_running_loop().call_later(HOLD, self._forget, held)
+        return {
+            "resultType": "input_required",
+            "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in held.questions.items()},
+            "requestState": self.seal.close("held", held.id, held.principal, asked),
+        }
+
+    def _forget(self, held: HeldCall) -> None:
+        self._held.pop(held.id, None)
+        if held.expiry is not None:
+            held.expiry.cancel()
+        if held.work is not None:
+            held.work.cancel()
+
+
+def digest_of(method: str, params: JsonObject) -> str:
+    """What a request asks for, whatever replies it brings: a repeated request must ask for the same."""
+    asked = {key: value for key, value in params.items() if key not in ("_meta", *ANSWERS)}
+    return hashlib.blake2b(encode([method, asked]), digest_size=16).hexdigest()

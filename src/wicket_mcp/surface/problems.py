@@ -1,0 +1,17 @@
+"""A JSON-RPC error about a message itself, with its code and data."""
+
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import JsonObject
+
+
+class RpcProblem(WicketError):
+    """See the module's docstring."""
+
+    def __init__(self, code: int, message: str, data: JsonObject | None = None) -> None:
+        super().__init__(message)
+        self.rpc_code = code
+        self.data = data
+
+    def to_error(self) -> JsonObject:
+        error: JsonObject = {"code": self.rpc_code, "message": self.message}
+        return error if self.data is None else {**error, "data": self.data}

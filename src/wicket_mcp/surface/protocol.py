@@ -1,0 +1,335 @@
+"""The MCP methods, for both eras: a request in, a result object out. Knows no transport.
+
+Legacy (handshake, up to 2025-11-25) and modern (stateless, 2026-07-28) differ in how a request is dressed and in how a
+client is asked something on the way, not in what a request asks for, so there is one table of methods.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wicket_mcp import __version__
+from wicket_mcp.calls.offers import Offers
+from wicket_mcp.catalog.pages import page
+from wicket_mcp.dialects import own_completion, own_prompts, own_resources
+from wicket_mcp.dialects.base import Menu, ToolCall
+from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
+from wicket_mcp.model import (
+    LATEST_LEGACY_VERSION,
+    LEGACY_VERSIONS,
+    LOG_LEVELS,
+    META_SERVER_INFO,
+    META_SUBSCRIPTION,
+    MODERN_VERSION,
+    Caller,
+    Changed,
+    JsonObject,
+    ListKind,
+    as_list,
+    as_object,
+    as_text,
+)
+from wicket_mcp.surface.caller import LegacyClient
+from wicket_mcp.surface.feed import Feed
+from wicket_mcp.surface.held_calls import HeldCalls, digest_of
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.trust.policy import demand
+from wicket_mcp.verbs import Verbs
+
+SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
+WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
+PAGE = 500  # resources, templates or prompts in one answer
+LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
+_LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
+_FLAGS: Mapping[ListKind, str] = {
+    "tools": "toolsListChanged",
+    "resources": "resourcesListChanged",
+    "prompts": "promptsListChanged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of a client; `client` is what a legacy one said of itself before."""
+
+    id: Any
+    method: str
+    params: JsonObject
+    caller: Caller
+    modern: bool
+    client: LegacyClient | None = None
+
+    @property
+    def meta(self) -> JsonObject:
+        return as_object(self.params.get("_meta"))
+
+    def text(self, key: str) -> str:
+        """A parameter that must be a string. Raises RpcProblem."""
+        value: Any = self.params.get(key)
+        if not isinstance(value, str):
+            raise RpcProblem(INVALID_PARAMS, f"{self.method} needs '{key}' (string).")
+        return value
+
+
+@dataclass
+class Protocol:
+    """The methods, over one menu of dialects."""
+
+    verbs: Verbs
+    menu: Menu
+    offers: Offers
+    instructions: Callable[[], Awaitable[str]]
+    feed: Feed
+    held: HeldCalls
+    named: bool = False
+    """Its dialects were asked for by name, so that no new configuration changes them."""
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, request: Request) -> JsonObject:
+        """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
+        method = _METHODS.get(request.method)
+        if method is None or request.method in (_LEGACY_ONLY if request.modern else _MODERN_ONLY):
+            raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        if not request.modern:
+            return _undress(await method(self, request, request.caller, {}))
+        if request.caller.log_level in LOG_LEVELS:
+            await self.verbs.set_log_level(request.caller.log_level)
+        if request.method not in _RESUMABLE:
+            return self._dress(request, await method(self, request, request.caller, {}))
+        if request.caller.capabilities or "requestState" in request.params:
+            return self._dress(request, await self._resumable(method, request))
+        result = await method(self, request, request.caller, {})
+        if result.get("resultType") == "input_required":  # with nothing to answer, but the upstream's state to carry
+            result = self.held.sealed(result, request.caller.principal, digest_of(request.method, request.params))
+        return self._dress(request, result)
+
+    async def _resumable(self, method: "Method", request: Request) -> JsonObject:
+        """A modern request whose upstream may ask something: begun, or taken up again where it stopped to ask."""
+        asked = digest_of(request.method, request.params)
+        token = request.meta.get("progressToken")
+        resume: JsonObject = {}
+        if "requestState" in request.params:
+            replies = as_object(request.params.get("inputResponses"))
+            kind, content = self.held.seal.open(request.params["requestState"], request.caller.principal, asked)
+            if kind == "held":
+                return await self.held.resume(content, request.caller, asked, replies, token)
+            resume = {"inputResponses": replies, **({} if content is None else {"requestState": content})}
+        elif "inputResponses" in request.params:
+            resume = {"inputResponses": as_object(request.params["inputResponses"])}
+        return await self.held.begin(request.caller, asked, lambda caller: method(self, request, caller, resume), token)
+
+    # Methods
+
+    async def initialize(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        asked = request.params.get("protocolVersion")
+        if request.client is not None:
+            request.client.capabilities = as_object(request.params.get("capabilities"))
+        return {
+            "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
+            "capabilities": {**self._capabilities(), "logging": {}},
+            "serverInfo": SERVER_INFO,
+            "instructions": await self._instructions(caller),
+        }
+
+    async def discover(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        return {
+            "supportedVersions": [MODERN_VERSION],
+            "capabilities": {**self._capabilities(), "logging": {}},
+            "instructions": await self._instructions(caller),
+        }
+
+    async def set_level(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        level = request.text("level")
+        if level not in LOG_LEVELS:
+            raise RpcProblem(INVALID_PARAMS, f"'{level[:40]}' is no log level; they are {', '.join(LOG_LEVELS)}.")
+        if request.client is not None:
+            request.client.log_level = level
+        await self.verbs.set_log_level(level)
+        return {}
+
+    async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        _one_page(request)
+        return {"tools": await self.menu.list(self.verbs, caller.principal)}
+
+    async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        name = request.text("name")
+        arguments = request.params.get("arguments")
+        call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume)
+        return await self.menu.call(self.verbs, name, call)
+
+    async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        demand(caller.principal, "discover", "listing resources")
+        found = [*self._own(own_resources.list_resources), *await self.offers.resources()]
+        return _paged(request, "resources", found, "uri")
+
+    async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        demand(caller.principal, "discover", "listing resources")
+        found = [*self._own(own_resources.list_templates), *await self.offers.templates()]
+        return _paged(request, "resourceTemplates", found, "uriTemplate")
+
+    async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        uri = request.text("uri")
+        try:
+            own = None if self.offers.unprefixed else await own_resources.read(self.verbs, caller, uri)
+            return own or await self.offers.read(uri, caller, request.meta, resume)
+        except UnknownName as problem:
+            code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
+            raise RpcProblem(code, str(problem), {"uri": uri}) from None
+        except Refused as refusal:
+            raise _not_found(refusal, uri, modern=request.modern) from None
+
+    async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        uri, client = request.text("uri"), request.client
+        if client is not None and uri not in client.watching:
+            client.watching[uri] = await self.offers.watch(uri, caller, client.resource_updated)
+        return {}
+
+    async def unsubscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        uri = request.text("uri")
+        if request.client is not None and uri in request.client.watching:
+            request.client.watching.pop(uri)()
+        return {}
+
+    async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        demand(caller.principal, "discover", "listing prompts")
+        return _paged(request, "prompts", [*self._own(own_prompts.list_prompts), *await self.offers.prompts()], "name")
+
+    async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        arguments = request.params.get("arguments")
+        given, name = None if arguments is None else as_object(arguments), request.text("name")
+        own = None if self.offers.unprefixed else await own_prompts.get_prompt(self.verbs, caller, name, given or {})
+        return own or await self.offers.prompt(name, given, caller, request.meta, resume)
+
+    async def complete(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        own = None if self.offers.unprefixed else await own_completion.complete(self.verbs, caller, request.params)
+        return own or await self.offers.complete(request.params, caller, request.meta)
+
+    async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        """A modern client's stream of changes: acknowledged first, then open until it leaves or we close."""
+        wanted = as_object(request.params.get("notifications"))
+        if not isinstance(request.params.get("notifications"), dict):
+            raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
+        honoured: JsonObject = {
+            flag: True
+            for kind, flag in _FLAGS.items()
+            if wanted.get(flag) is True and not (kind == "tools" and self._settled)
+        }
+        uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
+        if uris:
+            honoured["resourceSubscriptions"] = uris
+        meta: JsonObject = {META_SUBSCRIPTION: request.id}
+
+        def changed(changes: frozenset[Changed]) -> None:
+            for kind in self.told(changes):
+                if _FLAGS[kind] in honoured:
+                    caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
+
+        def updated(uri: str) -> None:
+            caller.notify("notifications/resources/updated", {"uri": uri, "_meta": meta})
+
+        undo = [self.feed.subscribe(changed)]
+        try:
+            caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+            undo += [await self.offers.watch(uri, caller, updated) for uri in uris]
+            await self.closing.wait()
+        finally:
+            for step in undo:
+                step()
+        return {"_meta": meta}
+
+    async def nothing(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        return {}
+
+    async def _instructions(self, caller: Caller) -> str:
+        return await self.instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
+
+    def _own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
+        """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
+        return [] if self.offers.unprefixed else listed()
+
+    def told(self, changes: frozenset[Changed]) -> list[ListKind]:
+        """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""
+        fixed = self.menu.fixed
+        kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}
+        if "menu" in changes and not self._settled:
+            kinds.add("tools")
+        return sorted(kinds)
+
+    @property
+    def _settled(self) -> bool:
+        """The list of tools never changes."""
+        return self.named and self.menu.fixed
+
+    def _capabilities(self) -> JsonObject:
+        return {
+            "tools": {} if self._settled else {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "prompts": {"listChanged": True},
+            "completions": {},
+        }
+
+    def _dress(self, request: Request, result: JsonObject) -> JsonObject:
+        meta: JsonObject = {**result.get("_meta", {}), META_SERVER_INFO: SERVER_INFO}
+        dressed = {"resultType": "complete", **result, "_meta": meta}
+        if request.method in _LISTS:
+            dressed |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
+        elif request.method == "resources/read" and dressed["resultType"] == "complete":
+            dressed = {"ttlMs": 0, "cacheScope": "private", **dressed}
+        return dressed
+
+
+def _undress(result: JsonObject) -> JsonObject:
+    """A legacy result does not carry the modern marks that a modern upstream may have put there."""
+    if "resultType" in result:
+        return {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
+    return result
+
+
+def _not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refused:
+    """An upstream's word that it has no such resource, under the code that the client's era has for it."""
+    data = as_object(refusal.error.get("data"))
+    theirs = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (refusal.rpc_code == INVALID_PARAMS and "uri" in data)
+    if not theirs:
+        return refusal
+    code = INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_LEGACY
+    return RpcProblem(code, refusal.message, {**data, "uri": uri})
+
+
+def _paged(request: Request, key: str, found: list[JsonObject], name: str) -> JsonObject:
+    """One page of a list, and the cursor of the next. Raises BadArguments for a cursor that is none of ours."""
+    cursor = request.params.get("cursor")
+    entries = [(number, as_text(one.get(name))) for number, one in enumerate(found)]
+    shown, more = page(entries, None if cursor is None else str(cursor), PAGE)
+    result: JsonObject = {key: [found[number] for number, _ in shown]}
+    return {**result, "nextCursor": more} if more else result
+
+
+def _one_page(request: Request) -> None:
+    """Tools are listed whole: many clients read the first page only, and would miss the rest."""
+    if request.params.get("cursor") is not None:
+        raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list has one page.")
+
+
+Method = Callable[[Protocol, Request, Caller, JsonObject], Awaitable[JsonObject]]
+
+_METHODS: Mapping[str, Method] = {
+    "initialize": Protocol.initialize,
+    "ping": Protocol.nothing,
+    "logging/setLevel": Protocol.set_level,
+    "server/discover": Protocol.discover,
+    "subscriptions/listen": Protocol.listen,
+    "tools/list": Protocol.list_tools,
+    "tools/call": Protocol.call_tool,
+    "resources/list": Protocol.list_resources,
+    "resources/templates/list": Protocol.list_templates,
+    "resources/read": Protocol.read_resource,
+    "resources/subscribe": Protocol.subscribe,
+    "resources/unsubscribe": Protocol.unsubscribe,
+    "prompts/list": Protocol.list_prompts,
+    "prompts/get": Protocol.get_prompt,
+    "completion/complete": Protocol.complete,
+}
+_LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+_MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})

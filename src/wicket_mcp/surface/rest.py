@@ -1,0 +1,232 @@
+"""The registry over HTTP, in the API of the official MCP Registry: read, publish, delete.
+
+    GET    /v0.1/servers                               a page: cursor, limit, search, updated_since, version
+    GET    /v0.1/servers/{name}/versions               every version
+    GET    /v0.1/servers/{name}/versions/{version}     one, or `latest`
+    DELETE /v0.1/servers/{name}/versions/{version}     mark it deleted
+    POST   /v0.1/publish                               a server.json
+    GET    /openapi.json                               the description of all this
+
+The guard has said who asks before anything here runs. Bodies carry no command and start nothing.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.errors import BadArguments, Denied, RateLimited, UnknownName, WicketError
+from wicket_mcp.model import JsonObject, Principal, as_list
+from wicket_mcp.registry.facade import Desk, response
+from wicket_mcp.registry.server_json import MAX_BODY
+from wicket_mcp.registry.service import Taken
+from wicket_mcp.store.registry_base import RecordQuery, StoredRecord
+from wicket_mcp.surface.exchange import Receive, Send, send_json
+from wicket_mcp.surface.openapi import description
+
+ROOT = "/v0.1/"
+DESCRIPTION = "/openapi.json"
+MAX_LIMIT = 100
+_FLAGS = {"true": True, "false": False}
+_RFC3339_LENGTH = 19  # of a date and a time without zone
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as the routes see it."""
+
+    method: str
+    parts: Sequence[str]
+    query: Mapping[str, str]
+    principal: Principal
+
+
+class Rest:
+    """The routes. `Rest.serves(path)` says which are ours."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    @staticmethod
+    def serves(path: str) -> bool:
+        return path.startswith(ROOT) or path == DESCRIPTION
+
+    async def __call__(self, scope: Mapping[str, Any], principal: Principal, receive: Receive, send: Send) -> None:
+        if scope["path"] == DESCRIPTION:
+            await _only(scope["method"], "GET", send, 200, description())
+            return
+        asked = Asked(scope["method"], _parts(scope), _query(scope), principal)
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        try:
+            status, body, headers = 200, *await self._route(asked, receive)
+        except _NotAllowed as problem:
+            status, body = 405, {"error": f"Use {problem.allowed}."}
+            headers = ((b"allow", problem.allowed.encode()),)
+        except WicketError as problem:
+            status, body = _status(problem, principal), {"error": str(problem)}
+            if isinstance(problem, RateLimited):
+                headers = ((b"retry-after", str(problem.retry_after).encode()),)
+        await send_json(send, status, body, headers)
+
+    async def _route(self, asked: Asked, receive: Receive) -> tuple[JsonObject, tuple[tuple[bytes, bytes], ...]]:
+        match asked.parts:
+            case ["servers"]:
+                return await self._list(_allowed(asked, "GET")), ()
+            case ["servers", name, "versions"]:
+                return await self._versions(_allowed(asked, "GET"), name), ()
+            case ["servers", name, "versions", version]:
+                _allowed(asked, "GET, DELETE")
+                if asked.method == "DELETE":
+                    return await self._delete(asked, name, version), ()
+                return await self._one(asked, name, version), ()
+            case ["publish"]:
+                return await self._publish(_allowed(asked, "POST"), receive), ()
+            case _:
+                raise UnknownName("path", "/".join(asked.parts)[:80], hint=f"{DESCRIPTION} names those there are.")
+
+    async def _list(self, asked: Asked) -> JsonObject:
+        await self._desk.keys.admit(asked.principal, "discover", "discovery")
+        wanted = _record_query(asked.query)
+        found = await self._desk.registry.page(wanted)
+        page = found[: wanted.limit - 1]
+        metadata: JsonObject = {"count": len(page)}
+        if len(found) > len(page):
+            metadata["nextCursor"] = _cursor(page[-1])
+        return {"servers": [response(record) for record in page], "metadata": metadata}
+
+    async def _versions(self, asked: Asked, name: str) -> JsonObject:
+        await self._desk.keys.admit(asked.principal, "discover", "discovery")
+        found = await self._desk.registry.versions(name, deleted=_with_deleted(asked.query))
+        return {"servers": [response(record) for record in found], "metadata": {"count": len(found)}}
+
+    async def _one(self, asked: Asked, name: str, version: str) -> JsonObject:
+        await self._desk.keys.admit(asked.principal, "discover", "discovery")
+        record = await self._desk.registry.version(name, version, deleted=_with_deleted(asked.query))
+        return response(record, await self._desk.known(record))
+
+    async def _delete(self, asked: Asked, name: str, version: str) -> JsonObject:
+        await self._desk.keys.admit(asked.principal, "register", "registration")
+        return response(await self._desk.registry.delete(name, version, asked.principal))
+
+    async def _publish(self, asked: Asked, receive: Receive) -> JsonObject:
+        await self._desk.keys.admit(asked.principal, "register", "registration")
+        data = await _body(receive)
+        try:
+            body: Any = decode(data)
+        except ValueError as problem:
+            raise BadArguments(f"The body is not JSON: {problem}.", hint="Send a server.json.") from None
+        return response(await self._desk.registry.publish(body, asked.principal))
+
+
+class _NotAllowed(Exception):
+    def __init__(self, allowed: str) -> None:
+        super().__init__(allowed)
+        self.allowed = allowed
+
+
+class _TooLarge(BadArguments):
+    """A body beyond the limit."""
+
+
+def _allowed(asked: Asked, methods: str) -> Asked:
+    if asked.method not in methods.split(", "):
+        raise _NotAllowed(methods)
+    return asked
+
+
+def _parts(scope: Mapping[str, Any]) -> list[str]:
+    """The path below the root, cut before it is decoded: a name has a slash in it, encoded or not."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    text = raw.partition(b"?")[0].decode("latin-1")
+    cut = [unquote(part, errors="replace") for part in text.removeprefix(ROOT).rstrip("/").split("/")]
+    if len(cut) > 3 and cut[0] == "servers" and cut[3] == "versions":
+        cut[1:3] = [f"{cut[1]}/{cut[2]}"]
+    return cut
+
+
+def _query(scope: Mapping[str, Any]) -> dict[str, str]:
+    return dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True, errors="replace"))
+
+
+def _record_query(given: Mapping[str, str]) -> RecordQuery:
+    """What the parameters ask for, with room for one more record, which tells whether there is another page."""
+    limit = given.get("limit", "30")
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:4]) <= MAX_LIMIT and len(limit) < 4):
+        raise BadArguments("limit is not a number from 1 to 100.", hint="Leave it out for 30.")
+    since = _seconds(given["updated_since"]) if "updated_since" in given else None
+    return RecordQuery(
+        after=_after(given["cursor"]) if given.get("cursor") else ("", ""),
+        limit=int(limit) + 1,
+        search=given.get("search", ""),
+        updated_since=since,
+        version=given.get("version", ""),
+        include_deleted=_with_deleted(given) or since is not None,  # who asks for changes wants to hear of these too
+    )
+
+
+def _with_deleted(given: Mapping[str, str]) -> bool:
+    flag = _FLAGS.get(given.get("include_deleted", "false"))
+    if flag is None:
+        raise BadArguments("include_deleted is neither true nor false.")
+    return flag
+
+
+def _seconds(text: str) -> float:
+    try:
+        if len(text) < _RFC3339_LENGTH or text[10:11] not in "Tt ":
+            raise ValueError
+        moment = datetime.fromisoformat(text.upper().replace(" ", "T"))
+        if moment.tzinfo is None:
+            raise ValueError
+        return moment.timestamp()
+    except (ValueError, OverflowError):
+        raise BadArguments(
+            "updated_since is not a time.", hint="Give one such as 2026-01-31T12:00:00Z (RFC 3339, with zone)."
+        ) from None
+
+
+def _cursor(record: StoredRecord) -> str:
+    return base64.urlsafe_b64encode(encode([record.name, record.version])).decode().rstrip("=")
+
+
+def _after(cursor: str) -> tuple[str, str]:
+    try:
+        value = as_list(decode(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)))
+    except (ValueError, binascii.Error):
+        value = []
+    if len(value) != 2 or not all(isinstance(part, str) for part in value):
+        raise BadArguments("This cursor is not one of ours.", hint="Give a nextCursor as it came, or none to begin.")
+    return value[0], value[1]
+
+
+async def _body(receive: Receive) -> bytes:
+    parts, size, more = list[bytes](), 0, True
+    while more:
+        event = await receive()
+        part: bytes = event.get("body", b"")
+        more = event["type"] == "http.request" and bool(event.get("more_body"))
+        size += len(part)
+        if size > MAX_BODY:
+            raise _TooLarge(f"A server.json may have {MAX_BODY} bytes at most.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _status(problem: WicketError, principal: Principal) -> int:
+    if isinstance(problem, Denied):
+        return 403 if principal.scopes - {"discover"} or not principal.name.startswith("anonymous") else 401
+    for kind, status in ((RateLimited, 429), (UnknownName, 404), (Taken, 409), (_TooLarge, 413), (BadArguments, 400)):
+        if isinstance(problem, kind):
+            return status
+    return 500
+
+
+async def _only(method: str, allowed: str, send: Send, status: int, body: JsonObject) -> None:
+    if method == allowed:
+        await send_json(send, status, body)
+    else:
+        await send_json(send, 405, {"error": f"Use {allowed}."}, ((b"allow", allowed.encode()),))

@@ -1,0 +1,252 @@
+"""Serving one client over our own stdin and stdout.
+
+stdout carries the protocol and nothing else: the wire is moved to private descriptors first, and whatever prints by
+accident lands on stderr. Requests run concurrently; when the client reads slowly we stop reading too. After the
+client closes its end, calls in flight are finished and answered before we leave; if it then also tells us to stop,
+they are cancelled.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+import threading
+from typing import Any
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.errors import PARSE_ERROR
+from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.model import LOCAL, Changed, JsonObject, Principal, as_object
+from wicket_mcp.surface.answers import error_response, respond
+from wicket_mcp.surface.caller import LegacyClient, modern_caller
+from wicket_mcp.surface.messages import is_modern, read_message
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.surface.protocol import Protocol, Request
+from wicket_mcp.tasks import Tasks
+
+MAX_MESSAGE = 16 * 1024 * 1024
+DRAIN = 30.0
+SESSION = "stdio"  # one process, one client
+FLUSH = 5.0  # seconds for a slow reader to take our last words
+
+
+async def serve_stdio(protocol: Protocol, stop: asyncio.Event, principal: Principal = LOCAL) -> None:
+    """Serve `principal` until the client closes stdin or `stop` is set."""
+    source, sink = _claim_wire()
+    client = StdioClient(protocol, principal)
+    await client.open(source, sink)
+    try:
+        await _either(client.finished, stop)
+        protocol.closing.set()
+        await client.drain(DRAIN, stop)
+    finally:
+        await client.close()
+
+
+class StdioClient(asyncio.Protocol):
+    """The client at the other end of the pipes."""
+
+    def __init__(self, protocol: Protocol, principal: Principal = LOCAL) -> None:
+        self.principal = principal
+        self.finished = asyncio.Event()
+        self._protocol = protocol
+        self._framer = LineFramer(MAX_MESSAGE)
+        self._tasks = Tasks()
+        self._running: dict[str | int, asyncio.Task[None]] = {}
+        self._source: asyncio.ReadTransport | None = None
+        self._sink: asyncio.WriteTransport | _FileSink | None = None
+        self._unsent: list[bytes] = []
+        self._flushed = asyncio.Event()
+        self._unsubscribe = protocol.feed.subscribe(self._changed)
+        self._legacy = LegacyClient(self._send)
+        self._greeted = False
+
+    async def open(self, source: int, sink: int) -> None:
+        loop = asyncio.get_running_loop()
+        if _can_be_awaited(sink):
+            self._sink, _ = await loop.connect_write_pipe(lambda: _Sink(self), os.fdopen(sink, "wb", 0))
+        else:
+            self._sink = _FileSink(sink)
+            self._flushed.set()
+        if _can_be_awaited(source):
+            self._source, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(source, "rb", 0, closefd=False))
+        else:
+            threading.Thread(target=self._read_file, args=(source, loop), daemon=True).start()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            lines = self._framer.feed(data)
+        except LineTooLong:
+            self._send(
+                error_response(None, RpcProblem(PARSE_ERROR, f"A message may have {MAX_MESSAGE} bytes at most."))
+            )
+            self.finished.set()
+            return
+        for line in lines:
+            if line.strip():
+                self._take(line)
+
+    def eof_received(self) -> bool:
+        self.finished.set()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.finished.set()
+
+    def paused(self, paused: bool) -> None:
+        """The client reads slowly: take in nothing more until it has caught up."""
+        if self._source is not None:
+            self._source.pause_reading() if paused else self._source.resume_reading()
+
+    def vanished(self) -> None:
+        """Nobody reads our answers any more: what is still running is for nobody."""
+        self._flushed.set()
+        self.finished.set()
+        for task in self._running.values():
+            task.cancel()
+
+    async def drain(self, timeout: float, stop: asyncio.Event) -> None:
+        """Wait for the calls in flight; not when the client has closed its end and we are told to stop as well."""
+        tasks = Tasks()
+        idle = tasks.start(self._tasks.wait(timeout), "drain")
+        ended = tasks.start(_both(self.finished, stop), "both ends closed")
+        await asyncio.wait({idle, ended}, return_when=asyncio.FIRST_COMPLETED)
+        await tasks.close()
+
+    async def close(self) -> None:
+        self._unsubscribe()
+        self._legacy.leave()
+        await self._tasks.close()
+        self._flush()
+        for transport in (self._source, self._sink):
+            if transport is not None:
+                transport.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH):
+                await self._flushed.wait()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message: Any = decode(line)
+        except ValueError as problem:
+            self._send(error_response(None, RpcProblem(PARSE_ERROR, f"Not JSON: {problem}")))
+            return
+        try:
+            body = read_message(message)
+            if "method" not in body:
+                self._legacy.questions.answer(body)
+                return
+            if "id" not in body:
+                self._hear(body)
+                return
+            request = self._request(body, modern=is_modern(body))
+        except RpcProblem as problem:
+            number = as_object(message).get("id")
+            self._send(error_response(number, problem))
+            return
+        self._greeted = self._greeted or not request.modern
+        self._running[request.id] = self._tasks.start(self._serve(request), request.method)
+
+    def _request(self, body: JsonObject, *, modern: bool) -> Request:
+        params: JsonObject = body.get("params", {})
+        if modern:
+            caller = modern_caller(self.principal, SESSION, self._send, as_object(params["_meta"]))
+        else:
+            caller = self._legacy.caller(self.principal, SESSION, self._send)
+        return Request(body["id"], body["method"], params, caller, modern, None if modern else self._legacy)
+
+    async def _serve(self, request: Request) -> None:
+        try:
+            self._send(await respond(self._protocol, request))
+        finally:
+            self._running.pop(request.id, None)
+
+    def _hear(self, body: JsonObject) -> None:
+        if body["method"] == "notifications/cancelled":
+            number: Any = body.get("params", {}).get("requestId")
+            task = self._running.get(number) if isinstance(number, str | int) else None
+            if task is not None:
+                task.cancel()
+
+    def _changed(self, changes: frozenset[Changed]) -> None:
+        if self._greeted:
+            self._legacy.list_changed(self._protocol.told(changes))
+
+    def _send(self, message: JsonObject) -> None:
+        self._unsent += (encode(message), b"\n")
+        if len(self._running) <= 1:
+            self._flush()
+        elif len(self._unsent) == 2:  # more answers may be ready in this turn: one system call for all
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._sink is not None and not self._sink.is_closing():
+            self._sink.write(b"".join(unsent))
+
+    def _read_file(self, source: int, loop: asyncio.AbstractEventLoop) -> None:
+        while chunk := os.read(source, 65536):
+            loop.call_soon_threadsafe(self.data_received, chunk)
+        loop.call_soon_threadsafe(self.finished.set)
+
+
+class _Sink(asyncio.Protocol):
+    """The writing half, which only has three things to say."""
+
+    def __init__(self, client: StdioClient) -> None:
+        self._client = client
+
+    def pause_writing(self) -> None:
+        self._client.paused(True)
+
+    def resume_writing(self) -> None:
+        self._client.paused(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.vanished()
+
+
+class _FileSink:
+    """stdout redirected to a file or a device: written at once, never full for long."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._closed = False
+
+    def write(self, data: bytes) -> None:
+        os.write(self._fd, data)
+
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+        os.close(self._fd)
+
+
+def _can_be_awaited(descriptor: int) -> bool:
+    """Files, and devices such as /dev/null, have no readiness to wait for: a thread reads them, and they never fill."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
+def _claim_wire() -> tuple[int, int]:
+    """Private copies of stdin and stdout; the public ones then lead nowhere and to stderr."""
+    source, sink = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    os.dup2(2, 1)
+    return source, sink
+
+
+async def _both(first: asyncio.Event, second: asyncio.Event) -> None:
+    await first.wait()
+    await second.wait()
+
+
+async def _either(first: asyncio.Event, second: asyncio.Event) -> None:
+    tasks = Tasks()
+    waits = {tasks.start(first.wait(), "finished"), tasks.start(second.wait(), "stop")}
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    await tasks.close()

@@ -1,0 +1,76 @@
+"""What the pool needs of a connection, whatever carries it (a child's pipes, HTTP, SSE).
+
+A connection knows JSON-RPC and its transport. It does not know MCP's eras (`era.py`), deadlines, limits or
+life cycles (`pool.py`): cancelling the task that awaits `request` is how a deadline or a client ends a call,
+and the connection then tells the upstream in the way its transport has for that.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from wicket_mcp.errors import UpstreamError
+from wicket_mcp.model import JsonObject
+
+OnNotification: TypeAlias = Callable[[str, JsonObject], None]
+OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+
+class Ears(NamedTuple):
+    """Who hears what an upstream says while it works on one request, and who answers what it asks."""
+
+    notification: OnNotification | None = None
+    request: OnRequest | None = None
+
+
+DEAF = Ears()
+
+
+class Host(Protocol):
+    """Who owns a connection and hears what the upstream says unasked. Nothing here may block."""
+
+    def notification(self, method: str, params: JsonObject) -> None:
+        """A notification that belongs to no request of ours."""
+        ...
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        """A request by the upstream. The returned object is the result; WicketError becomes a JSON-RPC error."""
+        ...
+
+    def closed(self, reason: UpstreamError) -> None:
+        """The connection is gone (never called for a close that we asked for)."""
+        ...
+
+
+class Connection(Protocol):
+    """One open connection to one upstream."""
+
+    protocol_version: str
+    """Set by `era.py` once it is negotiated; HTTP needs it in its headers."""
+    envelope: JsonObject
+    """The `_meta` of a modern request, for the one that a connection makes itself: listening."""
+
+    async def request(
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+    ) -> JsonObject:
+        """Send one request and return its result.
+
+        Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection
+        ended first) or ProtocolViolation. `ears` hear progress and logs that belong to this request, and are asked
+        what the upstream asks on the way, where the transport ties that to a request; what it does not tie goes to
+        the host. `headers` are extra HTTP headers; other transports ignore them.
+        """
+        ...
+
+    async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
+
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        """Hear unasked notifications from now on, and of changes to these resources in the modern era.
+
+        Called after the era is negotiated, and again when `resources` changes. Returns at once; failure to listen
+        is not an error.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End it in good order, within a few seconds; never raises."""
+        ...

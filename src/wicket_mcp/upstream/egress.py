@@ -1,0 +1,175 @@
+"""The one way out over HTTP: a pooled client for the whole gateway, and what may be told of an address.
+
+Owns the rules that hold for every upstream: TLS is verified, no cookie is kept, no proxy variable is read, no
+redirect leaves the origin. The HTTP library behind it is loaded on first use. Knows nothing of MCP.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
+
+from wicket_mcp.errors import Unavailable
+from wicket_mcp.telemetry.log import Redactor
+
+if TYPE_CHECKING:
+    from wicket_mcp.upstream.egress_rules import EgressRules
+    from wicket_mcp.upstream.exchange import Exchange
+
+_LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+MAY_HAVE_ACTED = "A call that was under way may have had effects; check before you repeat it."
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An upstream's address, and how to speak of it without telling a secret."""
+
+    server: str
+    url: str = field(repr=False)
+    shown: str
+    redact: Redactor = field(repr=False)
+
+    @classmethod
+    def of(cls, server: str, url: str, headers: Mapping[str, str]) -> "Endpoint":
+        secrets = [part for value in headers.values() for part in (value, value.partition(" ")[2])]
+        try:
+            split = urlsplit(url)
+        except ValueError:
+            return cls(server, url, "its address", Redactor((*secrets, url)))
+        secrets += [value for _, value in parse_qsl(split.query)]
+        secrets += [segment for segment in split.path.split("/") if len(segment) > _LONGEST_PLAIN_SEGMENT]
+        secrets += [split.password or "", split.username or ""]
+        return cls(server, url, shown(url), Redactor(secrets))
+
+    def at(self, url: str) -> "Endpoint":
+        """The same server at another of its addresses."""
+        return Endpoint(self.server, url, self.shown, self.redact)
+
+    def resolve(self, location: str) -> str | None:
+        """The address that `location` means from here, or None when it lies outside our origin."""
+        try:
+            url = urljoin(self.url, location)
+            inside = origin(url) == origin(self.url)
+        except ValueError:
+            return None
+        return url if inside else None
+
+
+def origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of `url`. Raises ValueError."""
+    split = urlsplit(url)
+    return split.scheme, (split.hostname or "").lower(), split.port or _DEFAULT_PORTS.get(split.scheme)
+
+
+def shown(url: str) -> str:
+    """`url` without user, query, fragment, and path segments long enough to be keys."""
+    try:
+        split = urlsplit(url)
+        host = _host(split)
+    except ValueError:
+        return "its address"
+    path = "/".join(part if len(part) <= _LONGEST_PLAIN_SEGMENT else "…" for part in split.path.split("/"))
+    return f"{split.scheme}://{host}{path}"
+
+
+def _host(split: SplitResult) -> str:
+    name = split.hostname or ""
+    bracketed = f"[{name}]" if ":" in name else name
+    return f"{bracketed}:{split.port}" if split.port else bracketed
+
+
+def in_words(size: int) -> str:
+    """A number of bytes as a person says it."""
+    return f"{size // 2**20} MiB" if size >= 2**20 else f"{size} bytes"
+
+
+class Answer(Protocol):
+    """An HTTP answer whose head has come; the body is read in bounded pieces."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def url(self) -> str:
+        """Where it came from in the end, when a permanent redirect was followed."""
+        ...
+
+    @property
+    def media_type(self) -> str: ...
+
+    def header(self, name: str) -> str:
+        """The header's value, or "" when it is absent."""
+        ...
+
+    async def read(self) -> bytes:
+        """The next piece of the decompressed body; b"" at its end. Raises Crashed or ProtocolViolation."""
+        ...
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises ProtocolViolation beyond `limit` bytes or the client's, else as `read`."""
+        ...
+
+    def finish(self) -> None:
+        """We have what we need: let the rest pass, so that the TCP connection can be used again."""
+        ...
+
+    def close(self) -> None:
+        """Drop it now; the peer sees the stream end."""
+        ...
+
+
+class HttpClient:
+    """The gateway's HTTP client: one pool of connections for all upstreams.
+
+    With `rules`, a client for addresses that came from outside: it refuses whatever they refuse, with Denied.
+    """
+
+    def __init__(self, *, rules: "EgressRules | None" = None) -> None:
+        self._rules = rules
+        self._exchange: Exchange | None = None
+        self._loading = asyncio.Lock()
+        self._closed = False
+
+    async def send(
+        self, method: str, endpoint: Endpoint, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Answer:
+        """Send one request and return when the head of the answer is there.
+
+        Raises Unavailable (nothing was sent), Crashed (it may have been) or ProtocolViolation (not HTTP).
+        """
+        exchange = self._exchange or await self._load(endpoint)
+        return await exchange.send(method, endpoint, headers, body)
+
+    def recheck(self) -> None:
+        """The rules have changed: end the connections to where they lead no more. The others go on."""
+        if self._exchange is not None:
+            self._exchange.recheck()
+
+    async def close(self) -> None:
+        self._closed = True
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            await exchange.close()
+
+    async def _load(self, endpoint: Endpoint) -> "Exchange":
+        async with self._loading:
+            if self._closed:
+                raise Unavailable(endpoint.server, "The gateway is stopping.", hint="Start it again.")
+            if self._exchange is None:
+                # In a thread, because it takes long enough for every other upstream to notice.
+                exchange_class = await asyncio.to_thread(_import_exchange)
+                self._exchange = exchange_class(self._rules)
+            return self._exchange
+
+
+def _import_exchange() -> "type[Exchange]":
+    # aiohttp takes 230 ms to import, and a gateway of local servers never needs it.
+    from wicket_mcp.upstream.exchange import Exchange  # noqa: PLC0415
+
+    return Exchange

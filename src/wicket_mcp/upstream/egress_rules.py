@@ -1,0 +1,206 @@
+"""Where a request may go whose address came from an agent or a registry, not from the configuration.
+
+Only public addresses, asked at the last moment: every address that a name resolves to is checked, and the socket is
+made for exactly the address that was checked, so that a name which changes its mind in between gains nothing. All
+the ways in which an address can hide another one are unwrapped first. The configuration may allow more.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from wicket_mcp.errors import ConfigError, Denied
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+Found: TypeAlias = tuple[socket.AddressFamily, str]
+Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[Found]]]
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_COMPATIBLE = IPv6Network("::/96")
+_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
+_UNICAST = IPv6Network("2000::/3")
+_SPECIAL: tuple[Network, ...] = tuple(
+    ip_network(text)
+    for text in (
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"),
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        *("2001::/23", "2001:db8::/32", "3fff::/20"),
+    )
+)
+"""Named here as well, because what `ipaddress` calls global differs between versions of Python."""
+
+_ISATAP = (0x00005EFE, 0x02005EFE)
+_INTERNAL = frozenset({IPv4Address("168.63.129.16")})
+"""Public in form, but answered by a cloud's own host to the machines inside it."""
+
+_PORTS = frozenset({80, 443})
+_LOWEST_FREE_PORT = 1024
+_ALLOW = "Name a public server, or allow this one in registry.allowed_addresses."
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Addresses, networks (`10.0.0.0/8`) and host names that may be reached besides public ones."""
+
+    networks: tuple[Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, entries: Iterable[str]) -> "Allowed":
+        """Raises ConfigError."""
+        networks: list[Network] = []
+        hosts: set[str] = set()
+        for entry in entries:
+            try:
+                networks.append(ip_network(entry.strip("[]"), strict=False))
+            except ValueError:
+                hosts.add(_host_name(entry))
+        return cls(tuple(networks), frozenset(hosts))
+
+
+class NotPublic(Denied):
+    """An address inside. Which one it is tells of the network, and is not for everybody: see `discreet`."""
+
+    def discreet(self) -> Denied:
+        """The same for those who need not know it."""
+        return _refused("is not a public address")
+
+
+class EgressRules:
+    """`allowed`: what may be reached besides public addresses."""
+
+    def __init__(self, allowed: Allowed | Iterable[str] = (), lookup: Lookup | None = None) -> None:
+        self._named: dict[str, set[Address]] = {}
+        """What the allowed host names resolved to."""
+        self._lookup = lookup or _system_lookup
+        self.use(allowed)
+
+    def use(self, allowed: Allowed | Iterable[str]) -> None:
+        """Allow these from now on. Raises ConfigError, and then everything is as it was."""
+        self._allowed = allowed if isinstance(allowed, Allowed) else Allowed.parse(allowed)
+        self._named = {host: found for host, found in self._named.items() if host in self._allowed.hosts}
+
+    def check_url(self, url: str) -> None:
+        """What can be said before anything is looked up. Raises Denied."""
+        try:
+            split = urlsplit(url)
+            host, port = (split.hostname or "").lower().rstrip("."), split.port
+        except ValueError:
+            raise _refused("is not a web address") from None
+        if split.scheme not in ("http", "https") or not host:
+            raise _refused("is not a web address")
+        if split.username is not None or split.password is not None:
+            raise _refused("carries a user name or password", "Put credentials into headers.")
+        if set(url) & set(" \t\r\n\\") or not url.isascii():
+            raise _refused("has characters that no address has", "Encode them.")
+        if host in self._allowed.hosts:
+            return
+        literal = _literal(host)
+        if literal is not None:
+            self.check(literal)
+            if self._listed(literal):
+                return
+        if split.scheme == "http":
+            raise _refused("is not encrypted", "Use https.")
+        if port is not None and port not in _PORTS and port < _LOWEST_FREE_PORT:
+            raise _refused(f"uses port {port}, which belongs to another service", "Use port 443.")
+
+    def check(self, address: Address) -> None:
+        """Raises Denied unless the address, and every address that it stands for, is public or allowed."""
+        for inner in unwrapped(address):
+            if not self._listed(inner) and not _public(inner):
+                raise NotPublic(f"The address leads to {inner}, which is not a public address.", hint=_ALLOW)
+
+    async def resolve(self, host: str, port: int) -> list[Found]:
+        """Every address of `host`, all of them checked. Raises Denied, or OSError when there is none."""
+        found = list(await self._lookup(host, port))
+        addresses = [ip_address(text.partition("%")[0]) for _, text in found]
+        name = host.lower().rstrip(".")
+        if name in self._allowed.hosts:
+            self._named.setdefault(name, set()).update(addresses)
+        else:
+            for address in addresses:
+                self.check(address)
+        return found
+
+    def check_target(self, target: str) -> None:
+        """Look once more at what a socket is about to connect to, or is connected to. Raises Denied."""
+        address = ip_address(target.partition("%")[0])
+        if not any(address in found for found in self._named.values()):
+            self.check(address)
+
+    def _listed(self, address: Address) -> bool:
+        return any(address.version == network.version and address in network for network in self._allowed.networks)
+
+
+def _host_name(entry: str) -> str:
+    if "/" in entry or not entry.strip():
+        raise ConfigError(
+            f"'{entry}' is no address, network or host name",
+            key="registry.allowed_addresses",
+            hint="Use 127.0.0.1, 10.0.0.0/8 or intranet.example.",
+        )
+    return entry.lower().rstrip(".")
+
+
+def unwrapped(address: Address) -> list[Address]:
+    """The address and every IPv4 address that it carries inside, whatever the wrapping."""
+    if isinstance(address, IPv4Address):
+        return [address]
+    number = int(address)
+    inner: list[Address] = []
+    if address.ipv4_mapped is not None:
+        inner.append(address.ipv4_mapped)
+        return inner
+    if address in _NAT64 or address in _TRANSLATED or (address in _COMPATIBLE and number > 1):
+        inner.append(IPv4Address(number & 0xFFFFFFFF))
+    if address.sixtofour is not None:
+        inner.append(address.sixtofour)
+    if address.teredo is not None:
+        inner += address.teredo
+    if (number >> 32) & 0xFFFFFFFF in _ISATAP:
+        inner.append(IPv4Address(number & 0xFFFFFFFF))
+    return inner if address in _NAT64 else [address, *inner]
+
+
+def _public(address: Address) -> bool:
+    if address in _INTERNAL or (isinstance(address, IPv6Address) and address not in _UNICAST):
+        return False
+    if any(address.version == network.version and address in network for network in _SPECIAL):
+        return False
+    return address.is_global and not address.is_reserved and not address.is_multicast
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a host is, in any spelling that a resolver takes for one: 127.1, 0x7f000001, 017700000001."""
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host))
+    except (OSError, ValueError):
+        return None
+
+
+async def _system_lookup(host: str, port: int) -> list[Found]:
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    return [(family, str(where[0])) for family, _, _, _, where in infos]
+
+
+def _refused(why: str, hint: str = "") -> Denied:
+    return Denied(f"The address {why}.", hint=hint or _ALLOW)

@@ -1,0 +1,164 @@
+"""Which protocol era an upstream speaks, and how a request is dressed for it.
+
+Modern first (`server/discover`), then the handshake (`initialize`): every legacy server met so far answers an
+unknown first request with an error and accepts `initialize` afterwards. One that stays silent gets the handshake as
+well after a moment, and whichever is answered first decides.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wicket_mcp import __version__
+from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
+from wicket_mcp.model import (
+    LATEST_LEGACY_VERSION,
+    LEGACY_VERSIONS,
+    META_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_SERVER_INFO,
+    META_VERSION,
+    MODERN_VERSION,
+    JsonObject,
+    as_list,
+    as_object,
+    as_text,
+)
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.upstream.connection import DEAF, Connection, Ears
+from wicket_mcp.upstream.http_errors import http_status
+
+CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
+BRIDGED: JsonObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": False}}
+"""What we tell a legacy upstream that its client can be asked for: we pass it on to whoever is calling."""
+SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too
+
+
+def envelope(capabilities: JsonObject | None = None) -> JsonObject:
+    """What every modern request carries in its `_meta`."""
+    return {
+        META_VERSION: MODERN_VERSION,
+        META_CLIENT_INFO: CLIENT_INFO,
+        META_CAPABILITIES: capabilities or {},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What an upstream says of itself when it is met."""
+
+    protocol_version: str
+    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    server_info: JsonObject = field(default_factory=dict[str, Any])
+    instructions: str = ""
+
+    @property
+    def modern(self) -> bool:
+        return self.protocol_version == MODERN_VERSION
+
+
+@dataclass(slots=True)
+class Session:
+    """A connection whose era is known."""
+
+    connection: Connection
+    greeting: Greeting
+
+    async def request(
+        self,
+        method: str,
+        params: JsonObject,
+        *,
+        ears: Ears = DEAF,
+        headers: Mapping[str, str] | None = None,
+        capabilities: JsonObject | None = None,
+    ) -> JsonObject:
+        """Send one request; `capabilities` are those of the client on whose behalf it is made."""
+        if self.greeting.modern:
+            params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
+        elif "inputResponses" in params:  # the answers were for us: the legacy era has no such thing
+            params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
+        return await self.connection.request(method, params, ears, headers)
+
+
+async def negotiate(connection: Connection, server: str) -> Session:
+    """Meet the upstream. Raises what the connection raises, or ProtocolViolation when no era fits."""
+    tasks = Tasks()
+    try:
+        modern = tasks.start(_discover(connection, server), f"{server} discover")
+        await asyncio.wait({modern}, timeout=SILENCE)
+        if modern.done():
+            greeting = modern.result() or await _initialize(connection, server)
+        else:
+            legacy = tasks.start(_initialize(connection, server), f"{server} initialize")
+            greeting = await _first(modern, legacy)
+    finally:
+        await tasks.close()
+    connection.protocol_version = greeting.protocol_version
+    return Session(connection, greeting)
+
+
+async def _first(modern: "asyncio.Task[Greeting | None]", legacy: "asyncio.Task[Greeting]") -> Greeting:
+    await asyncio.wait({modern, legacy}, return_when=asyncio.FIRST_COMPLETED)
+    if modern.done() and modern.exception() is None and (greeting := modern.result()):
+        return greeting
+    try:
+        return await legacy
+    except Refused:  # a slow modern server refuses the handshake; its answer to discover is on the way
+        if greeting := await modern:
+            return greeting
+        raise
+
+
+async def _discover(connection: Connection, server: str) -> Greeting | None:
+    """The modern greeting, or None when the upstream does not know it."""
+    connection.protocol_version = MODERN_VERSION
+    try:
+        answer = await _ask_again(connection)
+    except Refused:
+        return None
+    except (Unavailable, Crashed) as problem:
+        if http_status(problem) in (400, 404, 405, 406, 415, 422, 500, 501):
+            return None  # an HTTP server of the other era may refuse the request before it reads it
+        raise
+    if MODERN_VERSION not in as_list(answer.get("supportedVersions")):
+        return None
+    info: Any = answer.get("_meta", {}).get(META_SERVER_INFO) or answer.get("serverInfo")
+    return Greeting(
+        MODERN_VERSION, as_object(answer.get("capabilities")), as_object(info), as_text(answer.get("instructions"))
+    )
+
+
+async def _ask_again(connection: Connection) -> JsonObject:
+    """The answer to `server/discover`; asked once more where the refusal names a version that we speak."""
+    try:
+        return await connection.request("server/discover", {"_meta": envelope()})
+    except Refused as refusal:
+        supported = as_list(as_object(refusal.error.get("data")).get("supported"))
+        if refusal.rpc_code != UNSUPPORTED_VERSION or MODERN_VERSION not in supported:
+            raise
+    return await connection.request("server/discover", {"_meta": envelope()})
+
+
+async def _initialize(connection: Connection, server: str) -> Greeting:
+    connection.protocol_version = ""
+    answer = await connection.request(
+        "initialize",
+        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": BRIDGED, "clientInfo": CLIENT_INFO},
+    )
+    version: Any = answer.get("protocolVersion")
+    if version not in LEGACY_VERSIONS:
+        raise ProtocolViolation(
+            server,
+            f"Server '{server}' speaks protocol version {version!r}, which Wicket does not know.",
+            hint=f"Known are {', '.join(LEGACY_VERSIONS)} and {MODERN_VERSION}.",
+        )
+    connection.protocol_version = version
+    await connection.notify("notifications/initialized")
+    return Greeting(
+        version,
+        as_object(answer.get("capabilities")),
+        as_object(answer.get("serverInfo")),
+        as_text(answer.get("instructions")),
+    )

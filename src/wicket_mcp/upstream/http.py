@@ -1,0 +1,302 @@
+"""Streamable HTTP, both eras: every request is one POST, answered with JSON or with a stream of events.
+
+Knows the protocol's HTTP rules: its headers, the session of the legacy era and how it ends, resuming a stream
+that broke off, how to listen, how to cancel. Nothing stays open between requests but the listening stream.
+"""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Mapping, Sequence
+
+from wicket_mcp.codec import encode
+from wicket_mcp.errors import Crashed, Refused, Unavailable, UpstreamError
+from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.upstream.connection import DEAF, Ears, Host
+from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
+from wicket_mcp.upstream.event_stream import EventParser, OversizedEventError
+from wicket_mcp.upstream.http_errors import (
+    ERROR_BODY,
+    HttpFailed,
+    HttpRefused,
+    HttpRpcError,
+    lost_session,
+    refusal,
+    violation,
+)
+from wicket_mcp.upstream.http_headers import EVENTS, JSON, routing, standing
+from wicket_mcp.upstream.inbound import Inbound, messages, result_of
+from wicket_mcp.upstream.listener import Listener, subscription
+
+__all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
+
+GOODBYE = 2.0  # seconds for telling an upstream that we cancel or leave
+RESUMES = 2  # times in a row that a stream may break off without a word before its request is given up
+RESUME_PAUSE = 1.0
+LONGEST_RESUME_PAUSE = 30.0
+
+
+class HttpConnection:
+    """A Connection over Streamable HTTP."""
+
+    def __init__(
+        self,
+        server: str,
+        url: str,
+        headers: Mapping[str, str],
+        client: HttpClient,
+        host: Host,
+        *,
+        max_message: int,
+    ) -> None:
+        self.protocol_version = ""
+        self.envelope: JsonObject = {}
+        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
+        self._server = server
+        self._endpoint = Endpoint.of(server, url, headers)
+        self._headers = standing(headers)
+        self._client = client
+        self._host = host
+        self._max_message = max_message
+        self._ids = itertools.count(1)
+        self._session = ""
+        self._over = False
+        self._tasks = Tasks()
+        self._inbound = Inbound(server, host, self._dispatch, self._tasks)
+        self._listening: asyncio.Task[None] | None = None
+        self._subscription = 0
+        self._watched: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<HttpConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
+
+    async def request(
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+    ) -> JsonObject:
+        modern = self.protocol_version == MODERN_VERSION
+        number = next(self._ids)
+        message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        answer: Answer | None = None
+        try:
+            answer = await self._post(message, headers)
+            if method == "initialize":
+                self._session = answer.header("Mcp-Session-Id")
+            if answer.media_type == EVENTS:
+                return await self._streamed(answer, number, ears, resumable=not modern)
+            return await self._whole(answer, number, ears)
+        except asyncio.CancelledError:
+            # A modern upstream hears it from the stream that closes; the handshake must not be cancelled.
+            if not modern and method != "initialize":
+                self._tasks.start(self._give_up(number), f"cancel request {number} to {self._server}")
+            raise
+        finally:
+            if answer is not None:
+                answer.close()
+
+    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+        message: JsonObject = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        await self._dispatch(message)
+
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        self._watched = tuple(resources)
+        if self._listening is not None:
+            if self.protocol_version != MODERN_VERSION:
+                return  # the one stream that is open carries everything
+            self._listening.cancel()
+        if self.protocol_version == MODERN_VERSION:
+            listener = Listener(self._subscribe, self._hear_subscription, self._max_message)
+        else:
+            listener = Listener(self._open_stream, self._hear_stream, self._max_message)
+        self._listening = self._tasks.start(listener.run(), f"listen to {self._server}")
+
+    async def close(self) -> None:
+        self._over = True
+        await self._tasks.close()
+        if self._session:
+            with contextlib.suppress(UpstreamError, TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    answer = await self._client.send("DELETE", self._endpoint, self._headed("", None))
+                    answer.close()
+
+    # Sending
+
+    async def _post(self, message: JsonObject, extra: Mapping[str, str] | None = None) -> Answer:
+        if self._over:
+            text = f"The connection to server '{self._server}' was closed."
+            raise Unavailable(self._server, text, hint="Try again; it is opened anew.")
+        method = message.get("method", "")
+        headers = self._headed(method, message.get("params"))
+        if extra:
+            headers.update(extra)
+        answer = await self._client.send("POST", self._endpoint, headers, encode(message))
+        if answer.url != self._endpoint.url:
+            self._endpoint = self._endpoint.at(answer.url)
+        if answer.status >= 400:
+            raise await self._refused(answer, in_session="Mcp-Session-Id" in headers)
+        return answer
+
+    async def _dispatch(self, message: JsonObject) -> None:
+        """Send what is not answered."""
+        (await self._post(message)).finish()
+
+    async def _get(self, last_id: str) -> Answer | None:
+        """Open a stream of events; None when something else comes."""
+        headers = self._headed("", None) | {"Accept": EVENTS}
+        del headers["Content-Type"]
+        if last_id:
+            headers["Last-Event-ID"] = last_id
+        answer = await self._client.send("GET", self._endpoint, headers)
+        if answer.status >= 400:
+            raise await self._refused(answer, in_session=bool(self._session))
+        if answer.status == 200 and answer.media_type == EVENTS:
+            return answer
+        answer.close()
+        return None
+
+    def _headed(self, method: str, params: JsonObject | None) -> dict[str, str]:
+        headers = self._headers | routing(self.protocol_version, method, params)
+        if self._session and method != "initialize":
+            headers["Mcp-Session-Id"] = self._session
+        return headers
+
+    async def _refused(self, answer: Answer, *, in_session: bool) -> UpstreamError:
+        problem = await refusal(answer)
+        if not in_session or not lost_session(problem):
+            return problem
+        self._session = ""
+        text = f"Server '{self._server}' does not know our session any more; nothing was done."
+        expired = Unavailable(self._server, text, hint="Try again; the next call opens a new one.")
+        if not self._over:
+            self._over = True
+            if self._listening:
+                self._listening.cancel()
+            self._host.closed(expired)
+        return expired
+
+    async def _give_up(self, number: int) -> None:
+        with contextlib.suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(GOODBYE):
+                await self.notify("notifications/cancelled", {"requestId": number, "reason": "the caller gave up"})
+
+    # Reading answers
+
+    async def _whole(self, answer: Answer, number: int, ears: Ears) -> JsonObject:
+        """The result in an answer that is one JSON document."""
+        if answer.media_type != JSON or answer.status != 200:
+            what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
+            raise violation(self._endpoint, what, await answer.read())
+        body = await answer.body(self._max_message)
+        try:
+            result = self._take(body, number, ears)
+        except ValueError:
+            raise violation(self._endpoint, "gave an answer that is not JSON-RPC", body) from None
+        if result is None:
+            raise violation(self._endpoint, "answered another request than ours", body)
+        return result
+
+    async def _streamed(self, answer: Answer, number: int, ears: Ears, *, resumable: bool) -> JsonObject:
+        """The result at the end of a stream of events, which a legacy server may let us pick up again."""
+        parser = EventParser(self._max_message)
+        silent = 0
+        while True:
+            before = parser.last_id
+            result = await self._follow(answer, parser, number, ears)
+            if result is not None:
+                return result
+            silent = silent + 1 if parser.last_id == before else 0
+            if not resumable or not parser.last_id or silent > RESUMES:
+                raise self._broken_off()
+            await asyncio.sleep(min(RESUME_PAUSE if parser.retry is None else parser.retry, LONGEST_RESUME_PAUSE))
+            answer = await self._resume(parser.last_id)
+
+    async def _follow(self, answer: Answer, parser: EventParser, number: int, ears: Ears) -> JsonObject | None:
+        """The result, or None when the stream ends without it."""
+        garbled = b""
+        try:
+            more = True
+            while more:
+                chunk = await answer.read()
+                more = bool(chunk)
+                for event in parser.feed(chunk) if more else parser.end():
+                    if event.type != "message":
+                        continue
+                    try:
+                        result = self._take(event.data, number, ears)
+                    except ValueError:
+                        garbled = event.data
+                    except Refused:
+                        answer.finish()
+                        raise
+                    else:
+                        if result is not None:
+                            answer.finish()
+                            return result
+        except OversizedEventError:
+            size = in_words(self._max_message)
+            raise violation(self._endpoint, f"sent an event larger than {size}") from None
+        except Crashed:
+            parser.end()
+        finally:
+            answer.close()
+        if garbled:
+            raise violation(self._endpoint, "sent an event that is not JSON-RPC", garbled)
+        return None
+
+    async def _resume(self, last_id: str) -> Answer:
+        try:
+            answer = await self._get(last_id)
+        except UpstreamError:
+            answer = None
+        if answer is None:
+            raise self._broken_off()
+        return answer
+
+    def _broken_off(self) -> Crashed:
+        text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
+        return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
+
+    def _take(self, data: bytes, number: int, ears: Ears) -> JsonObject | None:
+        """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
+        modern = self.protocol_version == MODERN_VERSION
+        for message in messages(data):
+            if "method" in message:
+                if not modern or "id" not in message:  # a modern server has no way to ask
+                    self._inbound.hear(message, ears)
+            elif (identity := message.get("id")) == number or (identity is None and "error" in message):
+                return result_of(self._server, message)
+        return None
+
+    # Listening
+
+    async def _open_stream(self, last_id: str) -> Answer | None:
+        return None if self._over else await self._get(last_id)
+
+    def _hear_stream(self, data: bytes) -> None:
+        for message in messages(data):
+            if "method" in message:
+                self._inbound.hear(message)
+
+    async def _subscribe(self, _: str) -> Answer | None:
+        self._subscription = next(self._ids)
+        message: JsonObject = {"jsonrpc": "2.0", "id": self._subscription, "method": "subscriptions/listen"}
+        answer = await self._post(message | {"params": subscription(self.envelope, self._watched)})
+        if answer.media_type == EVENTS:
+            return answer
+        try:
+            with contextlib.suppress(ValueError):
+                self._hear_subscription(await answer.body(ERROR_BODY))
+        finally:
+            answer.close()
+        return None
+
+    def _hear_subscription(self, data: bytes) -> None:
+        for message in messages(data):
+            if "method" not in message and message.get("id") == self._subscription:
+                result_of(self._server, message)
+            elif str(message.get("method")).endswith(("/list_changed", "/updated")):
+                tags = as_object(as_object(message.get("params")).get("_meta"))
+                if tags.get(META_SUBSCRIPTION) == self._subscription:
+                    self._inbound.hear(message)

@@ -1,0 +1,149 @@
+"""What an HTTP status means for a call: whose fault it is, and whether it may be sent again.
+
+A 4xx says that nothing was done, so it is Unavailable; a 5xx may come from a proxy in front of a server that
+did act, so it is Crashed. A JSON-RPC error in the body speaks for itself: negotiating the era depends on it.
+"""
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from wicket_mcp.codec import decode
+from wicket_mcp.errors import METHOD_NOT_FOUND, Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
+from wicket_mcp.model import JsonObject
+from wicket_mcp.telemetry.log import clean
+from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint
+from wicket_mcp.upstream.inbound import as_object
+
+ERROR_BODY = 1024 * 1024
+_SHOWN = 200
+
+
+class HttpRefused(Unavailable):
+    """Turned away by its HTTP status before anything was done."""
+
+    def __init__(self, server: str, message: str, *, status: int, hint: str, wait: float | None = None) -> None:
+        super().__init__(server, message, hint=hint)
+        self.status = status
+        self.wait = wait
+        """Seconds that the server asks us to stay away."""
+
+
+class HttpFailed(Crashed):
+    """Failed by its HTTP status; nobody knows whether it acted."""
+
+    def __init__(self, server: str, message: str, *, status: int, hint: str) -> None:
+        super().__init__(server, message, hint=hint)
+        self.status = status
+
+
+class HttpRpcError(Refused):
+    """A JSON-RPC error that came with an HTTP error status."""
+
+    def __init__(self, server: str, error: JsonObject, *, status: int) -> None:
+        super().__init__(server, error)
+        self.status = status
+
+
+def http_status(error: UpstreamError) -> int | None:
+    """The HTTP status behind `error`, if there is one."""
+    return error.status if isinstance(error, HttpRefused | HttpFailed | HttpRpcError) else None
+
+
+def lost_session(error: UpstreamError) -> bool:
+    """Whether `error`, which answered a request with a session id, says that this session is no more."""
+    status = http_status(error)
+    if status == HTTPStatus.NOT_FOUND:
+        return not (isinstance(error, Refused) and error.rpc_code == METHOD_NOT_FOUND)
+    # Servers built on a widely copied example answer 400 "No valid session ID provided" after a restart.
+    return status == HTTPStatus.BAD_REQUEST and isinstance(error, Refused) and "session" in str(error).lower()
+
+
+def refused_for_good(error: UpstreamError) -> bool:
+    """Whether asking the same again is pointless."""
+    status = http_status(error) or 0
+    waiting_helps = status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+    return (400 <= status < 500 and not waiting_helps) or status == HTTPStatus.NOT_IMPLEMENTED
+
+
+async def refusal(answer: Answer) -> UpstreamError:
+    """The error for an answer with status 400 or above. Reads its body and closes it."""
+    try:
+        body = await answer.body(ERROR_BODY)
+    except UpstreamError:
+        body = b""
+    finally:
+        answer.close()
+    status, endpoint = answer.status, answer.endpoint
+    error = _rpc_error(body)
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return _forbidden(answer, error)
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        wait = _retry_after(answer.header("Retry-After"))
+        if wait is not None or error is None:
+            return _busy(answer, wait)
+    if error is not None:
+        return HttpRpcError(endpoint.server, error, status=status)
+    message = _told(answer, excerpt(body, endpoint))
+    if status < 500 and status != HTTPStatus.REQUEST_TIMEOUT:
+        hint = "Check that its URL is the address of its MCP endpoint."
+        return HttpRefused(endpoint.server, message, status=status, hint=hint)
+    return HttpFailed(endpoint.server, message, status=status, hint=MAY_HAVE_ACTED)
+
+
+def violation(endpoint: Endpoint, what: str, body: bytes = b"") -> ProtocolViolation:
+    """`what` the server did that is not MCP, with the beginning of what it said."""
+    said = excerpt(body, endpoint)
+    message = f"Server '{endpoint.server}' at {endpoint.shown} {what}{said and f': {said}'}."
+    hint = "Check that its URL is the address of its MCP endpoint; if it is, the server has a defect."
+    return ProtocolViolation(endpoint.server, message, hint=hint)
+
+
+def excerpt(body: bytes, endpoint: Endpoint) -> str:
+    """The beginning of `body`, fit to be shown: one line, no control characters, no secret of ours."""
+    text = " ".join(clean(body[: 20 * _SHOWN].decode("utf-8", "replace")).split())
+    return clean(endpoint.redact(text), _SHOWN)
+
+
+def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:
+    endpoint = answer.endpoint
+    said = excerpt(str(error.get("message", "")).encode("utf-8", "replace"), endpoint) if error else ""
+    hint = "Check the headers (token, key) configured for this server."
+    if answer.status == HTTPStatus.UNAUTHORIZED and "resource_metadata" in answer.header("WWW-Authenticate"):
+        hint = f"It wants OAuth: put an access token into its Authorization header. {hint}"
+    return HttpRefused(endpoint.server, _told(answer, said), status=answer.status, hint=hint)
+
+
+def _busy(answer: Answer, wait: float | None) -> HttpRefused:
+    hint = "Try again later."
+    if wait is not None:
+        hint = f"It asks to be left alone for {wait:.0f} seconds; try again then."
+    return HttpRefused(answer.endpoint.server, _told(answer, ""), status=answer.status, hint=hint, wait=wait)
+
+
+def _told(answer: Answer, said: str) -> str:
+    try:
+        phrase = f" {HTTPStatus(answer.status).phrase}"
+    except ValueError:
+        phrase = ""
+    endpoint = answer.endpoint
+    message = f"Server '{endpoint.server}' at {endpoint.shown} answered HTTP {answer.status}{phrase}"
+    return f"{message}: {said}." if said else f"{message}."
+
+
+def _retry_after(value: str) -> float | None:
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+
+
+def _rpc_error(body: bytes) -> JsonObject | None:
+    try:
+        message = as_object(decode(body))
+    except ValueError:
+        return None
+    return as_object(message.get("error")) or None if "jsonrpc" in message else None

@@ -1,0 +1,89 @@
+"""A stream that an HTTP upstream keeps open to speak unasked, opened again whenever it ends.
+
+How it is opened and what is done with its events is given by the connection. An upstream that does not offer
+such a stream is left in peace; one that fails is tried again, ever more slowly.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from wicket_mcp.errors import METHOD_NOT_FOUND, Refused, UpstreamError
+from wicket_mcp.model import JsonObject
+from wicket_mcp.upstream.egress import Answer
+from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
+from wicket_mcp.upstream.http_errors import HttpRefused, refused_for_good, violation
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+SHORTEST_PAUSE = 0.1  # however little the upstream asks for
+STEADY = 10.0  # seconds; a silent stream that lasted as long did not fail, something on the way closed it
+
+Open = Callable[[str], Awaitable[Answer | None]]
+"""Opens the stream, resuming after the given event id; None when the upstream does not offer it."""
+
+
+class Listener:
+    """Runs until the stream turns out not to be offered, or it is cancelled."""
+
+    def __init__(self, opener: Open, hear: Callable[[bytes], None], limit: int) -> None:
+        self._open = opener
+        self._hear = hear
+        self._parser = EventParser(limit)
+        self._heard = False
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            asked = 0.0
+            self._heard = False
+            opened = asyncio.get_running_loop().time()
+            try:
+                answer = await self._open(self._parser.last_id)
+                if answer is None:
+                    return
+                await self._follow(answer)
+            except UpstreamError as problem:
+                if _pointless(problem):
+                    return
+                asked = (problem.wait or 0.0) if isinstance(problem, HttpRefused) else 0.0
+            steady = asyncio.get_running_loop().time() - opened > STEADY
+            failures = 0 if self._heard or steady else failures + 1
+            await asyncio.sleep(min(max(asked, self._pause(failures)), LONGEST_PAUSE))
+
+    async def _follow(self, answer: Answer) -> None:
+        try:
+            while chunk := await answer.read():
+                for event in self._parser.feed(chunk):
+                    self._take(event)
+        except OversizedEventError:
+            raise violation(answer.endpoint, "sent an event that is too large") from None
+        finally:
+            answer.close()
+            self._parser.end()
+
+    def _take(self, event: Event) -> None:
+        self._heard = True
+        if event.type == "message":
+            try:
+                self._hear(event.data)
+            except ValueError:
+                return  # one bad event costs itself
+
+    def _pause(self, failures: int) -> float:
+        if not failures and self._parser.retry is not None:
+            return max(self._parser.retry, SHORTEST_PAUSE)
+        ceiling = min(FIRST_PAUSE * 2 ** min(failures, 10), LONGEST_PAUSE)
+        return max(random.uniform(0, ceiling), SHORTEST_PAUSE)
+
+
+def subscription(envelope: JsonObject, resources: Sequence[str] = ()) -> JsonObject:
+    """The parameters with which a modern upstream is asked to tell of changes to its lists and these resources."""
+    wanted: JsonObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
+    if resources:
+        wanted["resourceSubscriptions"] = list(resources)
+    return {"notifications": wanted, "_meta": envelope}
+
+
+def _pointless(problem: UpstreamError) -> bool:
+    return refused_for_good(problem) or (isinstance(problem, Refused) and problem.rpc_code == METHOD_NOT_FOUND)

@@ -1,0 +1,294 @@
+"""A child process spoken to over its pipes.
+
+Owns the child: its own process group, a small environment, bounded framing of what it writes, a ring of its last
+stderr lines, and an end that leaves nobody behind. Garbage on stdout is skipped and counted; too much of it, or
+a line without end, closes the connection, because nothing after it can be trusted.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from wicket_mcp.codec import decode
+from wicket_mcp.config.model.config import ResolvedServer
+from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
+from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.model import MODERN_VERSION, JsonObject
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.telemetry.log import Redactor, clean
+from wicket_mcp.upstream.connection import DEAF, Ears, Host
+from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
+from wicket_mcp.upstream.listener import subscription
+from wicket_mcp.upstream.rpc import Rpc
+
+log = logging.getLogger(__name__)
+
+INHERITED = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+)
+"""What a child sees of our environment: enough to find programs, speak the user's language and know whom the user
+trusts on the network; no secret.
+"""
+
+GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
+STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
+FAREWELL = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
+EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and again after SIGTERM
+STDERR_RING = 256 * 1024
+STDERR_SHOWN = 5
+
+
+class StdioConnection(asyncio.SubprocessProtocol):
+    """One child, one connection."""
+
+    def __init__(self, server: str, host: Host, max_message: int, redact: Redactor) -> None:
+        self.protocol_version = ""
+        self.envelope: JsonObject = {}
+        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
+        self.garbage = 0
+        self._server = server
+        self._host = host
+        self._redact = redact
+        self._framer = LineFramer(max_message)
+        self._max_message = max_message
+        self._rpc = Rpc(server, self._write, host)
+        self._stderr = _Ring(STDERR_RING)
+        self._garbage_since = (0.0, 0)
+        self._process: asyncio.SubprocessTransport | None = None
+        self._stdin: asyncio.WriteTransport | None = None
+        self._unsent: list[bytes] = []
+        self._stuck: asyncio.TimerHandle | None = None
+        self._farewell: asyncio.TimerHandle | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
+        self._exited = asyncio.Event()
+        self._ended: UpstreamError | None = None
+        self._closing = False
+
+    @classmethod
+    async def open(cls, server: ResolvedServer, host: Host, max_message: int) -> "StdioConnection":
+        """Start the child. Raises Unavailable when it cannot be started at all."""
+        name, command = server.config.name, server.command or ""
+        connection = cls(name, host, max_message, Redactor((*server.env.values(), *server.headers.values())))
+        environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | dict(server.env)
+        try:
+            await asyncio.get_running_loop().subprocess_exec(
+                lambda: connection,
+                command,
+                *server.args,
+                env=environment,
+                cwd=server.cwd,
+                start_new_session=True,
+            )
+        except FileNotFoundError as problem:
+            missing, hint = f"command '{command}'", "Install it, or give its full path as 'command'."
+            if server.cwd and problem.filename == server.cwd:
+                missing, hint = f"folder '{server.cwd}'", "Correct its 'cwd'."
+            raise Unavailable(name, f"Server '{name}' cannot start: {missing} was not found.", hint=hint) from None
+        except (OSError, ValueError) as problem:
+            raise Unavailable(
+                name,
+                f"Server '{name}' cannot start: {problem}.",
+                hint=f"Check that '{command}' can be executed.",
+            ) from None
+        return connection
+
+    # What the pool calls
+
+    async def request(
+        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+    ) -> JsonObject:
+        if self._ended:
+            raise self._ended
+        return await self._rpc.request(method, params, ears.notification)
+
+    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+        self._rpc.notify(method, params)
+
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        """One stream carries everything, but a modern upstream wants to be asked before it tells of changes."""
+        if self._listening is not None:
+            self._listening.cancel()
+        if self.protocol_version == MODERN_VERSION:
+            self._listening = self._tasks.start(self._subscribe(resources), f"listen to {self._server}")
+
+    async def close(self) -> None:
+        self._closing = True
+        self._end(Unavailable(self._server, f"Server '{self._server}' was stopped."))
+        await self._tasks.close()
+        await self._rpc.close()
+        await self._leave()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._process = cast("asyncio.SubprocessTransport", transport)
+        self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:
+            self._stderr.add(data)
+            return
+        try:
+            lines = self._framer.feed(data)
+        except LineTooLong:
+            size = f"{self._max_message // 2**20} MiB"
+            self._break(f"Server '{self._server}' sent a message larger than {size}; the connection was closed.")
+            return
+        for line in lines:
+            if self._ended:
+                return
+            self._take(line)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        # Normally its end is near, and with it the reason. If not, it will never hear or answer again.
+        if fd in (0, 1) and self._farewell is None:
+            reason = f"Server '{self._server}' closed its {('input', 'output')[fd]}; it was stopped."
+            self._farewell = asyncio.get_running_loop().call_later(FAREWELL, self._break, reason)
+
+    def process_exited(self) -> None:
+        self._exited.set()
+        self._signal(signal.SIGKILL)  # whatever it started and left behind
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has exited and everything it wrote has been read."""
+        if self._farewell is not None:
+            self._farewell.cancel()
+        self._end(self._crash())
+        if self._process is not None:
+            self._process.close()
+
+    def pause_writing(self) -> None:
+        self._write_timer(on=True)
+
+    def resume_writing(self) -> None:
+        self._write_timer(on=False)
+
+    # The rest is ours
+
+    async def _subscribe(self, resources: Sequence[str]) -> None:
+        with contextlib.suppress(UpstreamError):
+            await self._rpc.request("subscriptions/listen", subscription(self.envelope, resources), None)
+
+    def _take(self, line: bytes) -> None:
+        text = line.strip()
+        if not text:
+            return
+        try:
+            message: Any = decode(text.removeprefix(b"\xef\xbb\xbf"))
+        except ValueError:
+            self._count_garbage(text)
+        else:
+            self._rpc.receive(message)
+
+    def _count_garbage(self, text: bytes) -> None:
+        self.garbage += 1
+        now = time.monotonic()
+        since, count = self._garbage_since
+        since, count = (now, 1) if now - since > 60 else (since, count + 1)
+        self._garbage_since = since, count
+        if count == 1:
+            shown = self._redact(clean(text.decode("utf-8", "replace"), 80))
+            log.warning("server '%s' writes to stdout what is not JSON, for example: %s", self._server, shown)
+        elif count > GARBAGE_PER_MINUTE:
+            self._break(f"Server '{self._server}' floods stdout with lines that are not JSON.")
+
+    def _write(self, message: bytes) -> None:
+        if self._stdin is None or self._stdin.is_closing():
+            raise self._ended or self._crash()
+        self._unsent += (message, b"\n")
+        if len(self._rpc) <= 1:
+            self._flush()
+        elif len(self._unsent) == 2:  # others are in flight, and more may come in this turn: one system call for all
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(b"".join(unsent))
+
+    def _write_timer(self, *, on: bool) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+        if on:
+            reason = f"Server '{self._server}' does not read its input; it was stopped."
+            self._stuck = asyncio.get_running_loop().call_later(STUCK_AFTER, self._break, reason)
+
+    def _break(self, reason: str) -> None:
+        hint = f"Look at what '{self._server}' prints; run its command by hand."
+        self._end(ProtocolViolation(self._server, reason, hint=hint, stderr=self.stderr_tail()))
+        self._signal(signal.SIGKILL)
+
+    def _crash(self) -> Crashed:
+        code = self._process.get_returncode() if self._process else None
+        how = f"exited with code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        return Crashed(
+            self._server,
+            f"Server '{self._server}' {how} before it answered.",
+            hint=MAY_HAVE_ACTED,
+            stderr=self.stderr_tail(),
+        )
+
+    def _end(self, reason: UpstreamError) -> None:
+        """The connection is over, once: fail what waits, tell the owner unless it asked for this itself."""
+        if self._ended:
+            return
+        self._ended = reason
+        self._write_timer(on=False)
+        # What was sent may have been done: it must not be taken for something that can be tried again.
+        self._rpc.fail(Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason)
+        if not self._closing:
+            self._host.closed(reason)
+
+    def stderr_tail(self) -> list[str]:
+        return [self._redact(clean(line, 300)) for line in self._stderr.lines(STDERR_SHOWN)]
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.get_pid(), number)
+
+    async def _leave(self) -> None:
+        """Close stdin, then ask, then insist: the whole group is gone afterwards."""
+        if self._process is None:
+            return
+        if self._stdin is not None:
+            self._stdin.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EXIT_GRACE):
+                    await self._exited.wait()
+                break
+            self._signal(number)
+        await self._exited.wait()
+        self._signal(signal.SIGKILL)
+        self._process.close()
+
+
+class _Ring:
+    """The last bytes of a stream that may never stop."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._chunks: deque[bytes] = deque()
+
+    def add(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._size += len(data)
+        while self._size > self._limit and len(self._chunks) > 1:
+            self._size -= len(self._chunks.popleft())
+
+    def lines(self, count: int) -> list[str]:
+        text = b"".join(self._chunks)[-self._limit :].decode("utf-8", "replace")
+        return [line for line in text.splitlines() if line.strip()][-count:]

@@ -1,0 +1,180 @@
+"""The verbs that every dialect, the library and the command line are translations of.
+
+    servers   which servers there are          describe  signature, brief or full of named tools
+    tools     what one server offers           call      one call, answered faithfully
+    search    which tools fit a task           run       a script that makes many calls
+                                               read      a slice of a stored large result
+
+Holds no logic of its own: it is the door between those who speak words and those who decide.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.calls.calls import Calls
+from wicket_mcp.calls.offers import Offers
+from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.errors import UnknownName, WicketError
+from wicket_mcp.model import LOCAL, Caller, CallRequest, CallResult, JsonObject, Principal, ServerStatus, Tool
+from wicket_mcp.results.results import Results, Slice
+from wicket_mcp.schema.signature import first_sentence
+from wicket_mcp.scripting import Script, Scripting
+from wicket_mcp.search import Answer
+from wicket_mcp.search.finder import Finder
+from wicket_mcp.spelling import nearest
+from wicket_mcp.store.base import CallRecord, Store
+from wicket_mcp.trust.policy import demand
+from wicket_mcp.upstream.lifecycle import State
+from wicket_mcp.upstream.pool import Pool
+
+if TYPE_CHECKING:
+    from wicket_mcp.scripts.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The tools that were found under the asked names, and what was wrong with the other names."""
+
+    tools: tuple[Tool, ...]
+    problems: tuple[WicketError, ...]
+
+
+class Verbs:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        pool: Pool,
+        finder: Finder,
+        calls: Calls,
+        results: Results,
+        scripting: Scripting,
+        store: Store,
+        offers: Offers,
+        base_dir: Path,
+    ) -> None:
+        self.catalogue = catalogue
+        self.scripting = scripting
+        self._base_dir = base_dir
+        self._store = store
+        self._pool = pool
+        self._finder = finder
+        self._calls = calls
+        self._offers = offers
+        self._results = results
+
+    async def servers(self, *, connect: bool = False) -> list[ServerStatus]:
+        """Every configured server in order; with `connect`, those never seen are asked first."""
+        snapshot = await (self.catalogue.complete() if connect else self.catalogue.load())
+        return [self._status(config, snapshot) for config in self.catalogue.servers.values()]
+
+    async def tools(self, server: str | None = None) -> tuple[Tool, ...]:
+        """The visible tools of one server, or of all."""
+        if server is None:
+            return (await self.catalogue.complete()).tools
+        name = self.catalogue.server(server).name
+        snapshot = await self.catalogue.complete([name])
+        return snapshot.by_server.get(name, ())
+
+    async def search(
+        self,
+        query: str,
+        *,
+        principal: Principal = LOCAL,
+        limit: int = 5,
+        servers: Collection[str] | None = None,
+    ) -> Answer:
+        demand(principal, "discover", "searching tools")
+        wanted = None if servers is None else [self.catalogue.server(name).name for name in servers]
+        return await self._finder.search(query, principal, limit=limit, servers=wanted)
+
+    def tagged(self, tag: str) -> list[str]:
+        """The servers of a tag. Raises UnknownName with near tags."""
+        servers = self.catalogue.servers.values()
+        found = [server.name for server in servers if tag.lower() in map(str.lower, server.tags)]
+        if not found:
+            known = sorted({one for server in servers for one in server.tags})
+            raise UnknownName("tag", tag, nearest(tag, known) or known[:3])
+        return found
+
+    async def describe(self, names: Sequence[str]) -> Described:
+        """The tools that `names` mean, in that order, and what is wrong with the names that mean none."""
+        tools: list[Tool] = []
+        problems: list[WicketError] = []
+        for name in names:
+            try:
+                tools.append(await self.catalogue.resolve(name))
+            except WicketError as problem:
+                problems.append(problem)
+        return Described(tuple(tools), tuple(problems))
+
+    async def call(self, request: CallRequest) -> CallResult:
+        return await self._calls.call(request)
+
+    def readdressed(self, result: CallResult) -> JsonObject:
+        """A result whose links lead through us: resources in it under the addresses that `resources/list` shows."""
+        return self._offers.readdressed(result.body, result.tool.server)
+
+    async def run(self, script: Script, caller: Caller) -> "Outcome":
+        """A script to its end; what went wrong in it is part of the outcome."""
+        return await self.scripting.run(self, script, caller)
+
+    async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
+        """A stored large result, or the part of it at `path`, as data."""
+        return await self._results.value(handle, principal, path)
+
+    async def shaped(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
+        """An answer of our own, put aside like a tool's when it has more than `most` tokens."""
+        return await self._results.shape(CallResult(Tool("wicket", of, {}), body), principal, most)
+
+    async def usage(self, principal: Principal) -> Mapping[str, int]:
+        """How often this principal called each tool, by key."""
+        return await self._store.usage(principal)
+
+    async def recent(self, principal: Principal, limit: int = 50) -> Sequence[CallRecord]:
+        """The latest calls of this principal, newest first."""
+        return await self._store.recent_calls(principal, limit)
+
+    def required_keys(self, server: str) -> Mapping[str, bool]:
+        """The variables and files that a server needs, and whether each is there. Never a value."""
+        config = self.catalogue.server(server)
+        missing = missing_secrets(config, base_dir=self._base_dir)
+        needed = dict.fromkeys((*config.required_keys, *missing_secrets(config, {}, self._base_dir), *missing))
+        return {name: name not in missing for name in needed}
+
+    async def read(
+        self,
+        handle: str,
+        principal: Principal,
+        *,
+        path: str = "",
+        grep: str = "",
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> Slice:
+        return await self._results.read(handle, principal, path=path, grep=grep, offset=offset, limit=limit)
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask the legacy upstreams for log messages from this level on."""
+        await self._pool.set_log_level(level)
+
+    def _status(self, config: ServerConfig, snapshot: Snapshot) -> ServerStatus:
+        listing = snapshot.listings.get(config.name)
+        state, problem = self._pool.state(config.name)
+        words = config.description or (listing.instructions if listing else "")
+        info = listing.server_info if listing else {}
+        return ServerStatus(
+            name=config.name,
+            state=str(state) if listing or state is not State.IDLE else "unseen",
+            tools=len(snapshot.by_server[config.name]) if listing else None,
+            description=first_sentence(words or str(info.get("title") or info.get("description") or "")),
+            version=str(info.get("version", "")),
+            transport=config.transport,
+            problem=problem or self.catalogue.failures.get(config.name, ""),
+            tags=config.tags,
+        )
