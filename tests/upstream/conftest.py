@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.peers.ears import Ears
+from tests.peers.recording_host import RecordingHost
 
 from wicket_mcp.upstream.egress import HttpClient
 
@@ -16,5 +16,5 @@ async def client() -> AsyncIterator[HttpClient]:
 
 
 @pytest.fixture
-def ears() -> Ears:
-    return Ears()
+def host() -> RecordingHost:
+    return RecordingHost()

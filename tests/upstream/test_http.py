@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.peers.ears import ENVELOPE, Ears, Heard, call, shake_hands, text_of
+from tests.peers.recording_host import ENVELOPE, Heard, RecordingHost, call, shake_hands, text_of
 from tests.peers.sdk import sdk_addresses
 
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused, Unavailable
@@ -20,9 +20,9 @@ def addresses() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(params=["events", "json"])
 async def legacy(
-    request: pytest.FixtureRequest, addresses: dict[str, str], client: HttpClient, ears: Ears
+    request: pytest.FixtureRequest, addresses: dict[str, str], client: HttpClient, host: RecordingHost
 ) -> AsyncIterator[HttpConnection]:
-    connection = HttpConnection("sdk", addresses[request.param], {}, client, ears, max_message=2**20)
+    connection = HttpConnection("sdk", addresses[request.param], {}, client, host, max_message=2**20)
     await shake_hands(connection)
     yield connection
     await connection.close()
@@ -30,9 +30,9 @@ async def legacy(
 
 @pytest.fixture(params=["events", "json"])
 async def modern(
-    request: pytest.FixtureRequest, addresses: dict[str, str], client: HttpClient, ears: Ears
+    request: pytest.FixtureRequest, addresses: dict[str, str], client: HttpClient, host: RecordingHost
 ) -> AsyncIterator[HttpConnection]:
-    connection = HttpConnection("sdk", addresses[request.param], {}, client, ears, max_message=2**20)
+    connection = HttpConnection("sdk", addresses[request.param], {}, client, host, max_message=2**20)
     connection.protocol_version = MODERN_VERSION
     connection.envelope = ENVELOPE
     yield connection
@@ -79,19 +79,19 @@ async def test_an_unknown_method_is_refused_with_the_servers_own_error(
 @only_events
 @only_modern_events
 async def test_progress_reaches_the_request_it_belongs_to(
-    legacy: HttpConnection, modern: HttpConnection, ears: Ears
+    legacy: HttpConnection, modern: HttpConnection, host: RecordingHost
 ) -> None:
     for connection in (legacy, modern):
         heard = Heard()
-        await connection.request("tools/call", call("progress", modern=connection is modern), heard.ears)
+        await connection.request("tools/call", call("progress", modern=connection is modern), heard.callbacks)
         assert [(method, params["message"]) for method, params in heard.all] == [("notifications/progress", "half way")]
-    assert ears.heard.empty()
+    assert host.heard.empty()
 
 
 @only_events
-async def test_a_server_may_ask_back_during_a_call(legacy: HttpConnection, ears: Ears) -> None:
+async def test_a_server_may_ask_back_during_a_call(legacy: HttpConnection, host: RecordingHost) -> None:
     assert text_of(await legacy.request("tools/call", call("ask"))) == "{'name': 'Ann'}"
-    assert ears.asked == ["elicitation/create"]
+    assert host.asked == ["elicitation/create"]
 
 
 @only_events
@@ -100,7 +100,7 @@ async def test_cancelling_the_wait_cancels_the_work(legacy: HttpConnection, mode
     for connection in (legacy, modern):
         heard = Heard()
         params = call("hang", modern=connection is modern)
-        waiting = asyncio.ensure_future(connection.request("tools/call", params, heard.ears))
+        waiting = asyncio.ensure_future(connection.request("tools/call", params, heard.callbacks))
         await heard.any.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -110,32 +110,32 @@ async def test_cancelling_the_wait_cancels_the_work(legacy: HttpConnection, mode
 
 
 @only_events
-async def test_a_legacy_server_is_heard_between_requests(legacy: HttpConnection, ears: Ears) -> None:
+async def test_a_legacy_server_is_heard_between_requests(legacy: HttpConnection, host: RecordingHost) -> None:
     await legacy.listen()
-    while ears.heard.empty():  # the stream may not stand yet when the first change is told
+    while host.heard.empty():  # the stream may not stand yet when the first change is told
         await legacy.request("tools/call", call("change"))
-    assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+    assert (await host.heard.get())[0] == "notifications/tools/list_changed"
 
 
 @only_modern_events
-async def test_a_modern_server_is_heard_between_requests(modern: HttpConnection, ears: Ears) -> None:
+async def test_a_modern_server_is_heard_between_requests(modern: HttpConnection, host: RecordingHost) -> None:
     await modern.listen()
-    while ears.heard.empty():
+    while host.heard.empty():
         await modern.request("tools/call", call("change", modern=True))
-    assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+    assert (await host.heard.get())[0] == "notifications/tools/list_changed"
 
 
 async def test_closing_one_connection_leaves_the_others_alone(
-    addresses: dict[str, str], client: HttpClient, ears: Ears
+    addresses: dict[str, str], client: HttpClient, host: RecordingHost
 ) -> None:
-    connection = HttpConnection("sdk", addresses["json"], {}, client, ears, max_message=2**20)
+    connection = HttpConnection("sdk", addresses["json"], {}, client, host, max_message=2**20)
     await shake_hands(connection)
-    twin = HttpConnection("sdk", addresses["json"], {}, client, ears, max_message=2**20)
+    twin = HttpConnection("sdk", addresses["json"], {}, client, host, max_message=2**20)
     await shake_hands(twin)
     await connection.listen()
     await connection.close()
     with pytest.raises(Unavailable, match="was closed"):
         await connection.request("tools/list", {})
     assert await twin.request("tools/list", {})
-    assert not ears.ended
+    assert not host.ended
     await twin.close()

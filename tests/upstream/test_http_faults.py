@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.peers import http_faults as peers
-from tests.peers.ears import ENVELOPE, Ears, Heard, shake_hands
+from tests.peers.recording_host import ENVELOPE, Heard, RecordingHost, shake_hands
 from tests.peers.tls import self_signed
 
 from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
@@ -18,8 +18,8 @@ MAX_MESSAGE = 2**20
 TOKEN = "tok-3n-value"
 
 
-def connect(url: str, client: HttpClient, ears: Ears, version: str = "2025-11-25") -> HttpConnection:
-    connection = HttpConnection("x", url, {"Authorization": f"Bearer {TOKEN}"}, client, ears, max_message=MAX_MESSAGE)
+def connect(url: str, client: HttpClient, host: RecordingHost, version: str = "2025-11-25") -> HttpConnection:
+    connection = HttpConnection("x", url, {"Authorization": f"Bearer {TOKEN}"}, client, host, max_message=MAX_MESSAGE)
     connection.protocol_version = version
     connection.envelope = ENVELOPE
     return connection
@@ -28,7 +28,7 @@ def connect(url: str, client: HttpClient, ears: Ears, version: str = "2025-11-25
 async def failure(peer: peers.HttpPeer, client: HttpClient) -> UpstreamError:
     """How one call to `peer` fails."""
     async with peer:
-        connection = connect(peer.url, client, Ears())
+        connection = connect(peer.url, client, RecordingHost())
         with pytest.raises(UpstreamError) as caught:
             await connection.request("tools/call", {"name": "x"})
         await connection.close()
@@ -104,44 +104,44 @@ async def test_a_connection_lost_after_sending_is_a_crash_and_not_repeated(
     assert len(peer.received) == 1
 
 
-async def test_a_closed_port_is_unavailable(client: HttpClient, ears: Ears) -> None:
+async def test_a_closed_port_is_unavailable(client: HttpClient, host: RecordingHost) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(Unavailable, match="Check that it is running"):
-        await connect(f"http://127.0.0.1:{port}/mcp", client, ears).request("tools/list", {})
+        await connect(f"http://127.0.0.1:{port}/mcp", client, host).request("tools/list", {})
 
 
-async def test_a_host_name_nobody_knows_is_unavailable(client: HttpClient, ears: Ears) -> None:
+async def test_a_host_name_nobody_knows_is_unavailable(client: HttpClient, host: RecordingHost) -> None:
     with pytest.raises(Unavailable, match="cannot be resolved"):
-        await connect("http://nobody.invalid/mcp", client, ears).request("tools/list", {})
+        await connect("http://nobody.invalid/mcp", client, host).request("tools/list", {})
 
 
-async def test_https_to_a_server_without_tls_is_unavailable(client: HttpClient, ears: Ears) -> None:
+async def test_https_to_a_server_without_tls_is_unavailable(client: HttpClient, host: RecordingHost) -> None:
     async with peers.NoTls() as peer:
         url = peer.url.replace("http:", "https:")
         with pytest.raises(Unavailable, match="offers no TLS"):
-            await connect(url, client, ears).request("tools/list", {})
+            await connect(url, client, host).request("tools/list", {})
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(
-    client: HttpClient, ears: Ears, tmp_path: Path
+    client: HttpClient, host: RecordingHost, tmp_path: Path
 ) -> None:
     async with peers.HttpPeer(self_signed(tmp_path)) as peer:
         url = peer.url.replace("http:", "https:").replace("127.0.0.1", "localhost")
         with pytest.raises(Unavailable, match="certificate that is not accepted"):
-            await connect(url, client, ears).request("tools/list", {})
+            await connect(url, client, host).request("tools/list", {})
         assert not peer.received
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "http://", "nonsense", "http://[broken/"])
-async def test_an_address_that_is_none_is_unavailable(url: str, client: HttpClient, ears: Ears) -> None:
+async def test_an_address_that_is_none_is_unavailable(url: str, client: HttpClient, host: RecordingHost) -> None:
     with pytest.raises(Unavailable, match="malformed"):
-        await connect(url, client, ears).request("tools/list", {})
+        await connect(url, client, host).request("tools/list", {})
 
 
-async def test_a_header_with_a_line_break_is_unavailable_and_not_shown(client: HttpClient, ears: Ears) -> None:
+async def test_a_header_with_a_line_break_is_unavailable_and_not_shown(client: HttpClient, host: RecordingHost) -> None:
     async with peers.HttpPeer() as peer:
-        connection = HttpConnection("x", peer.url, {"X": f"{TOKEN}\r\nEvil: 1"}, client, ears, max_message=MAX_MESSAGE)
+        connection = HttpConnection("x", peer.url, {"X": f"{TOKEN}\r\nEvil: 1"}, client, host, max_message=MAX_MESSAGE)
         with pytest.raises(Unavailable) as caught:
             await connection.request("tools/list", {})
         assert TOKEN not in str(caught.value)
@@ -190,9 +190,9 @@ async def test_an_error_status_without_json_rpc_is_not_taken_for_it(client: Http
     assert isinstance(failed, HttpFailed)
 
 
-async def test_what_the_server_repeats_of_our_secrets_is_not_shown(client: HttpClient, ears: Ears) -> None:
+async def test_what_the_server_repeats_of_our_secrets_is_not_shown(client: HttpClient, host: RecordingHost) -> None:
     async with peers.EchoesCredentials() as peer:
-        connection = connect(f"{peer.origin}/api/a-long-secret-key/mcp?k=0123456789", client, ears)
+        connection = connect(f"{peer.origin}/api/a-long-secret-key/mcp?k=0123456789", client, host)
         with pytest.raises(HttpRefused) as caught:
             await connection.request("tools/list", {})
     assert "no entry for" in str(caught.value)
@@ -201,10 +201,10 @@ async def test_what_the_server_repeats_of_our_secrets_is_not_shown(client: HttpC
         assert secret not in repr(connection)
 
 
-async def test_a_redirect_to_another_origin_is_not_followed(client: HttpClient, ears: Ears) -> None:
+async def test_a_redirect_to_another_origin_is_not_followed(client: HttpClient, host: RecordingHost) -> None:
     async with peers.HttpPeer() as elsewhere, peers.Redirects(307, f"{elsewhere.origin}/new?t=1") as peer:
         with pytest.raises(Unavailable) as caught:
-            await connect(peer.url, client, ears).request("tools/list", {})
+            await connect(peer.url, client, host).request("tools/list", {})
         assert f"{elsewhere.origin}/new," in str(caught.value)
         assert not elsewhere.received
 
@@ -222,9 +222,9 @@ async def test_a_redirect_that_keeps_neither_method_nor_end_is_not_followed(
     assert len(peer.received) <= 3
 
 
-async def test_a_redirect_within_the_origin_is_followed_and_remembered(client: HttpClient, ears: Ears) -> None:
+async def test_a_redirect_within_the_origin_is_followed_and_remembered(client: HttpClient, host: RecordingHost) -> None:
     async with peers.Redirects(307, "/mcp/", "/mcp/") as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         for _ in range(2):
             assert await connection.request("tools/list", {"cursor": "c"}) == {"ok": True}
         assert [request.path for request in peer.received] == ["/mcp", "/mcp/", "/mcp/"]
@@ -232,41 +232,41 @@ async def test_a_redirect_within_the_origin_is_followed_and_remembered(client: H
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw deflate"])
-async def test_a_compressed_answer_is_read(encoding: str, client: HttpClient, ears: Ears) -> None:
+async def test_a_compressed_answer_is_read(encoding: str, client: HttpClient, host: RecordingHost) -> None:
     async with peers.Compresses(encoding) as peer:
-        result = await connect(peer.url, client, ears).request("tools/list", {})
+        result = await connect(peer.url, client, host).request("tools/list", {})
         assert result == {"text": "x" * 300_000}
         assert peer.received[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-async def test_a_bad_byte_costs_one_character(client: HttpClient, ears: Ears) -> None:
+async def test_a_bad_byte_costs_one_character(client: HttpClient, host: RecordingHost) -> None:
     async with peers.InvalidUtf8() as peer:
-        assert await connect(peer.url, client, ears).request("tools/list", {}) == {"text": "caf�"}
+        assert await connect(peer.url, client, host).request("tools/list", {}) == {"text": "caf�"}
 
 
-async def test_the_first_of_two_answers_counts(client: HttpClient, ears: Ears) -> None:
+async def test_the_first_of_two_answers_counts(client: HttpClient, host: RecordingHost) -> None:
     answer = b'data: {"jsonrpc": "2.0", "id": {id}, "result": {"no": %d}}\n\n'
     stray = b'data: {"jsonrpc": "2.0", "id": 77, "result": {"no": 0}}\n\n: comment\n\nevent: ping\ndata: {}\n\n'
     async with peers.Streams(stray + answer % 1 + answer % 2) as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         for _ in range(2):
             assert await connection.request("tools/list", {}) == {"no": 1}
 
 
-async def test_a_batch_is_taken_apart(client: HttpClient, ears: Ears) -> None:
+async def test_a_batch_is_taken_apart(client: HttpClient, host: RecordingHost) -> None:
     batch = (
         b'data: [{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "hi"}},'
         b'{"jsonrpc": "2.0", "id": {id}, "result": {"no": 1}}]\n\n'
     )
     async with peers.Streams(batch) as peer:
         heard = Heard()
-        connection = connect(peer.url, client, ears)
-        result = await connection.request("tools/list", {}, heard.ears)
+        connection = connect(peer.url, client, host)
+        result = await connection.request("tools/list", {}, heard.callbacks)
         assert result == {"no": 1}
         assert heard.all == [("notifications/message", {"data": "hi"})]
 
 
-async def test_what_the_whole_gateway_must_know_goes_to_the_host(client: HttpClient, ears: Ears) -> None:
+async def test_what_the_whole_gateway_must_know_goes_to_the_host(client: HttpClient, host: RecordingHost) -> None:
     stream = (
         b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
         b'data: {"jsonrpc": "2.0", "method": 5, "params": []}\n\n'
@@ -274,39 +274,41 @@ async def test_what_the_whole_gateway_must_know_goes_to_the_host(client: HttpCli
     )
     async with peers.Streams(stream) as peer:
         heard = Heard()
-        await connect(peer.url, client, ears).request("x", {}, heard.ears)
+        await connect(peer.url, client, host).request("x", {}, heard.callbacks)
     assert not heard.all
-    assert ears.heard.get_nowait() == ("notifications/tools/list_changed", {})
+    assert host.heard.get_nowait() == ("notifications/tools/list_changed", {})
 
 
-async def test_a_request_that_the_host_denies_is_answered_with_an_error(client: HttpClient, ears: Ears) -> None:
+async def test_a_request_that_the_host_denies_is_answered_with_an_error(
+    client: HttpClient, host: RecordingHost
+) -> None:
     async with peers.AsksBack() as peer:
-        assert await connect(peer.url, client, ears).request("tools/call", {"name": "x"}) == {"ok": True}
+        assert await connect(peer.url, client, host).request("tools/call", {"name": "x"}) == {"ok": True}
     reply = peer.received[1].body
     assert reply["id"] == "q"
     assert "not for you" in reply["error"]["message"]
 
 
-async def test_a_modern_server_has_no_way_to_ask(client: HttpClient, ears: Ears) -> None:
+async def test_a_modern_server_has_no_way_to_ask(client: HttpClient, host: RecordingHost) -> None:
     async with peers.AsksBack() as peer:
-        connection, heard = connect(peer.url, client, ears, MODERN_VERSION), Heard()
-        calling = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}, heard.ears))
+        connection, heard = connect(peer.url, client, host, MODERN_VERSION), Heard()
+        calling = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}, heard.callbacks))
         await heard.any.wait()
         await connection.request("tools/list", {})
         assert await calling == {"ok": True}
-    assert not ears.asked
+    assert not host.asked
     assert all("method" in request.body for request in peer.received)
 
 
-async def test_a_message_of_megabytes_can_be_sent(client: HttpClient, ears: Ears) -> None:
+async def test_a_message_of_megabytes_can_be_sent(client: HttpClient, host: RecordingHost) -> None:
     async with peers.HttpPeer() as peer:
-        await connect(peer.url, client, ears).request("tools/call", {"text": "x" * 3 * 2**20})
+        await connect(peer.url, client, host).request("tools/call", {"text": "x" * 3 * 2**20})
         assert len(peer.received[0].body["params"]["text"]) == 3 * 2**20
 
 
-async def test_closing_ends_the_session_on_the_server(client: HttpClient, ears: Ears) -> None:
+async def test_closing_ends_the_session_on_the_server(client: HttpClient, host: RecordingHost) -> None:
     async with peers.KeepsSession() as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         await shake_hands(connection)
         await connection.close()
     told = peer.received[-1]
@@ -320,41 +322,41 @@ RESTARTED = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message"
 
 @pytest.mark.parametrize(("status", "body"), [(404, EXPIRED), (404, b"gone"), (400, RESTARTED)])
 async def test_a_session_that_expired_ends_the_connection_once(
-    status: int, body: bytes, client: HttpClient, ears: Ears
+    status: int, body: bytes, client: HttpClient, host: RecordingHost
 ) -> None:
     async with peers.ExpiringSession(status, body) as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         with pytest.raises(Unavailable, match="does not know our session"):
             await shake_hands(connection)
         with pytest.raises(Unavailable):
             await connection.request("tools/list", {})
         await connection.close()
-        assert [str(reason) for reason in ears.ended] == [
+        assert [str(reason) for reason in host.ended] == [
             "Server 'x' does not know our session any more; nothing was done. Try again; the next call opens a new one."
         ]
         assert [request.headers.get("mcp-session-id") for request in peer.received] == [None, "one"]
 
 
-async def test_a_stream_that_breaks_off_is_resumed_where_it_stopped(client: HttpClient, ears: Ears) -> None:
+async def test_a_stream_that_breaks_off_is_resumed_where_it_stopped(client: HttpClient, host: RecordingHost) -> None:
     async with peers.BreaksOff() as peer:
-        assert await connect(peer.url, client, ears).request("tools/list", {}) == {"ok": True}
+        assert await connect(peer.url, client, host).request("tools/list", {}) == {"ok": True}
         assert [request.verb for request in peer.received] == ["POST", "GET"]
 
 
-async def test_a_modern_stream_that_breaks_off_is_not_resumed(client: HttpClient, ears: Ears) -> None:
+async def test_a_modern_stream_that_breaks_off_is_not_resumed(client: HttpClient, host: RecordingHost) -> None:
     async with peers.BreaksOff() as peer:
         with pytest.raises(Crashed):
-            await connect(peer.url, client, ears, MODERN_VERSION).request("tools/list", {})
+            await connect(peer.url, client, host, MODERN_VERSION).request("tools/list", {})
         assert [request.verb for request in peer.received] == ["POST"]
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN_VERSION])
 async def test_giving_up_hangs_up_and_tells_a_legacy_server(
-    media_type: str, version: str, client: HttpClient, ears: Ears
+    media_type: str, version: str, client: HttpClient, host: RecordingHost
 ) -> None:
     async with peers.Silent(media_type) as peer:
-        connection = connect(peer.url, client, ears, version)
+        connection = connect(peer.url, client, host, version)
         waiting = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}))
         await peer.asked.wait()
         waiting.cancel()
@@ -371,11 +373,13 @@ async def test_giving_up_hangs_up_and_tells_a_legacy_server(
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN_VERSION])
-async def test_a_listening_stream_that_ends_is_opened_again(version: str, client: HttpClient, ears: Ears) -> None:
+async def test_a_listening_stream_that_ends_is_opened_again(
+    version: str, client: HttpClient, host: RecordingHost
+) -> None:
     async with peers.Gossips() as peer:
-        connection = connect(peer.url, client, ears, version)
+        connection = connect(peer.url, client, host, version)
         await connection.listen()
-        heard = [await ears.heard.get() for _ in range(2)]
+        heard = [await host.heard.get() for _ in range(2)]
         await connection.close()
     assert [(method, params["number"]) for method, params in heard] == [
         ("notifications/tools/list_changed", 1),

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from tests.peers.ears import Ears
+from tests.peers.recording_host import RecordingHost
 
 from wicket_mcp.model import JsonObject
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.inbound import ASKED_AT_ONCE, Inbound
 
 
-class Ponders(Ears):
+class Ponders(RecordingHost):
     """Thinks about every request until it is told to answer."""
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.peers import sse_faults as peers
-from tests.peers.ears import ENVELOPE, Ears, Heard, call, shake_hands, text_of
 from tests.peers.http_faults import Says
+from tests.peers.recording_host import ENVELOPE, Heard, RecordingHost, call, shake_hands, text_of
 from tests.peers.sdk import sdk_addresses
 
 from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
@@ -23,16 +23,16 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-async def sdk(address: str, client: HttpClient, ears: Ears) -> AsyncIterator[SseConnection]:
-    connection = SseConnection("sdk", address, {}, client, ears, max_message=2**20)
+async def sdk(address: str, client: HttpClient, host: RecordingHost) -> AsyncIterator[SseConnection]:
+    connection = SseConnection("sdk", address, {}, client, host, max_message=2**20)
     await shake_hands(connection)
     yield connection
     await connection.close()
-    assert not ears.ended
+    assert not host.ended
 
 
-def connect(url: str, client: HttpClient, ears: Ears) -> SseConnection:
-    return SseConnection("x", url, {}, client, ears, max_message=2**20)
+def connect(url: str, client: HttpClient, host: RecordingHost) -> SseConnection:
+    return SseConnection("x", url, {}, client, host, max_message=2**20)
 
 
 async def test_answers_find_their_requests(sdk: SseConnection) -> None:
@@ -45,33 +45,33 @@ async def test_the_servers_own_error_is_kept(sdk: SseConnection) -> None:
         await sdk.request("no/such", {})
 
 
-async def test_progress_goes_to_its_request_and_the_rest_to_the_host(sdk: SseConnection, ears: Ears) -> None:
+async def test_progress_goes_to_its_request_and_the_rest_to_the_host(sdk: SseConnection, host: RecordingHost) -> None:
     heard = Heard()
-    await sdk.request("tools/call", call("progress"), heard.ears)
-    await sdk.request("tools/call", call("change"), heard.ears)
+    await sdk.request("tools/call", call("progress"), heard.callbacks)
+    await sdk.request("tools/call", call("change"), heard.callbacks)
     assert [params["message"] for _, params in heard.all] == ["half way"]
-    assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+    assert (await host.heard.get())[0] == "notifications/tools/list_changed"
 
 
-async def test_a_modern_server_tells_of_changes(address: str, client: HttpClient, ears: Ears) -> None:
-    connection = SseConnection("sdk", address, {}, client, ears, max_message=2**20)
+async def test_a_modern_server_tells_of_changes(address: str, client: HttpClient, host: RecordingHost) -> None:
+    connection = SseConnection("sdk", address, {}, client, host, max_message=2**20)
     connection.protocol_version, connection.envelope = MODERN_VERSION, ENVELOPE
     await connection.request("server/discover", {"_meta": ENVELOPE})
     await connection.listen()
-    assert (await ears.heard.get())[0] == "notifications/subscriptions/acknowledged"
+    assert (await host.heard.get())[0] == "notifications/subscriptions/acknowledged"
     await connection.request("tools/call", call("change", modern=True))
-    assert (await ears.heard.get())[0] == "notifications/tools/list_changed"
+    assert (await host.heard.get())[0] == "notifications/tools/list_changed"
     await connection.close()
 
 
-async def test_the_server_may_ask_back_during_a_call(sdk: SseConnection, ears: Ears) -> None:
+async def test_the_server_may_ask_back_during_a_call(sdk: SseConnection, host: RecordingHost) -> None:
     assert text_of(await sdk.request("tools/call", call("ask"))) == "{'name': 'Ann'}"
-    assert ears.asked == ["elicitation/create"]
+    assert host.asked == ["elicitation/create"]
 
 
 async def test_cancelling_the_wait_cancels_the_work(sdk: SseConnection) -> None:
     heard = Heard()
-    waiting = asyncio.ensure_future(sdk.request("tools/call", call("hang"), heard.ears))
+    waiting = asyncio.ensure_future(sdk.request("tools/call", call("hang"), heard.callbacks))
     await heard.any.wait()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -79,9 +79,9 @@ async def test_cancelling_the_wait_cancels_the_work(sdk: SseConnection) -> None:
     await sdk.request("tools/call", call("was_cancelled"))
 
 
-async def test_strays_cost_themselves_only(client: HttpClient, ears: Ears) -> None:
+async def test_strays_cost_themselves_only(client: HttpClient, host: RecordingHost) -> None:
     async with peers.Babbles() as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         for _ in range(3):
             assert await connection.request("tools/list", {}) == {"ok": True}
         await connection.close()
@@ -103,34 +103,34 @@ async def test_strays_cost_themselves_only(client: HttpClient, ears: Ears) -> No
     ids=lambda value: type(value).__name__ if isinstance(value, peers.HttpPeer) else "",
 )
 async def test_a_fault_ends_in_one_typed_error(
-    peer: peers.HttpPeer, kind: type[UpstreamError], said: str, client: HttpClient, ears: Ears
+    peer: peers.HttpPeer, kind: type[UpstreamError], said: str, client: HttpClient, host: RecordingHost
 ) -> None:
     async with peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         with pytest.raises(kind, match=said) as caught:
             await connection.request("tools/call", {"name": "x"})
         assert caught.value.hint
         await connection.close()
 
 
-async def test_the_end_of_the_stream_fails_every_call_and_is_told_once(client: HttpClient, ears: Ears) -> None:
+async def test_the_end_of_the_stream_fails_every_call_and_is_told_once(client: HttpClient, host: RecordingHost) -> None:
     async with peers.NeverAnswers() as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         calls = [asyncio.ensure_future(connection.request("tools/call", {})) for _ in range(3)]
         await peer.asked.wait()
         assert peer.stream
         peer.stream.close()
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert [isinstance(outcome, Crashed) for outcome in outcomes] == [True] * 3
-        assert [type(reason) for reason in ears.ended] == [Crashed]
+        assert [type(reason) for reason in host.ended] == [Crashed]
         with pytest.raises(Crashed):
             await connection.request("tools/list", {})
         await connection.close()
 
 
-async def test_closing_fails_what_was_sent_and_tells_nobody(client: HttpClient, ears: Ears) -> None:
+async def test_closing_fails_what_was_sent_and_tells_nobody(client: HttpClient, host: RecordingHost) -> None:
     async with peers.NeverAnswers() as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         waiting = asyncio.ensure_future(connection.request("tools/call", {}))
         await peer.asked.wait()
         await connection.close()
@@ -138,12 +138,12 @@ async def test_closing_fails_what_was_sent_and_tells_nobody(client: HttpClient, 
             await waiting
         with pytest.raises(Unavailable):
             await connection.request("tools/list", {})
-        assert not ears.ended
+        assert not host.ended
 
 
-async def test_giving_up_tells_the_server(client: HttpClient, ears: Ears) -> None:
+async def test_giving_up_tells_the_server(client: HttpClient, host: RecordingHost) -> None:
     async with peers.NeverAnswers() as peer:
-        connection = connect(peer.url, client, ears)
+        connection = connect(peer.url, client, host)
         waiting = asyncio.ensure_future(connection.request("tools/call", {}))
         await peer.asked.wait()
         waiting.cancel()

@@ -24,7 +24,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.upstream.connection import Ears
+from wicket_mcp.upstream.connection import Callbacks
 from wicket_mcp.upstream.pool import Pool
 
 ROUNDS = 10  # times that an upstream may ask for more input before its call is given up
@@ -55,7 +55,7 @@ async def pass_on(
     async def asked(question: str, about: JsonObject) -> JsonObject:
         return await ask(caller, server, question, about)
 
-    ears = Ears(_Reporter(caller, meta.get("progressToken")), asked)
+    callbacks = Callbacks(_Reporter(caller, meta.get("progressToken")), asked)
     given = {**dressed, **(resume or {})}
     for _ in range(ROUNDS):
         try:
@@ -64,7 +64,7 @@ async def pass_on(
                 method,
                 given,
                 session=caller.session,
-                ears=ears,
+                callbacks=callbacks,
                 headers=headers,
                 capabilities=askable(caller.capabilities),
             )

@@ -15,14 +15,14 @@ OnNotification: TypeAlias = Callable[[str, JsonObject], None]
 OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
-class Ears(NamedTuple):
+class Callbacks(NamedTuple):
     """Who hears what an upstream says while it works on one request, and who answers what it asks."""
 
     notification: OnNotification | None = None
     request: OnRequest | None = None
 
 
-DEAF = Ears()
+NO_CALLBACKS = Callbacks()
 
 
 class Host(Protocol):
@@ -50,12 +50,16 @@ class Connection(Protocol):
     """The `_meta` of a modern request, for the one that a connection makes itself: listening."""
 
     async def request(
-        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        params: JsonObject,
+        callbacks: Callbacks = NO_CALLBACKS,
+        headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         """Send one request and return its result.
 
         Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection
-        ended first) or ProtocolViolation. `ears` hear progress and logs that belong to this request, and are asked
+        ended first) or ProtocolViolation. `callbacks` hear progress and logs that belong to this request, and are asked
         what the upstream asks on the way, where the transport ties that to a request; what it does not tie goes to
         the host. `headers` are extra HTTP headers; other transports ignore them.
         """

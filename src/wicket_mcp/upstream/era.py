@@ -26,7 +26,7 @@ from wicket_mcp.model import (
     as_text,
 )
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import DEAF, Connection, Ears
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection
 from wicket_mcp.upstream.http_errors import http_status
 
 CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
@@ -70,7 +70,7 @@ class Session:
         method: str,
         params: JsonObject,
         *,
-        ears: Ears = DEAF,
+        callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
     ) -> JsonObject:
@@ -79,7 +79,7 @@ class Session:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
         elif "inputResponses" in params:  # the answers were for us: the legacy era has no such thing
             params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
-        return await self.connection.request(method, params, ears, headers)
+        return await self.connection.request(method, params, callbacks, headers)
 
 
 async def negotiate(connection: Connection, server: str) -> Session:

@@ -13,7 +13,7 @@ from wicket_mcp.codec import encode
 from wicket_mcp.errors import Crashed, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import DEAF, Ears, Host
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import (
@@ -72,7 +72,11 @@ class HttpConnection:
         return f"<HttpConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
 
     async def request(
-        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        params: JsonObject,
+        callbacks: Callbacks = NO_CALLBACKS,
+        headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         modern = self.protocol_version == MODERN_VERSION
         number = next(self._ids)
@@ -83,8 +87,8 @@ class HttpConnection:
             if method == "initialize":
                 self._session = answer.header("Mcp-Session-Id")
             if answer.media_type == EVENTS:
-                return await self._streamed(answer, number, ears, resumable=not modern)
-            return await self._whole(answer, number, ears)
+                return await self._streamed(answer, number, callbacks, resumable=not modern)
+            return await self._whole(answer, number, callbacks)
         except asyncio.CancelledError:
             # A modern upstream hears it from the stream that closes; the handshake must not be cancelled.
             if not modern and method != "initialize":
@@ -183,27 +187,27 @@ class HttpConnection:
 
     # Reading answers
 
-    async def _whole(self, answer: Answer, number: int, ears: Ears) -> JsonObject:
+    async def _whole(self, answer: Answer, number: int, callbacks: Callbacks) -> JsonObject:
         """The result in an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
             what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
             raise violation(self._endpoint, what, await answer.read())
         body = await answer.body(self._max_message)
         try:
-            result = self._take(body, number, ears)
+            result = self._take(body, number, callbacks)
         except ValueError:
             raise violation(self._endpoint, "gave an answer that is not JSON-RPC", body) from None
         if result is None:
             raise violation(self._endpoint, "answered another request than ours", body)
         return result
 
-    async def _streamed(self, answer: Answer, number: int, ears: Ears, *, resumable: bool) -> JsonObject:
+    async def _streamed(self, answer: Answer, number: int, callbacks: Callbacks, *, resumable: bool) -> JsonObject:
         """The result at the end of a stream of events, which a legacy server may let us pick up again."""
         parser = EventParser(self._max_message)
         silent = 0
         while True:
             before = parser.last_id
-            result = await self._follow(answer, parser, number, ears)
+            result = await self._follow(answer, parser, number, callbacks)
             if result is not None:
                 return result
             silent = silent + 1 if parser.last_id == before else 0
@@ -212,7 +216,9 @@ class HttpConnection:
             await asyncio.sleep(min(RESUME_PAUSE if parser.retry is None else parser.retry, LONGEST_RESUME_PAUSE))
             answer = await self._resume(parser.last_id)
 
-    async def _follow(self, answer: Answer, parser: EventParser, number: int, ears: Ears) -> JsonObject | None:
+    async def _follow(
+        self, answer: Answer, parser: EventParser, number: int, callbacks: Callbacks
+    ) -> JsonObject | None:
         """The result, or None when the stream ends without it."""
         garbled = b""
         try:
@@ -224,7 +230,7 @@ class HttpConnection:
                     if event.type != "message":
                         continue
                     try:
-                        result = self._take(event.data, number, ears)
+                        result = self._take(event.data, number, callbacks)
                     except ValueError:
                         garbled = event.data
                     except Refused:
@@ -258,13 +264,13 @@ class HttpConnection:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 
-    def _take(self, data: bytes, number: int, ears: Ears) -> JsonObject | None:
+    def _take(self, data: bytes, number: int, callbacks: Callbacks) -> JsonObject | None:
         """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
         modern = self.protocol_version == MODERN_VERSION
         for message in messages(data):
             if "method" in message:
                 if not modern or "id" not in message:  # a modern server has no way to ask
-                    self._inbound.hear(message, ears)
+                    self._inbound.hear(message, callbacks)
             elif (identity := message.get("id")) == number or (identity is None and "error" in message):
                 return result_of(self._server, message)
         return None

@@ -13,7 +13,7 @@ from wicket_mcp.codec import decode
 from wicket_mcp.errors import Refused, WicketError, to_rpc
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import DEAF, Ears, Host, OnRequest
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host, OnRequest
 
 log = logging.getLogger(__name__)
 
@@ -37,20 +37,20 @@ class Inbound:
         self._tasks = tasks
         self._asked: dict[object, asyncio.Task[None]] = {}
 
-    def hear(self, message: JsonObject, ears: Ears = DEAF) -> None:
-        """Take in a message that has a method. What rides on a request's answer goes to its `ears`."""
+    def hear(self, message: JsonObject, callbacks: Callbacks = NO_CALLBACKS) -> None:
+        """Take in a message that has a method. What rides on a request's answer goes to its `callbacks`."""
         method: Any = message.get("method")
         given = as_object(message.get("params"))
         if not isinstance(method, str):
             log.debug("server '%s' sent a message without a proper method", self._server)
         elif "id" in message:
-            self._consider(message["id"], method, given, ears.request or self._host.request)
+            self._consider(message["id"], method, given, callbacks.request or self._host.request)
         elif method == "notifications/cancelled":
             self._withdraw(given.get("requestId"))
-        elif ears.notification is None or method in _FOR_THE_HOST:
+        elif callbacks.notification is None or method in _FOR_THE_HOST:
             self._host.notification(method, given)
         else:
-            ears.notification(method, given)
+            callbacks.notification(method, given)
 
     def _consider(self, number: Any, method: str, params: JsonObject, ask: OnRequest) -> None:
         if len(self._asked) >= ASKED_AT_ONCE or not isinstance(number, str | int):

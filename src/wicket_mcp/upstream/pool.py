@@ -16,7 +16,7 @@ from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import Overloaded, Unavailable, UnknownName
 from wicket_mcp.model import LOG_LEVELS, JsonObject
 from wicket_mcp.tasks import uninterrupted
-from wicket_mcp.upstream.connection import DEAF, Connection, Ears, Host
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
 from wicket_mcp.upstream.era import Greeting, Session, envelope, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.lifecycle import State
@@ -88,14 +88,14 @@ class Pool:
         params: JsonObject,
         *,
         session: str = "",
-        ears: Ears = DEAF,
+        callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
         timeout: float | None = None,
     ) -> JsonObject:
         """One request to `server`, on the connection that belongs to the client session `session`."""
         return await self._find(server, session).request(
-            method, params, ears=ears, headers=headers, capabilities=capabilities, timeout=timeout
+            method, params, callbacks=callbacks, headers=headers, capabilities=capabilities, timeout=timeout
         )
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:

@@ -14,7 +14,7 @@ from wicket_mcp.codec import encode
 from wicket_mcp.errors import Crashed, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import MODERN_VERSION, JsonObject, as_object
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import DEAF, Ears, Host, OnNotification
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host, OnNotification
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words, shown
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import excerpt, refusal, violation
@@ -64,13 +64,17 @@ class SseConnection:
         return f"<SseConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
 
     async def request(
-        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        params: JsonObject,
+        callbacks: Callbacks = NO_CALLBACKS,
+        headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         number = next(self._ids)
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         token = _progress_token(as_object(params.get("_meta")))
-        if ears.notification:
-            self._listeners[token] = ears.notification
+        if callbacks.notification:
+            self._listeners[token] = callbacks.notification
         answer = self._pending[number] = asyncio.get_running_loop().create_future()
         try:
             await self._post(message)
@@ -183,7 +187,7 @@ class SseConnection:
     def _sort(self, message: JsonObject) -> None:
         if "method" in message:
             token = _progress_token(as_object(message.get("params")))
-            self._inbound.hear(message, Ears(self._listeners.get(token)) if token != "" else DEAF)
+            self._inbound.hear(message, Callbacks(self._listeners.get(token)) if token != "" else NO_CALLBACKS)
             return
         number = message.get("id")
         answer = self._pending.get(number) if isinstance(number, int) else None

@@ -22,7 +22,7 @@ from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import MODERN_VERSION, JsonObject
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.log import Redactor, clean
-from wicket_mcp.upstream.connection import DEAF, Ears, Host
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
 from wicket_mcp.upstream.listener import subscription
 from wicket_mcp.upstream.rpc import Rpc
@@ -103,11 +103,15 @@ class StdioConnection(asyncio.SubprocessProtocol):
     # What the pool calls
 
     async def request(
-        self, method: str, params: JsonObject, ears: Ears = DEAF, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        params: JsonObject,
+        callbacks: Callbacks = NO_CALLBACKS,
+        headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         if self._ended:
             raise self._ended
-        return await self._rpc.request(method, params, ears.notification)
+        return await self._rpc.request(method, params, callbacks.notification)
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         self._rpc.notify(method, params)

@@ -14,7 +14,7 @@ from wicket_mcp.errors import Crashed, Overloaded, TimedOut, Unasked, Unavailabl
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
 from wicket_mcp.telemetry.log import clean
-from wicket_mcp.upstream.connection import DEAF, Ears, Host
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.lifecycle import Event, Life, State
 
@@ -61,7 +61,7 @@ class Upstream:
         self._idle_check: asyncio.TimerHandle | None = None
         self.log_level = ""
         self.watched: set[str] = set() if watched is None else watched
-        self._asking: list[Ears] = []
+        self._asking: list[Callbacks] = []
         """The calls under way whose client hears and can be asked."""
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Upstream:
         method: str,
         params: JsonObject,
         *,
-        ears: Ears = DEAF,
+        callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
         timeout: float | None = None,
@@ -101,16 +101,18 @@ class Upstream:
         allowance = timeout or self.config.timeout
         await self._enter()
         self.calls += 1
-        asking: Ears | None = None
+        asking: Callbacks | None = None
         started = asyncio.get_running_loop().time()
         try:
             session = self._session or await self._ready()
             started = asyncio.get_running_loop().time()
             async with asyncio.timeout(min(allowance, self.max_call)) as deadline:
-                if ears is not DEAF:
-                    ears = asking = _attentive(ears, deadline, allowance, self.max_call)
+                if callbacks is not NO_CALLBACKS:
+                    callbacks = asking = _attentive(callbacks, deadline, allowance, self.max_call)
                     self._asking.append(asking)
-                answer = await session.request(method, params, ears=ears, headers=headers, capabilities=capabilities)
+                answer = await session.request(
+                    method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
+                )
         except TimeoutError:
             raise self._timed_out(method, allowance, asyncio.get_running_loop().time() - started) from None
         finally:
@@ -170,8 +172,8 @@ class Upstream:
     # Host: what the connection tells us
 
     def notification(self, method: str, params: JsonObject) -> None:
-        if method in _OF_THE_CALL and (ears := self._only_asking()) and ears.notification:
-            ears.notification(method, params)
+        if method in _OF_THE_CALL and (callbacks := self._only_asking()) and callbacks.notification:
+            callbacks.notification(method, params)
         else:
             self._on_event(self.config.name, method, params)
 
@@ -183,16 +185,16 @@ class Upstream:
             raise Unasked(
                 f"'{self.config.name}' sends back what it is sent: it is no MCP server.", hint="Check its command."
             )
-        ears = self._only_asking()
-        if ears is None or ears.request is None:
+        callbacks = self._only_asking()
+        if callbacks is None or callbacks.request is None:
             several = f"{len(self._asking)} calls are under way and" if self._asking else "no call is under way, so"
             raise Unasked(
                 f"{several} nobody knows whom '{self.config.name}' asks with {method}.",
                 hint=f"Give server '{self.config.name}' isolation = \"session\" to tie its questions to a client.",
             )
-        return await ears.request(method, params)
+        return await callbacks.request(method, params)
 
-    def _only_asking(self) -> Ears | None:
+    def _only_asking(self) -> Callbacks | None:
         """The one call that an upstream's unrelated words belong to. All calls of an isolated one are one client's."""
         one_client = self.config.isolation == "session"
         return self._asking[-1] if self._asking and (one_client or len(self._asking) == 1) else None
@@ -351,26 +353,26 @@ def _takes_subscriptions(session: Session) -> bool:
     return bool(as_object(session.greeting.capabilities.get("resources")).get("subscribe"))
 
 
-def _attentive(ears: Ears, deadline: asyncio.Timeout, allowance: float, longest: float) -> Ears:
-    """`ears` that move the deadline: every sign of life restarts it, and a question waits as long as a call may."""
+def _attentive(callbacks: Callbacks, deadline: asyncio.Timeout, allowance: float, longest: float) -> Callbacks:
+    """`callbacks` that move the deadline: a sign of life restarts it, and a question waits as long as a call may."""
     loop = asyncio.get_running_loop()
     end = loop.time() + longest
 
     def heard(method: str, params: JsonObject) -> None:
         deadline.reschedule(min(loop.time() + allowance, end))
-        if ears.notification:
-            ears.notification(method, params)
+        if callbacks.notification:
+            callbacks.notification(method, params)
 
     async def asked(method: str, params: JsonObject) -> JsonObject:
-        if ears.request is None:
+        if callbacks.request is None:
             raise Unasked(f"{method} is not available here.")
         deadline.reschedule(end)
         try:
-            return await ears.request(method, params)
+            return await callbacks.request(method, params)
         finally:
             deadline.reschedule(min(loop.time() + allowance, end))
 
-    return Ears(heard, asked)
+    return Callbacks(heard, asked)
 
 
 class _HostOf:

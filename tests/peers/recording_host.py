@@ -11,14 +11,13 @@ from wicket_mcp.model import (
     MODERN_VERSION,
     JsonObject,
 )
-from wicket_mcp.upstream.connection import Connection
-from wicket_mcp.upstream.connection import Ears as CallEars
+from wicket_mcp.upstream.connection import Callbacks, Connection
 
 ME: JsonObject = {"name": "test", "version": "1"}
 ENVELOPE: JsonObject = {META_VERSION: MODERN_VERSION, META_CLIENT_INFO: ME, META_CAPABILITIES: {}}
 
 
-class Ears:
+class RecordingHost:
     """Implements Host."""
 
     def __init__(self) -> None:
@@ -49,8 +48,8 @@ class Heard:
         self.any = asyncio.Event()
 
     @property
-    def ears(self) -> CallEars:
-        return CallEars(self)
+    def callbacks(self) -> Callbacks:
+        return Callbacks(self)
 
     def __call__(self, method: str, params: JsonObject) -> None:
         self.all.append((method, params))
