@@ -118,7 +118,7 @@ class Command:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "wicket",
+            "wicket_mcp",
             "serve",
             "--config",
             str(config),
