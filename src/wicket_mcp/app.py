@@ -45,6 +45,7 @@ from wicket_mcp.surface.held_calls import HeldCalls
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import demand
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -319,9 +320,9 @@ class Gateway(Library):
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)
 
-    def _heard(self, server: str, method: str, params: JsonObject) -> None:
-        super()._heard(server, method, params)
-        self.offers.heard(server, method, params)
+    def _heard(self, event: UpstreamEvent) -> None:
+        super()._heard(event)
+        self.offers.heard(event)
 
     def _changed(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []

@@ -6,11 +6,11 @@ until surfaces, scripts, dialects and the registry are loaded.
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.model import JsonObject
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.sqlite import SqliteStore
 from wicket_mcp.trust.policy import Policy
 from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 
 class Library:
@@ -43,5 +43,5 @@ class Library:
         await self.pool.close()
         await self.store.close()
 
-    def _heard(self, server: str, method: str, params: JsonObject) -> None:
-        self.catalogue.heard(server, method, params)
+    def _heard(self, event: UpstreamEvent) -> None:
+        self.catalogue.heard(event)

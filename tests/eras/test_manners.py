@@ -121,6 +121,25 @@ async def test_a_resource_stays_watched_when_its_server_is_reconfigured(open_gat
             assert str((await ann.hears(types.ResourceUpdatedNotification)).params.uri) == uri
 
 
+async def test_what_a_clients_own_process_says_of_a_resource_reaches_no_other_client(open_gateway: OpenGateway) -> None:
+    """B6: with `isolation = "session"` an update belongs to the client whose process told of it."""
+    async with upstream(LEGACY) as server:
+        isolated = {SERVER: {**server, "isolation": "session"}}
+        async with (
+            open_gateway(isolated, unprefixed=True) as gateway,
+            serve_http(gateway, "flat", token=None) as address,
+            seated(address, "legacy") as ann,
+            seated(address, "legacy") as bob,
+        ):
+            for uri in ("era://anns", "era://bobs"):
+                await ann.subscribe(uri)
+                await bob.subscribe(uri)
+            await ann.call("flat", "touch", {"uri": "era://anns"})
+            assert str((await ann.hears(types.ResourceUpdatedNotification)).params.uri) == "era://anns"
+            await bob.call("flat", "touch", {"uri": "era://bobs"})
+            assert str((await bob.hears(types.ResourceUpdatedNotification)).params.uri) == "era://bobs"
+
+
 async def test_a_legacy_call_outlives_its_connection_but_not_its_session(open_gateway: OpenGateway) -> None:
     tasks = Tasks()
     async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:

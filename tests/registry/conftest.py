@@ -8,12 +8,12 @@ import pytest
 from tests.peers.dns_server import Names
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
-from wicket_mcp.model import JsonObject
 from wicket_mcp.registry.facade import Desk
 from wicket_mcp.store.registry import SqliteRegistry
 from wicket_mcp.store.sqlite import SqliteStore
 from wicket_mcp.trust.policy import Policy
 from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 
 class Clock:
@@ -40,7 +40,7 @@ def names() -> Iterator[Names]:
         yield running
 
 
-def ignore(server: str, method: str, params: JsonObject) -> None:
+def ignore(event: UpstreamEvent) -> None:
     """What upstreams say unasked."""
 
 

@@ -14,6 +14,7 @@ from wicket_mcp.model import Caller, JsonObject, as_list, as_object, as_text
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand, discreet
 from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 SCHEME = "mcp://"
 
@@ -141,15 +142,20 @@ class Offers:
                 raise
         return unwatch
 
-    def heard(self, server: str, method: str, params: JsonObject) -> None:
+    def heard(self, event: UpstreamEvent) -> None:
         """An upstream said unasked that a resource changed."""
-        if method == "notifications/resources/updated":
-            uri = as_text(params.get("uri"))
-            for (name, _, watched), watchers in list(self._watchers.items()):
-                # An upstream may name a part of what is watched.
-                if name == server and (uri == watched or uri.startswith(f"{watched.rstrip('/')}/")):
-                    for changed in list(watchers):
-                        changed(self.address(server, uri))
+        if event.method != "notifications/resources/updated":
+            return
+        uri = as_text(event.params.get("uri"))
+        config = self._catalogue.servers.get(event.server)
+        isolated = config is not None and config.isolation == "session"
+        for (server, session, watched), watchers in list(self._watchers.items()):
+            if server != event.server or (isolated and session != event.session):
+                continue  # what one client's own process says is for that client alone
+            # An upstream may name a part of what is watched.
+            if uri == watched or uri.startswith(f"{watched.rstrip('/')}/"):
+                for changed in list(watchers):
+                    changed(self.address(server, uri))
 
     def readdressed(self, body: JsonObject, server: str) -> JsonObject:
         """`body` with the addresses of resources in it as clients see them."""

@@ -19,13 +19,14 @@ from wicket_mcp.catalog.names import NameIndex, wire_names
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
 from wicket_mcp.errors import Unavailable, UnknownName, WicketError
-from wicket_mcp.model import LOCAL, JsonObject, Listing, Tool
+from wicket_mcp.model import LOCAL, Listing, Tool
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import Store, StoredListing
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import Policy
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 log = logging.getLogger(__name__)
 
@@ -204,12 +205,12 @@ class Catalogue:
         kept = {name: listing for name, listing in self._snapshot.listings.items() if name in same}
         self._publish(kept, Policy(self.servers.values()))
 
-    def heard(self, server: str, method: str, params: JsonObject) -> None:
+    def heard(self, event: UpstreamEvent) -> None:
         """An upstream said something unasked, or has just connected."""
-        if method.endswith("/list_changed") and server in self._running:
-            self._overtaken.add(server)
-        elif method == "connected" or method.endswith("/list_changed"):
-            self._schedule(server)
+        if event.method.endswith("/list_changed") and event.server in self._running:
+            self._overtaken.add(event.server)
+        elif event.method == "connected" or event.method.endswith("/list_changed"):
+            self._schedule(event.server)
 
     async def close(self) -> None:
         for timer in (*self._scheduled.values(), *(timer for _, timer in self._retries.values())):

@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
 
 from wicket_mcp.calls.audit import Audited
 from wicket_mcp.codec import encode
@@ -20,6 +19,7 @@ from wicket_mcp.store.base import Store
 from wicket_mcp.upstream.egress import HttpClient, shown
 from wicket_mcp.upstream.egress_rules import EgressRules, NotPublic
 from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 MAX_GUESTS = 64
 MAX_MESSAGE = 4 * 1024 * 1024
@@ -134,5 +134,5 @@ def _host(name: str) -> str:
     return name.partition("#")[0]
 
 
-def _pass_over(server: str, method: str, params: dict[str, Any]) -> None:
+def _pass_over(event: UpstreamEvent) -> None:
     """Nobody listens to what guests say unasked."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Crashed, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
@@ -27,8 +28,20 @@ _OF_THE_CALL = ("notifications/message", "notifications/elicitation/complete")
 """What belongs to a call, whether the transport says to which or not."""
 
 Connect = Callable[[ServerConfig, Host], Awaitable[Session]]
-OnEvent = Callable[[str, str, JsonObject], None]
-"""(server, method, params) of a notification that belongs to no call, or ("server", "connected", {})."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamEvent:
+    """A notification that belongs to no call; or `connected`, when a server has just been connected to."""
+
+    server: str
+    session: str
+    """The client session that the upstream serves alone; empty where it is shared."""
+    method: str
+    params: JsonObject
+
+
+OnEvent = Callable[[UpstreamEvent], None]
 
 
 class Upstream:
@@ -175,7 +188,7 @@ class Upstream:
         if method in _OF_THE_CALL and (callbacks := self._only_asking()) and callbacks.notification:
             callbacks.notification(method, params)
         else:
-            self._on_event(self.config.name, method, params)
+            self._on_event(UpstreamEvent(self.config.name, self.session, method, params))
 
     async def request_from_upstream(self, method: str, params: JsonObject) -> JsonObject:
         """A question that the transport does not tie to a call: it can only be about the one that is under way."""
@@ -280,7 +293,7 @@ class Upstream:
         if self.watched:
             self._tasks.start(self._restore(session), f"restore {self.config.name}")
         log.info("%r", self)
-        self._on_event(self.config.name, "connected", {})
+        self._on_event(UpstreamEvent(self.config.name, self.session, "connected", {}))
         return session
 
     async def _restore(self, session: Session) -> None:
