@@ -95,14 +95,14 @@ class UnknownName(CallerError):
 
 
 class AmbiguousName(CallerError):
-    """A bare tool name that several servers have."""
+    """A bare tool name that several servers have; `candidates` are those that the caller may know of."""
 
     code = "ambiguous_name"
 
-    def __init__(self, name: str, candidates: Sequence[str]) -> None:
-        super().__init__(
-            f"'{name}' is offered by {len(candidates)} servers.", hint=f"Name one of {_listed(candidates)}."
-        )
+    def __init__(self, name: str, candidates: Sequence[str] = (), *, hint: str = "") -> None:
+        amount = str(len(candidates)) if candidates else "several"
+        hint = f"Name one of {_listed(candidates)}." if candidates else hint
+        super().__init__(f"'{name}' is offered by {amount} servers.", hint=hint)
         self.candidates = tuple(candidates)
 
 

@@ -8,7 +8,6 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.sqlite import SqliteStore
-from wicket_mcp.trust.policy import Policy
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
@@ -26,8 +25,7 @@ class Library:
             max_call=config.limits.max_call,
             base_dir=config.base_dir,
         )
-        self.catalogue = Catalogue(config.servers, Policy(config.servers), self.pool, self.store, config.limits)
-        self.catalogue.aliases = config.aliases
+        self.catalogue = Catalogue(config.servers, self.pool, self.store, config.limits, config.aliases)
         self.finder = Finder(
             self.catalogue,
             self.pool,

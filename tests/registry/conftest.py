@@ -11,7 +11,6 @@ from wicket_mcp.config.model.config import Config, LimitsConfig
 from wicket_mcp.registry.facade import Desk
 from wicket_mcp.store.registry import SqliteRegistry
 from wicket_mcp.store.sqlite import SqliteStore
-from wicket_mcp.trust.policy import Policy
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
@@ -56,7 +55,7 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
         config = Config.from_dict({"servers": {}, **options})
         store = SqliteStore(tmp_path / "state" / "wicket.db")
         pool = Pool((), on_event=ignore, max_message=2**20, max_call=30)
-        catalogue = Catalogue((), Policy(()), pool, store, LimitsConfig())
+        catalogue = Catalogue((), pool, store, LimitsConfig())
         desk = Desk(config, store, SqliteRegistry(store), pool, catalogue, clock)
         opened.append((desk, catalogue, pool, store))
         return desk

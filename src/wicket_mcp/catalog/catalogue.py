@@ -12,18 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from wicket_mcp.catalog.listing import read_listing
-from wicket_mcp.catalog.names import NameIndex, wire_names
+from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
 from wicket_mcp.errors import Unavailable, UnknownName, WicketError
-from wicket_mcp.model import LOCAL, Listing, Tool
-from wicket_mcp.spelling import nearest
+from wicket_mcp.model import LOCAL, Listing, Principal, Tool
 from wicket_mcp.store.base import Store, StoredListing
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.trust.policy import Policy
+from wicket_mcp.trust.policy import Policy, Visibility
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -38,54 +36,66 @@ RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the fir
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The catalogue at one moment. `tools` holds only what policy lets anybody see."""
+    """The catalogue at one moment: everything that is known, whoever may see it. What somebody sees is a `View`."""
 
     version: int
     listings: Mapping[str, Listing]
+    servers: Mapping[str, ServerConfig] = field(repr=False)
+    aliases: Mapping[str, str] = field(repr=False)
+    failures: Mapping[str, str] = field(repr=False)
+    """As they are now, and not as they were when the snapshot was taken: a failure changes no name."""
     policy: Policy = field(repr=False)
+    _views: dict[Visibility, View] = field(default_factory=dict[Visibility, View], init=False, repr=False)
 
-    @cached_property
+    def view(self, principal: Principal) -> View:
+        """What `principal` may see of it; one view for all that may see the same."""
+        visibility = self.policy.visibility(principal)
+        view = self._views.get(visibility)
+        if view is None:
+            view = self._views[visibility] = self._make_view(visibility)
+        return view
+
+    def _make_view(self, visibility: Visibility) -> View:
+        if visibility.listed is None:
+            return View(self, visibility)
+        whole = self._views.get(visibility.listed)
+        if whole is None:
+            whole = self._views[visibility.listed] = View(self, visibility.listed)
+        return Unlisted(self, visibility, whole)
+
+    @property
     def tools(self) -> tuple[Tool, ...]:
-        return tuple(t for one in self.listings.values() for t in one.tools if self.policy.visible(LOCAL, t))
+        return self.view(LOCAL).tools
 
-    @cached_property
-    def names(self) -> NameIndex:
-        return NameIndex(self.tools)
-
-    @cached_property
+    @property
     def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
-        found: dict[str, list[Tool]] = {server: [] for server in self.listings}
-        for tool in self.tools:
-            found[tool.server].append(tool)
-        return {server: tuple(tools) for server, tools in found.items()}
+        return self.view(LOCAL).by_server
 
-    @cached_property
+    @property
     def wire(self) -> Mapping[str, Tool]:
-        """Every tool under its flat name."""
-        return wire_names(self.tools)
-
-    def hidden(self, name: str) -> Tool | None:
-        """The tool of this canonical name that exists but is left out by policy."""
-        shown = {tool.key for tool in self.tools}
-        every = (tool for one in self.listings.values() for tool in one.tools)
-        return next((tool for tool in every if tool.key == name and name not in shown), None)
+        return self.view(LOCAL).wire
 
 
 class Catalogue:
     """The current snapshot, and everything that makes a newer one."""
 
     def __init__(
-        self, servers: Iterable[ServerConfig], policy: Policy, pool: Pool, store: Store, limits: LimitsConfig
+        self,
+        servers: Iterable[ServerConfig],
+        pool: Pool,
+        store: Store,
+        limits: LimitsConfig,
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
-        self.servers = {server.name: server for server in servers if server.enabled}
-        self.aliases: Mapping[str, str] = {}
-        """Short names that the user gave to tools."""
+        self.servers: Mapping[str, ServerConfig] = {server.name: server for server in servers if server.enabled}
         self.failures: dict[str, str] = {}
         """Servers that could not be listed when last asked, and why."""
+        self._aliases: Mapping[str, str] = aliases or {}
+        """Short names that the user gave to tools."""
         self._pool = pool
         self._store = store
         self._limits = limits
-        self._snapshot = Snapshot(0, {}, policy)
+        self._snapshot = Snapshot(0, {}, self.servers, self._aliases, self.failures, Policy(self.servers.values()))
         self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -101,6 +111,10 @@ class Catalogue:
     @property
     def now(self) -> Snapshot:
         return self._snapshot
+
+    def view(self, principal: Principal) -> View:
+        """What is known now and `principal` may see."""
+        return self._snapshot.view(principal)
 
     def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> None:
         """Call `watcher(old, new)` whenever a listing changed."""
@@ -136,52 +150,45 @@ class Catalogue:
         task = self._running.get(server)
         if task is None:
             task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}")
-            task.add_done_callback(lambda _: self._read(server))
+            task.add_done_callback(lambda _: self._end_renewal(server))
         await asyncio.shield(task)
 
-    async def resolve(self, name: str, *, follow: bool = True) -> Tool:
-        """The tool that `name` means. Asks servers that were never seen before giving up."""
+    async def resolve(self, name: str, principal: Principal = LOCAL) -> Tool:
+        """The tool that `name` means to `principal`. Asks servers that were never seen before giving up.
+
+        Raises UnknownName, AmbiguousName, Denied, and Unavailable where the server that the name begins with could not
+        be asked.
+        """
         snapshot = await self.load()
         try:
-            return snapshot.names.resolve(name)
+            return snapshot.view(principal).resolve(name)
         except UnknownName:
-            if follow and name in self.aliases:
-                return await self.resolve(self.aliases[name], follow=False)
-            unseen = [server for server in self.servers if server not in snapshot.listings]
-            likely = [server for server in unseen if name.startswith(f"{server}.")] or unseen
-            if likely:
-                return self._found(await self.complete(likely), name)
-            if hidden := snapshot.hidden(name):
-                snapshot.policy.check(LOCAL, hidden)
-            raise
-
-    def _found(self, snapshot: Snapshot, name: str) -> Tool:
-        """The tool that `name` means. Where its server could not be asked, that is the problem, and not the name."""
+            meant = snapshot.aliases.get(name, name)
+            unseen = [server for server in snapshot.servers if server not in snapshot.listings]
+            likely = [server for server in unseen if meant.startswith(f"{server}.")] or unseen
+            if not likely:
+                raise
+        snapshot = await self.complete(likely)
         try:
-            return snapshot.names.resolve(name)
+            return snapshot.view(principal).resolve(name)
         except UnknownName:
-            silent = next((server for server in self.failures if name.startswith(f"{server}.")), None)
+            silent = next((server for server in self.failures if meant.startswith(f"{server}.")), None)
             if silent is None:
                 raise
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
 
     def server(self, name: str) -> ServerConfig:
         """The configuration of the server that `name` means. Raises UnknownName with near names."""
-        if name in self.servers:
-            return self.servers[name]
-        folded = {server.lower(): server for server in self.servers}
-        if name.lower() in folded:
-            return self.servers[folded[name.lower()]]
-        raise UnknownName("server", name, nearest(name, self.servers) or list(self.servers)[:3])
+        return self.view(LOCAL).server(name)
 
     def add(self, server: ServerConfig) -> None:
         """Know one more server from now on; it is asked what it offers when somebody needs to know."""
-        self.servers[server.name] = server
+        self.servers = {**self.servers, server.name: server}
         self._publish(self._snapshot.listings, Policy(self.servers.values()))
 
     def remove(self, server: str) -> None:
         """Forget a server: its tools are gone from every list at once."""
-        self.servers.pop(server, None)
+        self.servers = {name: config for name, config in self.servers.items() if name != server}
         self.failures.pop(server, None)
         self._forget_retries(server)
         if timer := self._scheduled.pop(server, None):
@@ -190,7 +197,7 @@ class Catalogue:
 
     def swap(self, servers: Iterable[ServerConfig], aliases: Mapping[str, str], limits: LimitsConfig) -> None:
         """Take another configuration: what is known of servers that are reached as before stays known."""
-        self.aliases, self._limits = aliases, limits
+        self._aliases, self._limits = aliases, limits
         old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
         same = {
             name
@@ -219,8 +226,8 @@ class Catalogue:
 
     # Renewal
 
-    def _read(self, server: str) -> None:
-        """A reading has ended; another follows where it was overtaken."""
+    def _end_renewal(self, server: str) -> None:
+        """Forget a renewal that has ended; start another where the server changed meanwhile."""
         self._running.pop(server, None)
         if server in self._overtaken:
             self._overtaken.discard(server)
@@ -300,7 +307,9 @@ class Catalogue:
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
         old = self._snapshot
         ordered = {name: listings[name] for name in self.servers if name in listings}
-        self._snapshot = Snapshot(old.version + 1, ordered, policy or old.policy)
+        self._snapshot = Snapshot(
+            old.version + 1, ordered, self.servers, self._aliases, self.failures, policy or old.policy
+        )
         for watcher in self._watchers:
             watcher(old, self._snapshot)
 

@@ -16,7 +16,6 @@ from wicket_mcp.model import Tool
 from wicket_mcp.scripts.names import LUA_KEYWORDS, identifier
 from wicket_mcp.spelling import change_each, fold_all, nearest_of
 
-_NOT_NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
 _NOT_WIRE = re.compile(r"[^A-Za-z0-9_-]")
 _WIRE_LENGTH = 64
@@ -93,19 +92,23 @@ class NameIndex:
         self._hint = hint
         self._keys: dict[str, Tool] = {tool.key: tool for tool in self._tools}
 
-    def resolve(self, name: str) -> Tool:
-        """The one tool meant by `name`. Raises AmbiguousName or UnknownName."""
+    def find(self, name: str) -> list[Tool]:
+        """The tools that `name` may mean: none, the one, or those of several servers."""
         tool = self._keys.get(name)
         if tool is not None and name not in self._twins:
-            return tool
-        found = self._twins.get(name) or self._split(name) or self._bare.get(name) or self._inexact(name)
-        if not found:
+            return [tool]
+        tools = self._twins.get(name) or self._split(name) or self._bare.get(name) or self._inexact(name)
+        return list({(tool.server, tool.name): tool for tool in tools}.values())
+
+    def resolve(self, name: str) -> Tool:
+        """The one tool meant by `name`. Raises AmbiguousName or UnknownName."""
+        tools = self.find(name)
+        if not tools:
             near = nearest_of(name, list(self._keys), self._folded, 3)
-            raise UnknownName("tool", _shortened(name), near, hint=self._hint)
-        distinct = {(tool.server, tool.name): tool for tool in found}
-        if len(distinct) > 1:
-            raise AmbiguousName(_shortened(name), sorted(map(self._spelled, distinct.values())))
-        return found[-1]
+            raise UnknownName("tool", shorten(name), near, hint=self._hint)
+        if len(tools) > 1:
+            raise AmbiguousName(shorten(name), sorted(map(self._spelled, tools)))
+        return tools[0]
 
     def _split(self, name: str) -> list[Tool]:
         """`server/tool` and `server__tool`, wherever the boundary is, and wire names that end in a hash."""
@@ -199,6 +202,7 @@ def _grouped(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool
     return table
 
 
-def _shortened(name: str) -> str:
+def shorten(name: str) -> str:
+    """A name as an error message may repeat it: printable and not long."""
     plain = "".join(char if char.isprintable() else "_" for char in name[:_ECHO])
     return plain if len(name) <= _ECHO else f"{plain}…"

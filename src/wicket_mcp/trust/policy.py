@@ -5,13 +5,13 @@ Which tools there are is the configuration's globs' decision, the same for every
 for tools, or call them, is a matter of scopes.
 """
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import AmbiguousName, Denied, UnknownName
-from wicket_mcp.model import Principal, Tool
+from wicket_mcp.model import LOCAL, Listing, Principal, Tool
 
 
 class Policy:
@@ -19,6 +19,17 @@ class Policy:
 
     def __init__(self, servers: Iterable[ServerConfig]) -> None:
         self._servers = {server.name: server for server in servers if server.enabled}
+        everything = all("*" in server.allowed_tools and not server.denied_tools for server in self._servers.values())
+        self._listed = Visibility(self.offers, unrestricted=everything)
+        self._unlisted = Visibility(self.offers, unrestricted=everything, listed=self._listed)
+
+    def visibility(self, principal: Principal) -> "Visibility":
+        """What `principal` may see: the same object for all that may see the same."""
+        return self._listed if principal.may("discover") else self._unlisted
+
+    def offers(self, tool: Tool) -> bool:
+        """Whether the configuration lets anybody have this tool."""
+        return self.visible(LOCAL, tool)
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
         server = self._servers.get(tool.server)
@@ -30,10 +41,43 @@ class Policy:
         """Raises Denied, saying which option forbids the call."""
         demand(principal, "invoke", "calling tools")
         if not self.visible(principal, tool):
-            raise Denied(
-                f"'{tool.key}' may not be called: the configuration of server '{tool.server}' leaves it out.",
-                hint="Its 'allowed_tools' and 'denied_tools' decide.",
-            )
+            raise _left_out(tool)
+
+
+class Visibility:
+    """What one kind of principal may see. Compared by identity: a policy makes one for each kind.
+
+    `listed` is set for those who may call tools by name but not look them up: it is what they would see if they might.
+    """
+
+    __slots__ = ("listed", "unrestricted", "visible")
+
+    def __init__(
+        self, visible: Callable[[Tool], bool], *, unrestricted: bool = False, listed: "Visibility | None" = None
+    ) -> None:
+        self.visible = visible
+        self.unrestricted = unrestricted
+        """Whether `visible` is true of every tool, so that it need not be asked."""
+        self.listed = listed
+
+    def explain(self, name: str, listings: Mapping[str, Listing]) -> None:
+        """Raises Denied where `name` is a tool that the configuration leaves out, for those who may know."""
+        for listing in listings.values():
+            for tool in listing.tools:
+                if tool.key == name and not self.visible(tool):
+                    raise _left_out(tool)
+
+
+def _left_out(tool: Tool) -> Denied:
+    return Denied(
+        f"'{tool.key}' may not be called: the configuration of server '{tool.server}' leaves it out.",
+        hint="Its 'allowed_tools' and 'denied_tools' decide.",
+    )
+
+
+def scope_hint(scope: str, what: str) -> str:
+    """What to do for somebody who may not look for `what`."""
+    return f"Looking for {what} needs an API key with the scope '{scope}'."
 
 
 def demand(principal: Principal, scope: str, doing: str = "this") -> None:

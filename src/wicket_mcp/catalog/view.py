@@ -1,0 +1,163 @@
+"""The catalogue as one kind of principal may see it: the only place where a name turns into a tool.
+
+A view is made of a snapshot and a `Visibility` and holds nothing that the latter hides, so nobody who lists, suggests
+or resolves names has to filter anything afterwards. Principals that may see the same share one view; its tables are
+built when they are first needed. Who may not look tools up gets an `Unlisted` view: every list is empty and no error
+names a tool, but a name that the caller knows still leads to its tool. Made by `Snapshot.view`.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from wicket_mcp.catalog.names import NameIndex, shorten, wire_names
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import AmbiguousName, UnknownName
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.spelling import nearest
+from wicket_mcp.trust.policy import Visibility, scope_hint
+
+if TYPE_CHECKING:
+    from wicket_mcp.catalog.catalogue import Snapshot
+
+
+class View:
+    """Every tool that may be seen, and how each is named."""
+
+    def __init__(self, snapshot: "Snapshot", visibility: Visibility) -> None:
+        self._snapshot = snapshot
+        self._visibility = visibility
+
+    @property
+    def visible(self) -> Callable[[Tool], bool]:
+        return self._visibility.visible
+
+    @property
+    def servers(self) -> Mapping[str, ServerConfig]:
+        return self._snapshot.servers
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        """What the servers offer beside tools; `by_server` has the tools that may be seen."""
+        return self._snapshot.listings
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Servers that could not be listed when last asked, and why."""
+        return self._snapshot.failures
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        every = (tool for listing in self._snapshot.listings.values() for tool in listing.tools)
+        return tuple(every if self._visibility.unrestricted else filter(self._visibility.visible, every))
+
+    @cached_property
+    def names(self) -> NameIndex:
+        return NameIndex(self.tools)
+
+    @cached_property
+    def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
+        offered: dict[str, list[Tool]] = {server: [] for server in self._snapshot.listings}
+        for tool in self.tools:
+            offered[tool.server].append(tool)
+        return {server: tuple(tools) for server, tools in offered.items()}
+
+    @cached_property
+    def wire(self) -> Mapping[str, Tool]:
+        """Every tool under its flat name."""
+        return wire_names(self.tools)
+
+    def resolve(self, name: str) -> Tool:
+        """The tool that `name` or the alias `name` means.
+
+        Raises AmbiguousName, UnknownName with near names, or Denied where the configuration leaves the tool out.
+        """
+        try:
+            return self.names.resolve(name)
+        except UnknownName:
+            alias = self._snapshot.aliases.get(name)
+            if alias is not None:
+                with suppress(UnknownName):
+                    return self.names.resolve(alias)
+            self._visibility.explain(name, self._snapshot.listings)
+            raise
+
+    def find_wire(self, name: str) -> Tool | None:
+        """The tool of this flat name."""
+        return self.wire.get(name)
+
+    def find(self, server: str, name: str) -> Tool | None:
+        """The tool of exactly this server and name."""
+        return next((tool for tool in self.by_server.get(server, ()) if tool.name == name), None)
+
+    def server(self, name: str) -> ServerConfig:
+        """The configuration of the server that `name` means, in any case. Raises UnknownName with near names."""
+        servers = self._snapshot.servers
+        if (config := find_server(servers, name)) is not None:
+            return config
+        raise UnknownName("server", name, nearest(name, servers) or list(servers)[:3])
+
+
+class Unlisted(View):
+    """The view of those who may not look tools up: `whole` is what they may call by name."""
+
+    def __init__(self, snapshot: "Snapshot", visibility: Visibility, whole: View) -> None:
+        super().__init__(snapshot, visibility)
+        self._whole = whole
+
+    @property
+    def servers(self) -> Mapping[str, ServerConfig]:
+        return {}
+
+    @property
+    def listings(self) -> Mapping[str, Listing]:
+        return {}
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        return {}
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    @cached_property
+    def names(self) -> NameIndex:
+        return NameIndex(())
+
+    @cached_property
+    def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
+        return {}
+
+    @cached_property
+    def wire(self) -> Mapping[str, Tool]:
+        return {}
+
+    def resolve(self, name: str) -> Tool:
+        tools = self._whole.names.find(name)
+        if not tools and (alias := self._snapshot.aliases.get(name)) is not None:
+            tools = self._whole.names.find(alias)
+        if len(tools) > 1:
+            raise AmbiguousName(shorten(name), hint=scope_hint("discover", "tools"))
+        if not tools:
+            raise UnknownName("tool", shorten(name), hint=scope_hint("discover", "tools"))
+        return tools[0]
+
+    def find_wire(self, name: str) -> Tool | None:
+        return self._whole.wire.get(name)
+
+    def find(self, server: str, name: str) -> Tool | None:
+        return self._whole.find(server, name)
+
+    def server(self, name: str) -> ServerConfig:
+        if (config := find_server(self._snapshot.servers, name)) is not None:
+            return config
+        raise UnknownName("server", shorten(name), hint=scope_hint("discover", "tools"))
+
+
+def find_server(servers: Mapping[str, ServerConfig], name: str) -> ServerConfig | None:
+    """The server of this name; of this name in another case, where there is no such."""
+    if name in servers:
+        return servers[name]
+    return next((config for key, config in servers.items() if key.lower() == name.lower()), None)
