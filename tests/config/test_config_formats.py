@@ -85,7 +85,6 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             calls=50,
             in_flight=8,
             source=16 * 1024,
-            output=32 * 1024,
             printed=4 * 1024,
         ),
         meta=MetaConfig(upper=True),

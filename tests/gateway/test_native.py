@@ -196,3 +196,13 @@ class TestWithEveryCatalogue:
             query = tool.description[:80] or tool.name
             costs.append(tokens(text_of(await use(gateway, "find_tools", query=query, limit=5))))
         assert statistics.median(costs) <= 500
+
+
+async def test_a_large_value_of_a_script_is_stored_and_read_by_its_id(open_gateway: OpenGateway) -> None:
+    async with open_gateway({}, results={"large": 100}) as gateway:
+        small = await use(gateway, "run_script", code="return ('x'):rep(300)", language="lua")
+        assert text_of(small) == "x" * 300
+        large = await use(gateway, "run_script", code="return ('x'):rep(99) .. ('\\ny'):rep(400)", language="lua")
+        stored = large["_meta"]["wicket/result"]
+        assert text_of(large).startswith("[Large result of wicket.script: about 224 tokens")
+        assert text_of(await use(gateway, "read_result", id=stored["id"], offset=400)) == "y\n[lines 401-401 of 401.]"

@@ -43,8 +43,4 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     calls: Annotated[int, Meta(ge=1, description="Tool calls that one script may make.")] = 200
     in_flight: Annotated[int, Meta(ge=1, description="Tool calls of one script at a time; more wait their turn.")] = 32
     source: Annotated[int, Meta(ge=1, extra=_SIZE, description="Longest script to accept.")] = 64 * KIB
-    output: Annotated[
-        int,
-        Meta(ge=1, extra=_SIZE, description="Largest value to answer with in full; larger ones are stored."),
-    ] = 64 * KIB
     printed: Annotated[int, Meta(ge=0, extra=_SIZE, description="Printed text to keep; the rest is cut.")] = 16 * KIB

@@ -69,8 +69,6 @@ class Outcome:
     value: Json = None
     has_value: bool = False
     """False when the script answered nothing (no `return`, no `result`)."""
-    large: bool = False
-    """The value is over `limits.output`: store it and show a part."""
     printed: str = ""
     problem: Problem | None = None
     calls: tuple[CallRecord, ...] = ()

@@ -110,7 +110,7 @@ class Session:
                     case frames.PRINTED:
                         self._take_printed(frames.parse(payload, 1))
                     case frames.DONE:
-                        return self._done(frames.parse(payload, MAX_DEPTH + 2), len(payload))
+                        return self._done(frames.parse(payload, MAX_DEPTH + 2))
                     case frames.FAILED:
                         return self._error(frames.parse(payload, MAX_DEPTH))
                     case frames.BEGUN if self._cpu_before is None and not self._calls.records:
@@ -146,7 +146,7 @@ class Session:
             self._printed.append(text[:room])
             self._printed_size += len(text)
 
-    def _done(self, body: Json, size: int) -> Outcome:
+    def _done(self, body: Json) -> Outcome:
         if not isinstance(body, dict):
             raise frames.BadFrame("an answer of the wrong shape")
         known = cast("dict[str, Any]", body)
@@ -154,7 +154,6 @@ class Session:
             "done",
             value=known.get("value"),
             has_value="value" in known,
-            large=size > self._limits.output,
             stats=_stats(known.get("stats")),
         )
 

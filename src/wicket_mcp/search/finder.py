@@ -1,31 +1,36 @@
 """The search index over the current catalogue: read from what is stored, brought up to date when asked.
 
-Reading, joining and building happen off the event loop; a server is indexed anew only when its listing changed, and
+Building the index and ranking happen on one thread of search's own, never on the event loop: a search costs
+milliseconds of arithmetic, and its first one loads numpy. A server is indexed again only when its listing changed, and
 what was built is stored beside the listing, so that the next process reads instead of building.
 """
 
 import asyncio
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
+from wicket_mcp.search.usage import Usage
 from wicket_mcp.store.base import Store
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
 
 if TYPE_CHECKING:
     from wicket_mcp.search.semantic import SentenceEncoder
 
+T = TypeVar("T")
+
 
 class Finder:
-    """See the module's docstring."""
+    """Answers searches over the catalogue, each within what its principal may see."""
 
     def __init__(
         self,
@@ -38,7 +43,7 @@ class Finder:
         favourites: Iterable[Favourite] = (),
     ) -> None:
         self._semantic = semantic
-        self._favourites = _keys(favourites)
+        self._favourites = _tool_keys(favourites)
         self._catalogue = catalogue
         self._pool = pool
         self._store = store
@@ -49,37 +54,49 @@ class Finder:
         """Whether the index was made with the sentence encoder."""
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
+        self._usage = Usage(store.usage)
+        # One thread: searches queue, instead of competing with the event loop for the interpreter.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
 
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
     ) -> Answer:
         snapshot = await self._current(servers)
         policy = snapshot.policy
-        return self._index.search(
-            query,
-            limit=limit,
-            servers=servers,
-            visible=lambda tool: policy.visible(principal, tool),
-            usage=await self._store.usage(principal),
-            favourites=self._favourites,
-            trouble=self._trouble,
+        usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
+        trouble = self._trouble()
+        return await self._compute(
+            lambda: index.search(
+                query,
+                limit=limit,
+                servers=servers,
+                visible=lambda tool: policy.visible(principal, tool),
+                usage=usage,
+                favourites=favourites,
+                trouble=lambda tool: trouble(tool.server),
+            )
         )
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool stands where it stands in the answer to `query`."""
         await self._current(None)
-        used = await self._store.usage(principal)
-        return self._index.explain(query, tool, usage=used, favourites=self._favourites)
+        usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
+        return await self._compute(lambda: index.explain(query, tool, usage=usage, favourites=favourites))
 
     def use(self, *, semantic: bool, favourites: Iterable[Favourite] | None = None) -> None:
         """Rank with the sentence encoder from now on, or without it; and by other favourites where they are given."""
         if favourites is not None:
-            self._favourites = _keys(favourites)
+            self._favourites = _tool_keys(favourites)
         self._semantic = semantic
 
     async def close(self) -> None:
+        await self._usage.close()
         await self._tasks.wait()
         await self._tasks.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _compute(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _current(self, servers: Collection[str] | None) -> Snapshot:
         """The snapshot, with the index brought up to it."""
@@ -89,12 +106,12 @@ class Finder:
             if semantic != self._encoded:
                 self._indexed = {}  # read anew: every text is to be encoded, or none
             if self._indexed != snapshot.listings:
-                self._index = await asyncio.to_thread(self._updated, snapshot, semantic)
+                self._index = await self._compute(lambda: self._update(snapshot, semantic))
                 self._indexed, self._encoded = dict(snapshot.listings), semantic
-                self._keep()
+                self._store_segments()
         return snapshot
 
-    def _updated(self, snapshot: Snapshot, semantic: bool) -> SearchIndex:
+    def _update(self, snapshot: Snapshot, semantic: bool) -> SearchIndex:
         if not self._indexed:
             stored = self._catalogue.segment
             parts = {name: (one, stored(one)) for name, one in snapshot.listings.items()}
@@ -109,8 +126,8 @@ class Finder:
         index.warm()
         return index
 
-    def _keep(self) -> None:
-        """Have the segments stored that were built just now; nobody waits for that."""
+    def _store_segments(self) -> None:
+        """Store the segments that were just built, in the background."""
         built = {
             server: segment
             for server, listing in self._indexed.items()
@@ -119,19 +136,28 @@ class Finder:
         if built:
             for server, segment in built.items():
                 self._catalogue.note_segment(self._indexed[server], segment)
-            self._tasks.start(self._store.save_segments(built), "keep search segments")
+            self._tasks.start(self._store.save_segments(built), "store search segments")
 
-    def _trouble(self, tool: Tool) -> str:
-        """Why a tool that fits cannot be used now; empty when it can."""
-        state, problem = self._pool.state(tool.server)
-        if state is State.BROKEN:
-            return f"its server is failing: {problem}"
-        config = self._catalogue.servers.get(tool.server)
-        missing = missing_secrets(config, os.environ, self._base_dir) if config else ()
-        return f"its server needs {', '.join(missing)} to be set" if missing else ""
+    def _trouble(self) -> Callable[[str], str]:
+        """For one answer: why a server's tools cannot be used now (empty: they can), found out once for each server.
+
+        The pool is asked here, on the event loop; secrets are looked up by the search's thread, because some are files.
+        """
+        servers, base_dir = self._catalogue.servers, self._base_dir
+        failing = self._pool.failing()
+
+        @cache
+        def trouble(server: str) -> str:
+            if server in failing:
+                return f"its server is failing: {failing[server]}"
+            config = servers.get(server)
+            missing = missing_secrets(config, os.environ, base_dir) if config else ()
+            return f"its server needs {', '.join(missing)} to be set" if missing else ""
+
+        return trouble
 
 
-def _keys(favourites: Iterable[Favourite]) -> frozenset[str]:
+def _tool_keys(favourites: Iterable[Favourite]) -> frozenset[str]:
     return frozenset(f"{favourite.server}.{favourite.tool}" for favourite in favourites)
 
 

@@ -72,6 +72,11 @@ class Pool:
         worst = max(found, key=lambda upstream: list(State).index(upstream.state))
         return worst.state, worst.problem
 
+    def failing(self) -> dict[str, str]:
+        """The servers that are broken now, each with its last problem."""
+        upstreams = self._upstreams.items()
+        return {name: upstream.problem for (name, _), upstream in upstreams if upstream.state is State.BROKEN}
+
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)
 

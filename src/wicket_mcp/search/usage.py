@@ -1,0 +1,55 @@
+"""How often each principal called each tool, kept in memory for ranking.
+
+A search must not wait for the store: counts are read once for each principal, and read again in the background when
+they are older than a minute, so that a search uses what is at hand. Knows neither tools nor the kind of store; the
+finder asks it.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+
+from wicket_mcp.model import Principal
+from wicket_mcp.tasks import Tasks
+
+_FRESH = 60.0
+_PRINCIPALS = 256  # in memory at most; the one that searched longest ago is read again
+
+ReadUsage = Callable[[Principal], Awaitable[Mapping[str, int]]]
+
+
+class Usage:
+    """Counts of calls by tool key, for the principals that searched last."""
+
+    def __init__(self, read: ReadUsage, *, fresh: float = _FRESH) -> None:
+        self._read = read
+        self._fresh = fresh
+        self._counts: OrderedDict[str, tuple[float, Mapping[str, int]]] = OrderedDict()
+        self._refreshing: set[str] = set()
+        self._tasks = Tasks()
+
+    async def counts(self, principal: Principal) -> Mapping[str, int]:
+        """The counts at hand; only the first search of a principal waits for the store."""
+        entry = self._counts.get(principal.name)
+        if entry is None:
+            return await self._refresh(principal)
+        self._counts.move_to_end(principal.name)
+        read_at, counts = entry
+        if time.monotonic() - read_at >= self._fresh and principal.name not in self._refreshing:
+            self._refreshing.add(principal.name)
+            self._tasks.start(self._refresh(principal), f"refresh usage of {principal.name}")
+        return counts
+
+    async def close(self) -> None:
+        await self._tasks.wait()
+
+    async def _refresh(self, principal: Principal) -> Mapping[str, int]:
+        try:
+            counts = await self._read(principal)
+        finally:
+            self._refreshing.discard(principal.name)
+        self._counts[principal.name] = time.monotonic(), counts
+        self._counts.move_to_end(principal.name)
+        if len(self._counts) > _PRINCIPALS:
+            self._counts.popitem(last=False)
+        return counts
