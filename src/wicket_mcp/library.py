@@ -31,7 +31,6 @@ class Library:
             self.pool,
             self.store,
             config.base_dir,
-            semantic=config.search.semantic,
             favourites=config.favourites,
         )
 

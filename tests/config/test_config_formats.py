@@ -11,7 +11,6 @@ from wicket_mcp.config.model.config import (
     MetaConfig,
     RegistryConfig,
     ResultsConfig,
-    SearchConfig,
     ServerConfig,
 )
 from wicket_mcp.config.read import formats
@@ -76,7 +75,6 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         ),
         limits=LimitsConfig(max_message=1024**2, max_call=600.0, max_tools=100, max_pages=10),
         results=ResultsConfig(large=2000, keep=7200.0, max_bytes=1024**3),
-        search=SearchConfig(semantic=True),
         scripts=Limits(
             jail="strict",
             cpu=1.0,

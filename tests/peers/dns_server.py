@@ -37,6 +37,9 @@ class Zone:
             reply.add_answer(_dnslib.RR(f"{name}.", _dnslib.QTYPE.TXT, rdata=_dnslib.TXT(parts), ttl=60))
         if name not in self.records and not address:
             reply.header.rcode = 3
+        if handler.protocol == "udp" and len(reply.pack()) > 512:
+            # Cuts what is too long for a datagram of the old size, as servers do for those who ask for no more.
+            reply.rr, reply.header.tc = [], 1
         return reply
 
 
@@ -46,9 +49,7 @@ class Names:
     def __init__(self) -> None:
         self.zone = Zone()
         quiet = _server.DNSLogger("-request,-reply,-truncated,-error")
-        # Cuts what is too long for a datagram of the old size, as servers do for those who ask for no more.
-        handler = type("Handler", (_server.DNSHandler,), {"udplen": 512})
-        options: dict[str, Any] = {"address": "127.0.0.1", "logger": quiet, "handler": handler}
+        options: dict[str, Any] = {"address": "127.0.0.1", "logger": quiet}
         self._udp, self._tcp = self._bound(options)
         self.port: int = self._udp.server.server_address[1]
 

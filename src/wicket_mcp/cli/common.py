@@ -55,7 +55,7 @@ def read(path: Path | None) -> "Config":
     from wicket_mcp.config.read.formats import load
     from wicket_mcp.config.read.locate import find_config
 
-    return load(find_config(path, os.environ, Path.cwd()))
+    return load(find_config(path))
 
 
 def with_gateway(

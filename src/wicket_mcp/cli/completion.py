@@ -4,8 +4,6 @@ Starts nothing and connects to nothing. A person who presses Tab must never see 
 no suggestion.
 """
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -47,7 +45,7 @@ def _config(ctx: typer.Context) -> "Config | None":
     from wicket_mcp.config.read.locate import find_config
 
     try:
-        return load(find_config(ctx.params.get("config"), os.environ, Path.cwd()))
+        return load(find_config(ctx.params.get("config")))
     except WicketError:
         return None
 

@@ -1,6 +1,5 @@
 """`wicket import`: the servers that clients already have, brought over; and the clients, if asked, taken over."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +57,7 @@ def import_servers(
         _undo(bring.undo(files) if client else bring.undo_file(Path(source).expanduser()), source, json=json)
         return
     intakes = bring.read_files(files) if client else [read_any(Path(source).expanduser())]
-    path = target(config, os.environ, Path.cwd())
+    path = target(config)
     brought = bring.bring(intakes, path, dry_run=dry_run)
     taken = take_over_files(intakes, client, path) if take_over and not dry_run else []
     if json:

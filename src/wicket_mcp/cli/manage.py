@@ -1,6 +1,5 @@
 """The verbs that change wicket.toml: init, add, remove, enable, disable."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +36,7 @@ def init(
     from wicket_mcp.config.read import locate
 
     given = config or (Path.cwd() / locate.CONFIG_NAME if here else None)
-    path = given or edit.target(None, os.environ, Path.cwd())
+    path = given or edit.target(None)
     if path.exists():
         raise ConfigError(
             "is there already.", file=str(path), hint="Add to it with 'wicket add' or 'wicket import', or use --here."
@@ -81,7 +80,7 @@ def add(
     """
     from wicket_mcp.config.edit import files as edit
 
-    path = edit.target(config, os.environ, Path.cwd())
+    path = edit.target(config)
     server = _server(name, command or [], url, env or [], header or [], cwd=cwd, description=description)
     server, secrets = edit.with_secrets_aside(server, path.parent)
     text = edit.added(edit.current(path), server, path)
@@ -106,7 +105,7 @@ def remove(
     """
     from wicket_mcp.config.edit import files as edit
 
-    path = edit.target(config, os.environ, Path.cwd())
+    path = edit.target(config)
     edit.save(path, edit.removed(_existing(path), name, path))
     _done(json, path, "removed", name, f"Took {name} out of {path}")
 
@@ -134,7 +133,7 @@ def disable(
 def _switch(name: str, enabled: bool, config: Path | None, json: bool) -> None:
     from wicket_mcp.config.edit import files as edit
 
-    path = edit.target(config, os.environ, Path.cwd())
+    path = edit.target(config)
     edit.save(path, edit.switched(_existing(path), name, enabled, path))
     word = "enabled" if enabled else "disabled"
     _done(json, path, word, name, f"{name} is {word} in {path}")
@@ -184,6 +183,6 @@ def _warn_of_another(path: Path) -> None:
     """In a folder with a configuration of its own, the user's is not the one that is read."""
     from wicket_mcp.config.read.locate import find_config
 
-    used = find_config(None, os.environ, Path.cwd())
+    used = find_config()
     if used.resolve() != path.resolve():
         note(f"wicket: here, {used} is read first; name the other with --config {path}")

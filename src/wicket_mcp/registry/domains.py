@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from wicket_mcp.errors import BadArguments, UnknownName
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry import wellknown
-from wicket_mcp.registry.dns import LookupFailed, lookup, system_resolvers, txt_records
+from wicket_mcp.registry.dns import LookupFailed, lookup, txt_records
 from wicket_mcp.registry.settings import Terms
 from wicket_mcp.store.registry_base import RegistryStore, StoredDomain
 from wicket_mcp.upstream.egress_rules import EgressRules
@@ -41,7 +41,7 @@ class Domains:
         """Ask these resolvers, and reach these addresses, from now on."""
         named = terms.resolvers
         self._rules = EgressRules(terms.allowed, lookup(named) if named else None)
-        self._resolvers = named or system_resolvers()
+        self._resolvers = named
 
     async def begin(self, domain: str, principal: Principal) -> StoredDomain:
         """The challenge for a domain; the same one as long as it can still be met or is met."""

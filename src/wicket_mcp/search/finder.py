@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
 from wicket_mcp.config.read.favourites import Favourite
@@ -22,9 +22,6 @@ from wicket_mcp.search.usage import Usage
 from wicket_mcp.store.base import Store
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.pool import Pool
-
-if TYPE_CHECKING:
-    from wicket_mcp.search.semantic import SentenceEncoder
 
 T = TypeVar("T")
 
@@ -39,10 +36,8 @@ class Finder:
         store: Store,
         base_dir: Path,
         *,
-        semantic: bool = False,
         favourites: Iterable[Favourite] = (),
     ) -> None:
-        self._semantic = semantic
         self._favourites = _tool_keys(favourites)
         self._catalogue = catalogue
         self._pool = pool
@@ -50,8 +45,6 @@ class Finder:
         self._base_dir = base_dir
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
-        self._encoded: bool = semantic
-        """Whether the index was made with the sentence encoder."""
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
         self._usage = Usage(store.usage)
@@ -83,11 +76,9 @@ class Finder:
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
         return await self._compute(lambda: index.explain(query, tool, usage=usage, favourites=favourites))
 
-    def use(self, *, semantic: bool, favourites: Iterable[Favourite] | None = None) -> None:
-        """Rank with the sentence encoder from now on, or without it; and by other favourites where they are given."""
-        if favourites is not None:
-            self._favourites = _tool_keys(favourites)
-        self._semantic = semantic
+    def use(self, favourites: Iterable[Favourite]) -> None:
+        """Rank by these favourites from now on."""
+        self._favourites = _tool_keys(favourites)
 
     async def close(self) -> None:
         await self._usage.close()
@@ -102,20 +93,17 @@ class Finder:
         """The snapshot, with the index brought up to it."""
         snapshot = await self._catalogue.complete(servers)
         async with self._lock:
-            semantic = self._semantic
-            if semantic != self._encoded:
-                self._indexed = {}  # read anew: every text is to be encoded, or none
             if self._indexed != snapshot.listings:
-                self._index = await self._compute(lambda: self._update(snapshot, semantic))
-                self._indexed, self._encoded = dict(snapshot.listings), semantic
+                self._index = await self._compute(lambda: self._update(snapshot))
+                self._indexed = dict(snapshot.listings)
                 self._store_segments()
         return snapshot
 
-    def _update(self, snapshot: Snapshot, semantic: bool) -> SearchIndex:
+    def _update(self, snapshot: Snapshot) -> SearchIndex:
         if not self._indexed:
             stored = self._catalogue.segment
             parts = {name: (one, stored(one)) for name, one in snapshot.listings.items()}
-            index = SearchIndex.load(parts, model=_encoder() if semantic else None)
+            index = SearchIndex.load(parts)
         else:
             index = self._index
             for server in self._indexed.keys() - snapshot.listings.keys():
@@ -159,9 +147,3 @@ class Finder:
 
 def _tool_keys(favourites: Iterable[Favourite]) -> frozenset[str]:
     return frozenset(f"{favourite.server}.{favourite.tool}" for favourite in favourites)
-
-
-def _encoder() -> "SentenceEncoder":
-    from wicket_mcp.search.semantic import SentenceEncoder  # noqa: PLC0415  (an extra: half a second and 100 MB)
-
-    return SentenceEncoder()

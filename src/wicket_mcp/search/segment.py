@@ -37,7 +37,7 @@ _SCALE = 127.0
 
 
 class Model(Protocol):
-    """A sentence encoder beside the static table: the `semantic` extra."""
+    """A sentence encoder beside the static table."""
 
     width: int
 

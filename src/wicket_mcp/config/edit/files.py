@@ -46,12 +46,13 @@ TEMPLATE = """\
 """
 
 
-def target(explicit: str | Path | None, environ: Mapping[str, str], cwd: Path) -> Path:
+def target(explicit: str | Path | None) -> Path:
     """The `wicket.toml` to change: the named one, this folder's, or the user's; it need not exist.
 
     Raises ConfigError when the named file is another program's.
     """
-    named = explicit or environ.get(locate.CONFIG_VARIABLE)
+    cwd = Path.cwd()
+    named = explicit or os.environ.get(locate.CONFIG_VARIABLE)
     if named:
         path = cwd / Path(named).expanduser()
         if path.suffix != ".toml":
@@ -62,7 +63,7 @@ def target(explicit: str | Path | None, environ: Mapping[str, str], cwd: Path) -
             )
         return path
     here = cwd / locate.CONFIG_NAME
-    return here if here.is_file() else locate.config_folder(environ) / locate.CONFIG_NAME
+    return here if here.is_file() else locate.config_folder() / locate.CONFIG_NAME
 
 
 def current(path: Path) -> str:

@@ -105,14 +105,6 @@ class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         msgspec.structs.force_setattr(self, "rates", {**RATES, **self.rates})
 
 
-class SearchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How tools are found."""
-
-    semantic: Annotated[
-        bool, Meta(description="Rank with a sentence encoder too; needs `pip install 'wicket-mcp[semantic]'`.")
-    ] = False
-
-
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user configured."""
 
@@ -142,7 +134,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     http: HttpConfig = HttpConfig()
     limits: LimitsConfig = LimitsConfig()
     results: ResultsConfig = ResultsConfig()
-    search: SearchConfig = SearchConfig()
     scripts: Limits = Limits()
     meta: MetaConfig = MetaConfig()
     registry: RegistryConfig = RegistryConfig()

@@ -1,11 +1,9 @@
 """Where Wicket's files live: which configuration is used, and the platform's folders for config and state.
 
-Reads the environment it is given and looks whether files exist; opens none.
+Reads the environment and looks whether files exist; opens none.
 """
 
 import os
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from wicket_mcp.errors import ConfigError
@@ -14,22 +12,17 @@ CONFIG_NAME = "wicket.toml"
 CONFIG_VARIABLE = "WICKET_CONFIG"
 
 
-def find_config(
-    explicit: str | Path | None = None,
-    environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> Path:
+def find_config(explicit: str | Path | None = None) -> Path:
     """The configuration to use: `--config`, `$WICKET_CONFIG`, the current folder's, the user's.
 
     Raises ConfigError when a named file does not exist or none is found anywhere.
     """
-    environ = os.environ if environ is None else environ
-    cwd = Path.cwd() if cwd is None else cwd
     if explicit:
-        return _named(cwd, explicit, "--config")
-    if environ.get(CONFIG_VARIABLE):
-        return _named(cwd, environ[CONFIG_VARIABLE], f"${CONFIG_VARIABLE}")
-    candidates = (cwd / CONFIG_NAME, cwd / ".mcp.json", config_folder(environ) / CONFIG_NAME)
+        return _named(explicit, "--config")
+    if variable := os.environ.get(CONFIG_VARIABLE):
+        return _named(variable, f"${CONFIG_VARIABLE}")
+    cwd = Path.cwd()
+    candidates = (cwd / CONFIG_NAME, cwd / ".mcp.json", config_folder() / CONFIG_NAME)
     for candidate in candidates:
         if candidate.is_file():
             return candidate
@@ -41,42 +34,23 @@ def find_config(
     )
 
 
-def _named(cwd: Path, given: str | Path, source: str) -> Path:
-    path = cwd / Path(given).expanduser()
+def _named(name: str | Path, source: str) -> Path:
+    path = Path.cwd() / Path(name).expanduser()
     if path.is_file():
         return path
     problem = "is a folder, not a file" if path.is_dir() else "does not exist"
     raise ConfigError(f"{problem} (named by {source}).", file=str(path), hint="Check the path.")
 
 
-def config_folder(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
+def config_folder() -> Path:
     """The platform's folder for Wicket's configuration."""
-    environ = os.environ if environ is None else environ
-    home = _home(environ)
-    if platform == "darwin":
-        return home / "Library" / "Application Support" / "wicket"
-    if platform == "win32":
-        return _folder(environ, "APPDATA", home / "AppData" / "Roaming") / "wicket"
-    return _folder(environ, "XDG_CONFIG_HOME", home / ".config") / "wicket"
+    from platformdirs import user_config_path  # noqa: PLC0415  (not needed where the folder is named)
+
+    return user_config_path("wicket", appauthor=False, roaming=True)
 
 
-def state_folder(environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
+def state_folder() -> Path:
     """The platform's folder for what Wicket remembers between runs."""
-    environ = os.environ if environ is None else environ
-    home = _home(environ)
-    if platform == "darwin":
-        return home / "Library" / "Application Support" / "wicket"
-    if platform == "win32":
-        return _folder(environ, "LOCALAPPDATA", home / "AppData" / "Local") / "wicket"
-    return _folder(environ, "XDG_STATE_HOME", home / ".local" / "state") / "wicket"
+    from platformdirs import user_state_path  # noqa: PLC0415  (as above)
 
-
-def _folder(environ: Mapping[str, str], variable: str, fallback: Path) -> Path:
-    # The XDG rules say to ignore a relative path.
-    given = environ.get(variable, "")
-    return Path(given) if Path(given).is_absolute() else fallback
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    given = environ.get("HOME", "")
-    return Path(given) if Path(given).is_absolute() else Path.home()
+    return user_state_path("wicket", appauthor=False)
