@@ -379,7 +379,10 @@ def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:
 
 
 async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `work(stop)`; SIGTERM or SIGINT sets `stop`, a second one ends the process at once."""
+    """Run `work(stop)`; SIGTERM or SIGINT sets `stop`, a second one ends the process at once.
+
+    The handlers stand before `work` begins, so whatever it prints may already say that Ctrl-C leaves.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -4,12 +4,14 @@ import os
 import pty
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import ioctl
 from pathlib import Path
@@ -95,19 +97,22 @@ class Shell:
 class Terminal:
     """A command on a pseudo-terminal."""
 
-    def __init__(self, shell: Shell, arguments: Sequence[str], columns: int) -> None:
+    def __init__(
+        self, shell: Shell, arguments: Sequence[str], columns: int, *, interrupts_ignored: bool = False
+    ) -> None:
         self._master, slave = pty.openpty()
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         environ = {key: value for key, value in shell.environ.items() if key != "COLUMNS"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "wicket_mcp", *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=shell.cwd,
-            env=environ,
-            start_new_session=True,
-        )
+        with _interrupts(ignored=interrupts_ignored):
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "wicket_mcp", *arguments],
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                cwd=shell.cwd,
+                env=environ,
+                start_new_session=True,
+            )
         os.close(slave)
         self.shown = ""
 
@@ -129,7 +134,7 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def interrupt(self) -> None:
-        self._process.send_signal(2)
+        self._process.send_signal(signal.SIGINT)
 
     def finish(self) -> Done:
         """Read to the end; what a terminal does to line ends is taken back."""
@@ -149,3 +154,16 @@ class Terminal:
             if not data:
                 return
             self.shown += data.decode("utf-8", "replace")
+
+
+@contextmanager
+def _interrupts(*, ignored: bool) -> Generator[None]:
+    """What a child started here does at SIGINT, however the tests themselves were started.
+
+    A shell starts what runs in its background with SIGINT ignored, and children inherit that; a handler they do not.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.main import get_command
 
 from tests.cli.shell import Shell, Terminal
@@ -98,12 +99,14 @@ def test_a_bar_shows_while_a_server_takes_long_to_start(shell: Shell) -> None:
     assert "late" in done.out.splitlines()[-1]
 
 
-def test_serve_by_hand_says_what_to_do_and_leaves_at_ctrl_c(shell: Shell) -> None:
+@pytest.mark.parametrize("ignored", [False, True], ids=["in front", "in the background of a shell"])
+def test_serve_by_hand_says_what_to_do_and_leaves_at_ctrl_c(shell: Shell, ignored: bool) -> None:
     (shell.cwd / "wicket.toml").write_text("")
-    with Terminal(shell, ["serve"], 100) as terminal:
-        terminal.wait_for("wicket serve --http : --print-clients")
+    with Terminal(shell, ["serve"], 100, interrupts_ignored=ignored) as terminal:
+        terminal.wait_for("Ctrl-C leaves.")
         terminal.interrupt()
-        terminal.finish()
+        assert terminal.finish().code == 0
+    assert "wicket serve --http : --print-clients" in terminal.shown
 
 
 def test_help_has_an_example_for_every_verb(shell: Shell) -> None:

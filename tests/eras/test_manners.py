@@ -107,6 +107,19 @@ async def test_a_resource_that_nobody_watches_any_more_is_given_back(open_gatewa
             assert text(await ann.call("flat", "unwatched", {"uri": uri})) == "given back"
 
 
+async def test_b7_a_wrong_address_beside_a_right_one_leaves_nothing_watched(open_gateway: OpenGateway) -> None:
+    """B7: the first watch was lost when the second address was wrong, and stayed for as long as the gateway."""
+    async with upstream(LEGACY) as server, open_gateway({SERVER: server}) as gateway:
+        async with serve_http(gateway, "flat") as address, raw_client(address) as client:
+            uris = [f"mcp://{SERVER}/era://static", "mcp://nowhere/era://static"]
+            wanted: JsonObject = {"notifications": {"resourceSubscriptions": uris}}
+            _, [_, answer] = await client.modern("subscriptions/listen", wanted)
+            assert "nowhere" in answer["error"]["message"]
+            call = {"name": f"{SERVER}__unwatched", "arguments": {"uri": "era://static"}}
+            _, body = await client.modern("tools/call", call)
+            assert text(types.CallToolResult.model_validate(body["result"])) == "given back"
+
+
 async def test_a_resource_stays_watched_when_its_server_is_reconfigured(open_gateway: OpenGateway) -> None:
     async with upstream(LEGACY) as server, open_gateway({SERVER: server}, unprefixed=True) as gateway:
         async with serve_http(gateway, "flat", token=None) as address, seated(address, "legacy") as ann:

@@ -12,6 +12,7 @@ from wicket_mcp.cli.output import note
 from wicket_mcp.errors import ConfigError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from wicket_mcp.config.model.config import Config
@@ -55,7 +56,6 @@ def serve(
     log_as_asked(settings)
     _log_notes(settings)
     if http is None:
-        _explain_to_a_person()
         asyncio.run(_stdio(settings, dialect or [], log_as_asked))
     else:
         settings = _at(settings, http)
@@ -68,9 +68,13 @@ def serve(
 async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:
     from wicket_mcp.app import Gateway, run_until_signalled
 
-    async with Gateway.open(config) as gateway:
-        gateway.on_reload.append(reloaded)
-        await run_until_signalled(lambda stop: gateway.serve_stdio(stop, *dialects))
+    async def serve_client(stop: "asyncio.Event") -> None:
+        _explain_to_a_person()
+        async with Gateway.open(config) as gateway:
+            gateway.on_reload.append(reloaded)
+            await gateway.serve_stdio(stop, *dialects)
+
+    await run_until_signalled(serve_client)
 
 
 async def _http(
@@ -98,9 +102,12 @@ async def _http(
             sys.stdout.write(f"{page(address, token, config.path)}\n")
             sys.stdout.flush()
 
-    async with Gateway.open(config) as gateway:
-        gateway.on_reload.append(reloaded)
-        await run_until_signalled(lambda stop: gateway.serve_http(stop, *dialects, token=token, on_ready=ready))
+    async def serve_clients(stop: "asyncio.Event") -> None:
+        async with Gateway.open(config) as gateway:
+            gateway.on_reload.append(reloaded)
+            await gateway.serve_http(stop, *dialects, token=token, on_ready=ready)
+
+    await run_until_signalled(serve_clients)
 
 
 def _at(config: "Config", address: str) -> "Config":

@@ -5,6 +5,7 @@ Host and Origin are checked whatever address we are bound to. Decides on the raw
 """
 
 import hmac
+import os
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -94,14 +95,14 @@ class Guard:
         return Turned(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
     def _judge_host(self, value: str) -> bool:
-        host = urlsplit(f"//{value}").hostname if not set(value) & set("/?#@\\ ") else None
+        host = _host_in(f"//{value}") if not set(value) & set("/?#@\\ ") else None
         return host is not None and (_is_loopback(host) or host.lower() in self._hosts or value.lower() in self._hosts)
 
     def _origin_allowed(self, value: str) -> bool:
         if value.lower() in self._origins:
             return True
-        parts = urlsplit(value)
-        return self._local and parts.scheme in ("http", "https") and _is_loopback(parts.hostname or "")
+        is_web = value.lower().startswith(("http://", "https://"))
+        return self._local and is_web and _is_loopback(_host_in(value) or "")
 
 
 def check_exposure(config: HttpConfig, *, authenticated: bool) -> None:
@@ -119,8 +120,7 @@ def load_token(folder: Path) -> tuple[str, Path]:
     path = folder / "token"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(32), "utf-8")
+        _create_token(path)
     token = path.read_text("utf-8").strip()
     if len(token) < 16:
         raise ConfigError(
@@ -129,6 +129,27 @@ def load_token(folder: Path) -> tuple[str, Path]:
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
     return token, path
+
+
+def _create_token(path: Path) -> None:
+    """Write a new token so that `path` appears with its whole content, or stays as another start has made it."""
+    draft = path.with_name(f".token-{secrets.token_hex(8)}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(32))
+    try:
+        os.link(draft, path)  # unlike a rename, it never replaces a token that somebody has read already
+    except FileExistsError:
+        return
+    finally:
+        draft.unlink()
+
+
+def _host_in(address: str) -> str | None:
+    """The host named in `address`; None when there is none or it cannot be read."""
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _bearer(headers: RawHeaders) -> str:

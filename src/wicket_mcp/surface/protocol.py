@@ -6,6 +6,7 @@ client is asked something on the way, not in what a request asks for, so there i
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -229,14 +230,12 @@ class Protocol:
         def updated(uri: str) -> None:
             caller.notify("notifications/resources/updated", {"uri": uri, "_meta": meta})
 
-        undo = [self.feed.subscribe(changed)]
-        try:
+        with ExitStack() as undo:  # also the first watches, when a later address is wrong
+            undo.callback(self.feed.subscribe(changed))
             caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
-            undo += [await self.offers.watch(uri, caller, updated) for uri in uris]
+            for uri in uris:
+                undo.callback(await self.offers.watch(uri, caller, updated))
             await self.closing.wait()
-        finally:
-            for step in undo:
-                step()
         return {"_meta": meta}
 
     async def nothing(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:

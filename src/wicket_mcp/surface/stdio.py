@@ -214,7 +214,9 @@ class _FileSink:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        os.write(self._fd, data)
+        rest = memoryview(data)
+        while rest:  # a signal or a full device may cut a write short
+            rest = rest[os.write(self._fd, rest) :]
 
     def is_closing(self) -> bool:
         return self._closed
