@@ -29,8 +29,8 @@ from wicket_mcp.dialects.chain_words import brief
 from wicket_mcp.dialects.factory import NAMES
 from wicket_mcp.dialects.own_resources import read
 from wicket_mcp.model import JsonObject, Listing, Silent, Tool
-from wicket_mcp.store.base import StoredListing
-from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.store.model import StoredListing
+from wicket_mcp.store.open import open_store
 
 ROOT = Path(__file__).parent.parent
 CATALOG = ROOT / "tests" / "data" / "catalog"
@@ -82,7 +82,7 @@ def tasks(count: int = 120) -> list[str]:
 async def stock(folder: Path) -> JsonObject:
     """A configuration of all captured servers, whose listings lie in the state folder: nothing has to be started."""
     servers: JsonObject = {}
-    store = SqliteStore(folder / "wicket.db")
+    store = await open_store(folder / "wicket.db")
     for path in sorted(CATALOG.glob("*.json")):
         captured = json.loads(path.read_text("utf-8"))
         servers[path.stem] = {"command": NOTHING}

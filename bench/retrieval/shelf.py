@@ -10,8 +10,8 @@ from typing import Any
 from retrieval.sets import Labelled, names, own_queries, read
 from wicket_mcp.model import Listing
 from wicket_mcp.search import build_segment
-from wicket_mcp.store.base import StoredListing
-from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.store.model import StoredListing
+from wicket_mcp.store.open import open_store
 
 
 def fill(file: Path, data: Path, tools: int) -> None:
@@ -20,7 +20,7 @@ def fill(file: Path, data: Path, tools: int) -> None:
     made = Labelled("speed", "", chosen, []).listings()
 
     async def save() -> None:
-        store = SqliteStore(file)
+        store = await open_store(file)
         try:
             for listing in made:
                 await store.save_listing(StoredListing(listing, "", build_segment(listing)))
@@ -40,7 +40,7 @@ def _tools(data: Path) -> Iterator[dict[str, Any]]:
 
 def listings(file: str) -> list[Listing]:
     async def load() -> list[Listing]:
-        store = SqliteStore(Path(file))
+        store = await open_store(Path(file))
         try:
             return [one.listing for one in await store.load_listings()]
         finally:

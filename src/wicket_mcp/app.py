@@ -40,6 +40,8 @@ from wicket_mcp.model import (
 from wicket_mcp.reload import staying, watch
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
+from wicket_mcp.store.base import Store
+from wicket_mcp.store.open import STATE_FILE, open_store
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls
 from wicket_mcp.surface.protocol import Protocol
@@ -58,9 +60,8 @@ log = logging.getLogger(__name__)
 class Gateway(Library):
     """A running gateway. Open it with `Gateway.open(...)`."""
 
-    def __init__(self, config: Config) -> None:
-        _check(config)
-        super().__init__(config)
+    def __init__(self, config: Config, store: Store) -> None:
+        super().__init__(config, store)
         self.feed = Feed()
         self.principal = LOCAL
         """In whose name the library acts."""
@@ -79,6 +80,7 @@ class Gateway(Library):
             self.calls,
             self.results,
             self.scripting,
+            self.store,
             self.store,
             self.offers,
             config.base_dir,
@@ -101,29 +103,37 @@ class Gateway(Library):
 
         With `api_key`, its methods act for whom the key belongs to; else for its owner.
         """
-        gateway = cls(read_config(source))
+        config = read_config(source)
+        _check(config)
+        store = await open_store(config.state_path / STATE_FILE)
+        try:
+            async with cls(config, store)._running(api_key) as gateway:
+                yield gateway
+        finally:
+            await store.close()
+
+    @asynccontextmanager
+    async def _running(self, api_key: str | None) -> AsyncGenerator["Gateway"]:
         try:
             if api_key is not None:
-                gateway.principal = await gateway._holder(api_key)
-            if gateway.config.allow_runtime_servers:
-                await gateway.registry.managed.restore()
-            for server in gateway.catalogue.servers.values():
+                self.principal = await self._holder(api_key)
+            if self.config.allow_runtime_servers:
+                await self.registry.managed.restore()
+            for server in self.catalogue.servers.values():
                 if server.start == "eager":
-                    gateway._tasks.start(gateway._start_eagerly(server.name), f"start {server.name}")
-            yield gateway
+                    self._tasks.start(self._start_eagerly(server.name), f"start {server.name}")
+            yield self
         finally:
-            await gateway.close()
+            await self.close()
 
     @cached_property
     def registry(self) -> "Desk":
         """The registry of servers. Made when somebody needs it: a plain gateway does not pay for it."""
         from wicket_mcp.registry.facade import Desk
-        from wicket_mcp.store.registry import SqliteRegistry
 
         return Desk(
             self.config,
             self.store,
-            SqliteRegistry(self.store),
             self.pool,
             self.catalogue,
             pinned=lambda: bool(self.config.favourites),

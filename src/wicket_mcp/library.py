@@ -7,17 +7,17 @@ until surfaces, scripts, dialects and the registry are loaded.
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.search.finder import Finder
-from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.store.base import Store
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 
 class Library:
-    """What the configured servers offer, and how it is found."""
+    """What the configured servers offer, and how it is found. Who opened the store closes it, after this."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, store: Store) -> None:
         self.config = config
-        self.store = SqliteStore(config.state_path / "wicket.db")
+        self.store = store
         self.pool = Pool(
             config.servers,
             on_event=self._heard,
@@ -30,6 +30,7 @@ class Library:
             self.catalogue,
             self.pool,
             self.store,
+            self.store,
             config.base_dir,
             favourites=config.favourites,
         )
@@ -38,7 +39,6 @@ class Library:
         await self.finder.close()
         await self.catalogue.close()
         await self.pool.close()
-        await self.store.close()
 
     def _heard(self, event: UpstreamEvent) -> None:
         self.catalogue.heard(event)

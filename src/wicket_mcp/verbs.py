@@ -26,7 +26,8 @@ from wicket_mcp.scripting import Script, Scripting
 from wicket_mcp.search import Answer
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.spelling import nearest
-from wicket_mcp.store.base import CallRecord, Store
+from wicket_mcp.store.base import AuditStore, UsageStore
+from wicket_mcp.store.model import CallRecord
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
@@ -54,14 +55,16 @@ class Verbs:
         calls: Calls,
         results: Results,
         scripting: Scripting,
-        store: Store,
+        audit: AuditStore,
+        usage: UsageStore,
         offers: Offers,
         base_dir: Path,
     ) -> None:
         self.catalogue = catalogue
         self.scripting = scripting
         self._base_dir = base_dir
-        self._store = store
+        self._audit = audit
+        self._usage = usage
         self._pool = pool
         self._finder = finder
         self._calls = calls
@@ -134,11 +137,11 @@ class Verbs:
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         """How often this principal called each tool, by key."""
-        return await self._store.usage(principal)
+        return await self._usage.usage(principal)
 
     async def recent(self, principal: Principal, limit: int = 50) -> Sequence[CallRecord]:
         """The latest calls of this principal, newest first."""
-        return await self._store.recent_calls(principal, limit)
+        return await self._audit.recent_calls(principal, limit)
 
     def required_keys(self, server: str) -> Mapping[str, bool]:
         """The variables and files that a server needs, and whether each is there. Never a value."""

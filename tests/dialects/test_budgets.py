@@ -19,8 +19,8 @@ from wicket_mcp.dialects.chain_words import brief
 from wicket_mcp.dialects.factory import NAMES
 from wicket_mcp.dialects.own_resources import read
 from wicket_mcp.model import LOCAL, Listing, Silent, Tool
-from wicket_mcp.store.base import StoredListing
-from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.store.model import StoredListing
+from wicket_mcp.store.open import open_store
 
 TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()
 COMMAND = "never-started"
@@ -36,7 +36,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ga
     """A gateway that knows all 79 captured servers from an earlier run, and starts none of them."""
     folder = tmp_path_factory.mktemp("state")
     paths = sorted(CATALOG.glob("*.json"))
-    store = SqliteStore(folder / "wicket.db")
+    store = await open_store(folder / "wicket.db")
     for path in paths:
         await store.save_listing(stored(path))
     await store.close()

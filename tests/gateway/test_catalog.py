@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import CATALOG, PEERS, OpenGateway, peer, published, replay
 from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.errors import ConfigError
 from wicket_mcp.upstream.lifecycle import State
 
 
@@ -143,9 +144,9 @@ async def test_a_state_file_of_a_newer_wicket_is_refused(open_gateway: OpenGatew
     db = sqlite3.connect(state / "wicket.db")
     db.execute("PRAGMA user_version = 999")
     db.close()
-    async with open_gateway({}) as gateway:
-        with pytest.raises(Exception, match="newer Wicket"):
-            await gateway.tools()
+    with pytest.raises(ConfigError, match="newer Wicket.*Upgrade Wicket"):
+        async with open_gateway({}):
+            pass
 
 
 async def test_no_secret_reaches_the_state_file(

@@ -1,6 +1,7 @@
 """A registry over a state file of its own, a clock that the test turns, and a DNS server on loopback."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,7 @@ from tests.peers.dns_server import Names
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
 from wicket_mcp.registry.facade import Desk
-from wicket_mcp.store.registry import SqliteRegistry
-from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
@@ -43,26 +43,24 @@ def ignore(event: UpstreamEvent) -> None:
     """What upstreams say unasked."""
 
 
-OpenDesk = Callable[..., Desk]
+OpenDesk = Callable[..., Awaitable[Desk]]
 
 
 @pytest.fixture
 async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
     """Makes a registry; all of one test share their state file, as after a restart."""
-    opened: list[tuple[Desk, Catalogue, Pool, SqliteStore]] = []
+    async with AsyncExitStack() as opened:
 
-    def make(**options: object) -> Desk:
-        config = Config.from_dict({"servers": {}, **options})
-        store = SqliteStore(tmp_path / "state" / "wicket.db")
-        pool = Pool((), on_event=ignore, max_message=2**20, max_call=30)
-        catalogue = Catalogue((), pool, store, LimitsConfig())
-        desk = Desk(config, store, SqliteRegistry(store), pool, catalogue, clock)
-        opened.append((desk, catalogue, pool, store))
-        return desk
+        async def make(**options: object) -> Desk:
+            config = Config.from_dict({"servers": {}, **options})
+            store = await open_store(tmp_path / "state" / "wicket.db")
+            opened.push_async_callback(store.close)
+            pool = Pool((), on_event=ignore, max_message=2**20, max_call=30)
+            opened.push_async_callback(pool.close)
+            catalogue = Catalogue((), pool, store, LimitsConfig())
+            opened.push_async_callback(catalogue.close)
+            desk = Desk(config, store, pool, catalogue, clock)
+            opened.push_async_callback(desk.close)
+            return desk
 
-    yield make
-    for desk, catalogue, pool, store in opened:
-        await desk.close()
-        await catalogue.close()
-        await pool.close()
-        await store.close()
+        yield make

@@ -47,19 +47,19 @@ def test_a_flood_of_needs_is_bounded() -> None:
     ],
 )
 async def test_a_plain_need_finds_its_server(open_desk: OpenDesk, query: str, expected: str) -> None:
-    found, _ = await open_desk().discover(query, LOCAL, limit=3)
+    found, _ = await (await open_desk()).discover(query, LOCAL, limit=3)
     assert expected in [known.id for known in found]
 
 
 @pytest.mark.parametrize("query", ["'; DROP TABLE registry_server; --", "\x00", "((((", "%_", "🙂" * 500, "a" * 2000])
 async def test_any_text_is_a_query(open_desk: OpenDesk, query: str) -> None:
-    desk = open_desk()
+    desk = await open_desk()
     await desk.discover(query, LOCAL, limit=5)
     await desk.advise(query, query, 5, LOCAL)
 
 
 async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_desk: OpenDesk) -> None:
-    desk = open_desk()
+    desk = await open_desk()
     stuffing = "email gmail calendar files git github slack database sql browser maps search weather " * 20
     await desk.registry.publish(
         {
@@ -90,7 +90,7 @@ class Opinionated(HttpPeer):
 
 
 async def ids(open_desk: OpenDesk) -> list[str]:
-    desk = open_desk()
+    desk = await open_desk()
     advice, known = await desk.advise("manage files, emails and a git repository", "", 3, LOCAL)
     assert [one.record.name for one in advice.recommendations] == [one.record.name for one in known]
     return [one.id for one in known]

@@ -94,7 +94,7 @@ async def test_what_is_not_the_file_with_the_token_proves_nothing(served: Served
 async def test_a_certificate_that_nobody_trusts_proves_nothing(
     open_desk: OpenDesk, names: Names, tmp_path: Path
 ) -> None:
-    domains = open_desk(registry={"resolvers": [names.address], "allowed_addresses": [PRIVATE]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address], "allowed_addresses": [PRIVATE]})).domains
     async with Website(Authority(tmp_path).context("file.example")) as site:
         names.zone.addresses["file.example"] = site.address
         claim = await domains.begin("file.example", ANN)
@@ -109,7 +109,7 @@ async def test_a_certificate_that_nobody_trusts_proves_nothing(
 async def test_a_domain_that_leads_to_a_private_address_is_not_asked(
     open_desk: OpenDesk, names: Names, address: str
 ) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     names.zone.addresses["inside.example"] = address
     await domains.begin("inside.example", ANN)
     checked = await domains.check("inside.example", ANN)
@@ -124,7 +124,7 @@ async def test_a_domain_that_leads_to_a_private_address_is_not_asked(
 async def test_a_domain_without_an_address_or_a_resolver_that_fails_is_said_to_be_so(
     open_desk: OpenDesk, names: Names
 ) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     await domains.begin("nowhere.example", ANN)
     assert "host name that cannot be resolved" in (await domains.check("nowhere.example", ANN)).problem
     names.zone.refusing = True

@@ -135,7 +135,7 @@ def test_a_resolver_is_an_address() -> None:
 
 
 async def test_a_domain_is_verified_by_its_txt_record(open_desk: OpenDesk, names: Names) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("Example.COM.", ANN)
     assert (claim.domain, claim.state) == ("example.com", "pending")
     names.zone.records["_wicket.example.com"] = ["v=spf1 -all", f"wicket-verify={claim.token}"]
@@ -146,19 +146,19 @@ async def test_a_domain_is_verified_by_its_txt_record(open_desk: OpenDesk, names
 
 async def test_a_token_is_one_persons_and_survives_a_restart(open_desk: OpenDesk, names: Names) -> None:
     options = {"resolvers": [names.address]}
-    claim = await open_desk(registry=options).domains.begin("example.com", ANN)
-    other = await open_desk(registry=options).domains.begin("example.com", BOB)
+    claim = await (await open_desk(registry=options)).domains.begin("example.com", ANN)
+    other = await (await open_desk(registry=options)).domains.begin("example.com", BOB)
     assert claim.token != other.token
-    assert (await open_desk(registry=options).domains.begin("example.com", ANN)).token == claim.token
+    assert (await (await open_desk(registry=options)).domains.begin("example.com", ANN)).token == claim.token
     names.zone.records["_wicket.example.com"] = [f"wicket-verify={claim.token}"]
-    domains = open_desk(registry=options).domains
+    domains = (await open_desk(registry=options)).domains
     assert (await domains.check("example.com", BOB)).state == "failed"
     assert (await domains.check("example.com", ANN)).state == "verified"
     assert not await domains.covers(BOB, "example.com")
 
 
 async def test_a_proof_covers_subdomains_and_never_parents_or_siblings(open_desk: OpenDesk, names: Names) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("tools.example.com", ANN)
     names.zone.records["_wicket.tools.example.com"] = [f"wicket-verify={claim.token}"]
     await domains.check("tools.example.com", ANN)
@@ -171,7 +171,7 @@ async def test_a_proof_covers_subdomains_and_never_parents_or_siblings(open_desk
 async def test_what_was_not_found_is_failed_with_a_reason_and_can_be_checked_again(
     open_desk: OpenDesk, names: Names
 ) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("missing.invalid", ANN)
     failed = await domains.check("missing.invalid", ANN)
     assert failed.state == "failed"
@@ -183,7 +183,7 @@ async def test_what_was_not_found_is_failed_with_a_reason_and_can_be_checked_aga
 async def test_a_day_is_what_one_has_to_prove_and_ninety_what_it_lasts(
     open_desk: OpenDesk, names: Names, clock: Clock
 ) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("example.com", ANN)
     names.zone.records["_wicket.example.com"] = [f"wicket-verify={claim.token}"]
     clock.pass_hours(24.1)
@@ -200,7 +200,7 @@ async def test_a_day_is_what_one_has_to_prove_and_ninety_what_it_lasts(
 
 
 async def test_the_file_is_not_fetched_from_this_machine(open_desk: OpenDesk, names: Names) -> None:
-    domains = open_desk(registry={"resolvers": [names.address]}).domains
+    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
     await domains.begin("localhost.localdomain", ANN)
     checked = await domains.check("localhost.localdomain", ANN)
     assert checked.state == "failed"
@@ -208,7 +208,7 @@ async def test_the_file_is_not_fetched_from_this_machine(open_desk: OpenDesk, na
 
 async def test_checking_what_was_never_begun_says_how_to_begin(open_desk: OpenDesk, names: Names) -> None:
     with pytest.raises(UnknownName, match="verify_domain"):
-        await open_desk(registry={"resolvers": [names.address]}).domains.check("example.com", ANN)
+        await (await open_desk(registry={"resolvers": [names.address]})).domains.check("example.com", ANN)
 
 
 @pytest.mark.parametrize(

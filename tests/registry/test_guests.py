@@ -17,26 +17,26 @@ LOOPBACK = {"allowed_addresses": ["127.0.0.1"]}
 async def test_a_server_that_sends_too_much_is_cut_off(open_desk: OpenDesk, fault: type[HttpPeer]) -> None:
     async with fault() as server:
         with pytest.raises(UpstreamError):
-            await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {}, ANN)
+            await (await open_desk(registry=LOOPBACK)).invoke(server.url, "x", {}, {}, ANN)
 
 
 async def test_credentials_are_in_no_error(open_desk: OpenDesk) -> None:
     secret = "Bearer abcdefgh-123456"
     async with EchoesCredentials() as server:
         with pytest.raises(WicketError) as caught:
-            await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {"Authorization": secret}, ANN)
+            await (await open_desk(registry=LOOPBACK)).invoke(server.url, "x", {}, {"Authorization": secret}, ANN)
     assert "abcdefgh-123456" not in str(caught.value)
 
 
 async def test_the_error_names_the_host_and_no_inner_name(open_desk: OpenDesk) -> None:
     with pytest.raises(WicketError) as caught:
-        await open_desk(registry=LOOPBACK).invoke("http://127.0.0.1:1/mcp", "x", {}, {}, ANN)
+        await (await open_desk(registry=LOOPBACK)).invoke("http://127.0.0.1:1/mcp", "x", {}, {}, ANN)
     assert "127.0.0.1:1" in str(caught.value)
     assert "#" not in str(caught.value)
 
 
 async def test_two_principals_never_share_a_connection(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry=LOOPBACK)
+    desk = await open_desk(registry=LOOPBACK)
     async with Greets() as server:
         for caller, key in ((ANN, "one"), (BOB, "one"), (ANN, "two"), (ANN, "one")):
             await desk.invoke(server.url, "x", {}, {"X-API-Key": key}, caller)
@@ -45,7 +45,7 @@ async def test_two_principals_never_share_a_connection(open_desk: OpenDesk) -> N
 
 
 async def test_no_more_than_so_many_connections_are_kept(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry=LOOPBACK)
+    desk = await open_desk(registry=LOOPBACK)
     async with Greets() as server:
         for number in range(MAX_GUESTS + 3):
             await desk.invoke(server.url, "x", {}, {"X-API-Key": str(number)}, ANN)
@@ -55,7 +55,7 @@ async def test_no_more_than_so_many_connections_are_kept(open_desk: OpenDesk) ->
 
 
 async def test_calls_are_counted_for_the_record_they_reach(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry=LOOPBACK)
+    desk = await open_desk(registry=LOOPBACK)
     async with Greets() as server:
         remotes = [{"type": "streamable-http", "url": server.url}]
         body = {"name": "io.github.ann/far", "description": "Far away", "version": "1.0.0", "remotes": remotes}
@@ -63,22 +63,22 @@ async def test_calls_are_counted_for_the_record_they_reach(open_desk: OpenDesk) 
         await desk.invoke(server.url, "x", {}, {}, ANN)
     (known,), _ = await desk.discover("far away", ANN.principal, limit=1)
     assert known.id == "far"
-    assert await desk.records.called(0) == {"io.github.ann/far": 1}
+    assert await desk.store.called(0) == {"io.github.ann/far": 1}
 
 
 async def test_the_scope_is_asked_before_anything_is_sent(open_desk: OpenDesk) -> None:
     reader = Silent(Principal("reader", frozenset({"discover"})))
     async with HttpPeer() as server:
         with pytest.raises(Denied):
-            await open_desk(registry=LOOPBACK).invoke(server.url, "x", {}, {}, reader)
+            await (await open_desk(registry=LOOPBACK)).invoke(server.url, "x", {}, {}, reader)
         assert not server.received
 
 
 async def test_which_address_inside_a_name_leads_to_is_told_to_administrators_alone(open_desk: OpenDesk) -> None:
-    desk = open_desk()
+    desk = await open_desk()
     for scopes, named in ((SCOPES, True), (SCOPES - {"admin"}, False)):
         caller = Silent(Principal("ann", scopes))
         with pytest.raises(Denied, match="not a public address") as caught:
             await desk.invoke("https://localhost:8443/mcp", "x", {}, {}, caller)
         assert ("leads to" in str(caught.value)) is named
-    assert [one.outcome for one in await desk.notes.recent_calls(ANN.principal, 5)] == ["denied", "denied"]
+    assert [one.outcome for one in await desk.store.recent_calls(ANN.principal, 5)] == ["denied", "denied"]

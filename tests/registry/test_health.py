@@ -15,7 +15,7 @@ from wicket_mcp.errors import WicketError
 from wicket_mcp.model import LOCAL
 from wicket_mcp.registry.health import UNKNOWN, measured
 from wicket_mcp.registry.probes import AT_ONCE
-from wicket_mcp.store.registry_base import Observation
+from wicket_mcp.store.model import Observation
 
 
 def seen(*outcomes: str, every: float = 60.0, duration: float = 100.0) -> Sequence[Observation]:
@@ -102,7 +102,7 @@ async def test_probes_see_a_modern_server_and_a_dead_one(open_gateway: OpenGatew
 
 
 async def test_a_registered_address_that_is_watched_is_asked_there(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
     async with Greets() as well, Says(500, "text/plain", b"no") as ill:
         for name, server in (("well", well), ("ill", ill)):
             body = {"name": f"io.github.ann/{name}", "description": "A server", "version": "1.0.0"}
@@ -134,7 +134,7 @@ class Crowded(Greets):
 
 
 async def test_only_a_few_are_probed_at_the_same_time(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
     Crowded.full = asyncio.Event()
     async with AsyncExitStack() as stack:
         for number in range(2 * AT_ONCE):
@@ -148,7 +148,7 @@ async def test_only_a_few_are_probed_at_the_same_time(open_desk: OpenDesk) -> No
 
 
 async def test_a_watch_ends_after_a_day_and_old_probes_are_dropped(open_desk: OpenDesk, clock: Clock) -> None:
-    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
     async with Says(500, "text/plain", b"no") as ill:
         remotes = [{"type": "streamable-http", "url": ill.url}]
         body = {"name": "io.github.ann/ill", "description": "A server", "version": "1.0.0", "remotes": remotes}

@@ -10,7 +10,7 @@ from wicket_mcp.model import LOCAL, Principal
 
 
 async def test_a_key_stands_for_its_owner_and_scopes(open_desk: OpenDesk) -> None:
-    keys = open_desk().keys
+    keys = (await open_desk()).keys
     text, _ = await keys.create("ann", ["discover", "invoke"])
     assert await keys.principal(text) == Principal("ann", frozenset({"discover", "invoke"}))
     assert await keys.principal(text[:-1]) is None
@@ -19,7 +19,7 @@ async def test_a_key_stands_for_its_owner_and_scopes(open_desk: OpenDesk) -> Non
 
 
 async def test_the_key_itself_is_nowhere_in_the_state(open_desk: OpenDesk, tmp_path: Path) -> None:
-    text, kept = await open_desk().keys.create("ann", ["discover"])
+    text, kept = await (await open_desk()).keys.create("ann", ["discover"])
     written = b"".join(file.read_bytes() for file in (tmp_path / "state").iterdir())
     assert b"ann" in written
     assert text.encode() not in written
@@ -27,9 +27,9 @@ async def test_the_key_itself_is_nowhere_in_the_state(open_desk: OpenDesk, tmp_p
 
 
 async def test_a_revoked_key_ends_at_once_for_another_process(open_desk: OpenDesk) -> None:
-    running = open_desk().keys
+    running = (await open_desk()).keys
     text, _ = await running.create("ann", ["discover"])
-    await open_desk().keys.revoke("ann")
+    await (await open_desk()).keys.revoke("ann")
     assert await running.principal(text) is None
     with pytest.raises(UnknownName):
         await running.revoke("ann")
@@ -38,7 +38,7 @@ async def test_a_revoked_key_ends_at_once_for_another_process(open_desk: OpenDes
 
 
 async def test_a_key_expires(open_desk: OpenDesk, clock: Clock) -> None:
-    keys = open_desk().keys
+    keys = (await open_desk()).keys
     text, _ = await keys.create("ann", ["discover"], lifetime=3600)
     clock.pass_hours(0.9)
     assert await keys.principal(text) is not None
@@ -49,11 +49,11 @@ async def test_a_key_expires(open_desk: OpenDesk, clock: Clock) -> None:
 @pytest.mark.parametrize(("name", "scopes"), [("local", ["discover"]), ("", ["discover"]), ("a b", ["discover"])])
 async def test_a_name_that_cannot_be_a_key_is_refused(open_desk: OpenDesk, name: str, scopes: list[str]) -> None:
     with pytest.raises(BadArguments, match="cannot name a key"):
-        await open_desk().keys.create(name, scopes)
+        await (await open_desk()).keys.create(name, scopes)
 
 
 async def test_an_unknown_scope_or_limit_is_refused(open_desk: OpenDesk) -> None:
-    keys = open_desk().keys
+    keys = (await open_desk()).keys
     with pytest.raises(BadArguments, match="'root' is not a scope"):
         await keys.create("ann", ["root"])
     with pytest.raises(BadArguments, match="needs a scope"):
@@ -61,11 +61,11 @@ async def test_an_unknown_scope_or_limit_is_refused(open_desk: OpenDesk) -> None
     with pytest.raises(BadArguments, match="'coffee' is not a limit"):
         await keys.create("ann", ["discover"], rates={"coffee": 3})
     with pytest.raises(ConfigError, match="discovry"):
-        open_desk(registry={"rates": {"discovry": 3}})
+        await open_desk(registry={"rates": {"discovry": 3}})
 
 
 async def test_a_scope_is_needed_and_admin_has_them_all(open_desk: OpenDesk) -> None:
-    keys = open_desk().keys
+    keys = (await open_desk()).keys
     with pytest.raises(Denied, match="--scope register"):
         await keys.admit(Principal("ann", frozenset({"discover"})), "register")
     await keys.admit(Principal("root", frozenset({"admin"})), "register")
@@ -74,15 +74,15 @@ async def test_a_scope_is_needed_and_admin_has_them_all(open_desk: OpenDesk) -> 
 async def test_a_limit_holds_across_a_restart_and_refills_with_time(open_desk: OpenDesk, clock: Clock) -> None:
     ann = Principal("ann", frozenset({"register"}))
     for _ in range(10):
-        await open_desk().keys.admit(ann, "register", "registration")
+        await (await open_desk()).keys.admit(ann, "register", "registration")
     with pytest.raises(RateLimited, match="10 registration requests an hour. Wait 360 seconds") as caught:
-        await open_desk().keys.admit(ann, "register", "registration")
+        await (await open_desk()).keys.admit(ann, "register", "registration")
     assert caught.value.retry_after == 360
     clock.now += 359
     with pytest.raises(RateLimited):
-        await open_desk().keys.admit(ann, "register", "registration")
+        await (await open_desk()).keys.admit(ann, "register", "registration")
     clock.now += 2
-    await open_desk().keys.admit(ann, "register", "registration")
+    await (await open_desk()).keys.admit(ann, "register", "registration")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_a_limit_holds_across_a_restart_and_refills_with_time(open_desk: O
 async def test_without_configuration_the_limits_are_the_published_ones(
     open_desk: OpenDesk, scope: str, kind: str, most: int
 ) -> None:
-    keys = open_desk().keys
+    keys = (await open_desk()).keys
     ann = Principal("ann", frozenset({scope, "invoke"}))
     for _ in range(most):
         await keys.admit(ann, scope, kind)
@@ -102,7 +102,7 @@ async def test_without_configuration_the_limits_are_the_published_ones(
 
 
 async def test_limits_are_each_keys_own_and_the_owner_has_none(open_desk: OpenDesk) -> None:
-    keys = open_desk(registry={"rates": {"discovery": 2}}).keys
+    keys = (await open_desk(registry={"rates": {"discovery": 2}})).keys
     ann, bob = Principal("ann", frozenset({"discover"})), Principal("bob", frozenset({"discover"}), (("discovery", 4),))
     for _ in range(2):
         await keys.admit(ann, "discover", "discovery")
@@ -118,7 +118,7 @@ async def test_limits_are_each_keys_own_and_the_owner_has_none(open_desk: OpenDe
 
 
 async def test_a_clock_that_goes_back_gives_nothing_away(open_desk: OpenDesk, clock: Clock) -> None:
-    keys = open_desk(registry={"rates": {"discovery": 1}}).keys
+    keys = (await open_desk(registry={"rates": {"discovery": 1}})).keys
     ann = Principal("ann", frozenset({"discover"}))
     await keys.admit(ann, "discover", "discovery")
     for step in (-7200, 7200):

@@ -23,7 +23,7 @@ def config(**registry: Any) -> Config:
 
 
 async def test_limits_change(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry={"rates": {"discovery": 1}})
+    desk = await open_desk(registry={"rates": {"discovery": 1}})
     await desk.discover("files", ANN, limit=1)
     with pytest.raises(RateLimited, match="1 discovery requests"):
         await desk.discover("files", ANN, limit=1)
@@ -33,7 +33,7 @@ async def test_limits_change(open_desk: OpenDesk) -> None:
 
 
 async def test_addresses_are_allowed_and_then_no_more(open_desk: OpenDesk) -> None:
-    desk = open_desk()
+    desk = await open_desk()
     async with Greets() as server:
         with pytest.raises(Denied):
             await desk.invoke(server.url, "x", {}, {}, Silent(ANN))
@@ -62,7 +62,7 @@ class Waits(Greets):
 
 
 async def test_calls_to_an_address_that_stays_allowed_go_on(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1", "10.0.0.0/8"]})
+    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1", "10.0.0.0/8"]})
     async with Waits() as server, asyncio.TaskGroup() as group:
         calling = group.create_task(desk.invoke(server.url, "x", {}, {}, Silent(ANN)))
         await server.called.wait()
@@ -73,7 +73,7 @@ async def test_calls_to_an_address_that_stays_allowed_go_on(open_desk: OpenDesk)
 
 
 async def test_calls_to_a_host_that_stays_allowed_by_name_go_on(open_desk: OpenDesk) -> None:
-    desk = open_desk(registry={"allowed_addresses": ["localhost", "intranet.example"]})
+    desk = await open_desk(registry={"allowed_addresses": ["localhost", "intranet.example"]})
     async with Waits() as server, asyncio.TaskGroup() as group:
         url = server.url.replace("127.0.0.1", "localhost")
         calling = group.create_task(desk.invoke(url, "x", {}, {}, Silent(ANN)))
@@ -86,7 +86,7 @@ async def test_calls_to_a_host_that_stays_allowed_by_name_go_on(open_desk: OpenD
 
 @pytest.mark.parametrize("allowed", ["127.0.0.1", "localhost"])
 async def test_a_call_to_an_address_that_is_allowed_no_more_ends_at_once(open_desk: OpenDesk, allowed: str) -> None:
-    desk = open_desk(registry={"allowed_addresses": [allowed]})
+    desk = await open_desk(registry={"allowed_addresses": [allowed]})
     async with Waits() as server:
         url = server.url.replace("127.0.0.1", allowed)
         calling = Tasks().start(desk.invoke(url, "x", {}, {}, Silent(ANN)), "call")
@@ -99,7 +99,7 @@ async def test_a_call_to_an_address_that_is_allowed_no_more_ends_at_once(open_de
 
 async def test_other_resolvers_are_asked(open_desk: OpenDesk, names: Names) -> None:
     with Names() as second:
-        desk = open_desk(registry={"resolvers": [names.address]})
+        desk = await open_desk(registry={"resolvers": [names.address]})
         claim = await desk.domains.begin("example.com", ANN)
         second.zone.records["_wicket.example.com"] = [f"wicket-verify={claim.token}"]
         assert (await desk.domains.check("example.com", ANN)).state == "failed"
@@ -109,7 +109,7 @@ async def test_other_resolvers_are_asked(open_desk: OpenDesk, names: Names) -> N
 
 async def published(open_desk: OpenDesk, server: Greets, **registry: Any) -> Any:
     """A desk that serves, with a record whose health somebody has asked for."""
-    desk = open_desk(registry={"allowed_addresses": ["127.0.0.1"], **registry})
+    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"], **registry})
     remotes = [{"type": "streamable-http", "url": server.url}]
     body = {"name": "io.github.ann/far", "description": "Far away", "version": "1.0.0", "remotes": remotes}
     await desk.registry.publish(body, LOCAL)
@@ -147,7 +147,7 @@ async def test_probes_begin_and_end_with_the_configuration(open_desk: OpenDesk) 
 async def test_a_configuration_that_cannot_be_used_changes_nothing(
     open_desk: OpenDesk, names: Names, wrong: dict[str, Any]
 ) -> None:
-    desk = open_desk(registry={"rates": {"discovery": 1}, "resolvers": [names.address]})
+    desk = await open_desk(registry={"rates": {"discovery": 1}, "resolvers": [names.address]})
     right: dict[str, Any] = {"rates": {"discovery": 5}, "resolvers": ["9.9.9.9"], "allowed_addresses": ["127.0.0.1"]}
     with pytest.raises(ConfigError):
         desk.reconfigure(config(**right | wrong))

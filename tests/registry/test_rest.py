@@ -248,7 +248,7 @@ async def test_a_mirror_takes_over_what_is_new_changed_and_deleted(open_gateway:
         await gateway.registry.registry.publish(weather(name="io.github.me/own"), LOCAL)
         await source.registry.registry.publish({**weather(name="io.github.me/own"), "description": "Not mine"}, LOCAL)
         stack.push_async_callback((http := HttpClient()).close)
-        mirror = Mirror(client.origin, gateway.registry.records, gateway.registry.notes, http, key=key)
+        mirror = Mirror(client.origin, gateway.registry.store, gateway.registry.store, http, key=key)
 
         first = await mirror.sync()
         assert (first.taken, first.refused) == (1, 0), "the seed is known here already"
@@ -277,7 +277,7 @@ async def test_a_mirrored_name_cannot_be_taken_by_somebody_here(open_gateway: Op
     ):
         await source.registry.registry.publish(weather(), LOCAL)
         stack.push_async_callback((http := HttpClient()).close)
-        await Mirror(origin.origin, gateway.registry.records, gateway.registry.notes, http, key=TOKEN).sync()
+        await Mirror(origin.origin, gateway.registry.store, gateway.registry.store, http, key=TOKEN).sync()
         async with api(gateway) as client:
             key, _ = await gateway.registry.keys.create("mallory", ["register"])
             assert (await client.ask("POST", "/v0.1/publish", weather("9.9.9"), key))[0] == 403

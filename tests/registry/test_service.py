@@ -10,7 +10,7 @@ from wicket_mcp.errors import BadArguments, Denied, UnknownName
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.service import Taken
-from wicket_mcp.store.registry_base import RecordQuery
+from wicket_mcp.store.model import RecordQuery
 
 ANN = Principal("ann", frozenset({"discover", "register"}))
 BOB = Principal("bob", frozenset({"discover", "register"}))
@@ -22,20 +22,20 @@ def weather(version: str = "1.0.0", **fields: Any) -> dict[str, Any]:
 
 
 async def test_a_published_server_is_found_by_id_name_and_title(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     await registry.publish(weather(title="Weather of the World"), ANN)
     for name in ("weather", "io.github.ann/weather", "weather of the world", "WEATHER"):
         assert (await registry.find(name)).owner == "ann"
 
 
 async def test_a_name_that_is_near_is_named_when_there_is_none(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     with pytest.raises(UnknownName, match="'filesystem'"):
         await registry.find("filesytem")
 
 
 async def test_the_latest_version_is_the_highest_and_not_the_last_published(open_desk: OpenDesk, clock: Clock) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     for version in ("1.2.0", "1.10.0", "1.9.9", "2.0.0-beta.2", "2.0.0-beta.11"):
         clock.now += 1
         await registry.publish(weather(version), ANN)
@@ -47,14 +47,14 @@ async def test_the_latest_version_is_the_highest_and_not_the_last_published(open
 
 
 async def test_a_version_is_published_once(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     await registry.publish(weather(), ANN)
     with pytest.raises(Taken, match="already published"):
         await registry.publish(weather(description="Changed afterwards"), ANN)
 
 
 async def test_nobody_publishes_under_the_name_of_somebody_else(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     await registry.publish(weather(), ANN)
     with pytest.raises(Denied, match="belongs to somebody else"):
         await registry.publish(weather("9.9.9"), BOB)
@@ -64,7 +64,7 @@ async def test_nobody_publishes_under_the_name_of_somebody_else(open_desk: OpenD
 
 
 async def test_a_domain_must_be_proved_before_its_name_is_used(open_desk: OpenDesk, names: Names) -> None:
-    desk = open_desk(registry={"resolvers": [names.address]})
+    desk = await open_desk(registry={"resolvers": [names.address]})
     body = {**weather(), "name": "com.example.tools/weather"}
     with pytest.raises(Denied, match="verify_domain with 'tools.example.com'"):
         await desk.registry.publish(body, ANN)
@@ -101,11 +101,11 @@ async def test_a_malformed_record_is_refused_and_the_field_named(
     open_desk: OpenDesk, wrong: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(BadArguments, match=field):
-        await open_desk().registry.publish({**weather(), **wrong}, ANN)
+        await (await open_desk()).registry.publish({**weather(), **wrong}, ANN)
 
 
 async def test_deleting_the_latest_version_leaves_the_one_before_as_latest(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     await registry.publish(weather("1.0.0"), ANN)
     await registry.publish(weather("1.1.0"), ANN)
     with pytest.raises(Denied):
@@ -120,15 +120,15 @@ async def test_deleting_the_latest_version_leaves_the_one_before_as_latest(open_
 
 
 async def test_a_deleted_seed_record_stays_deleted_after_a_restart(open_desk: OpenDesk) -> None:
-    first = open_desk().registry
+    first = (await open_desk()).registry
     fetch = await first.find("fetch")
     await first.delete(fetch.name, fetch.version, LOCAL)
     with pytest.raises(UnknownName):
-        await open_desk().registry.find("io.github.modelcontextprotocol/fetch")
+        await (await open_desk()).registry.find("io.github.modelcontextprotocol/fetch")
 
 
 async def test_the_seed_describes_real_packages_and_is_well_formed(open_desk: OpenDesk) -> None:
-    shelf = await open_desk().registry.shelf()
+    shelf = await (await open_desk()).registry.shelf()
     assert len(shelf.records) >= 70
     for record in shelf.records.values():
         server_json.check(record.body)
@@ -138,7 +138,7 @@ async def test_the_seed_describes_real_packages_and_is_well_formed(open_desk: Op
 
 
 async def test_two_servers_of_one_short_name_are_told_apart(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     await registry.publish(weather(), ANN)
     await registry.publish({**weather(), "name": "io.github.bob/weather"}, BOB)
     shelf = await registry.shelf()
@@ -147,7 +147,7 @@ async def test_two_servers_of_one_short_name_are_told_apart(open_desk: OpenDesk)
 
 
 async def test_registering_again_changes_ones_own_registration(open_desk: OpenDesk) -> None:
-    registry = open_desk().registry
+    registry = (await open_desk()).registry
     told = server_json.Registration("Mine", "First words.", "https://github.com/ann/mine", "productivity", ("a",))
     await registry.publish(server_json.from_registration(told, ""), ANN, origin="registered")
     again = server_json.Registration("Mine", "Other words.", "https://github.com/ann/mine", "productivity", ("b",))

@@ -9,8 +9,9 @@ from tests.conftest import OpenGateway, replay
 
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.search.usage import Usage
-from wicket_mcp.store.base import CallRecord
-from wicket_mcp.store.sqlite import SqliteStore
+from wicket_mcp.store.base import Store
+from wicket_mcp.store.model import CallRecord
+from wicket_mcp.store.open import open_store
 
 
 async def test_ranking_runs_beside_the_event_loop_and_reads_a_server_s_secrets_once(
@@ -47,7 +48,7 @@ async def test_a_server_whose_secret_has_gone_is_withheld_with_the_reason(
 class Reads:
     """The usage that a real store holds, and how often it was read."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self.store, self.number = store, 0
 
     async def __call__(self, principal: Principal) -> Mapping[str, int]:
@@ -55,12 +56,12 @@ class Reads:
         return await self.store.usage(principal)
 
 
-def called(store: SqliteStore) -> None:
+def called(store: Store) -> None:
     store.record_call(CallRecord(1.0, LOCAL.name, "git", "git_log", "digest", "ok", 1.0, 1))
 
 
 async def test_usage_is_read_once_while_it_is_fresh(state: Path) -> None:
-    store = SqliteStore(state / "wicket.db")
+    store = await open_store(state / "wicket.db")
     reads = Reads(store)
     usage = Usage(reads, fresh=3600)
     called(store)
@@ -74,7 +75,7 @@ async def test_usage_is_read_once_while_it_is_fresh(state: Path) -> None:
 
 
 async def test_old_usage_is_used_once_more_while_it_is_read_again(state: Path) -> None:
-    store = SqliteStore(state / "wicket.db")
+    store = await open_store(state / "wicket.db")
     reads = Reads(store)
     usage = Usage(reads, fresh=0)
     assert await usage.counts(LOCAL) == {}

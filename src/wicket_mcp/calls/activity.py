@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from wicket_mcp.store.base import CallRecord
+from wicket_mcp.store.model import CallRecord
 
 SAMPLE = 2000
 """How many of the latest calls are looked at."""

@@ -13,13 +13,14 @@ from wicket_mcp.codec import encode
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.results.results import size_of
-from wicket_mcp.store.base import CallRecord, Store
+from wicket_mcp.store.base import AuditStore
+from wicket_mcp.store.model import CallRecord
 
 
 class Audited:
     """Surrounds a call: `with Audited(…) as audited: body = audited.answer(await …)`."""
 
-    def __init__(self, store: Store, principal: Principal, server: str, tool: str, arguments: Any) -> None:
+    def __init__(self, store: AuditStore, principal: Principal, server: str, tool: str, arguments: Any) -> None:
         self._store = store
         self._call = principal.name, server, tool
         self._arguments = arguments

@@ -14,7 +14,7 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.model import LOCAL, CallRequest, CallResult, Principal, Tool
 from wicket_mcp.results.results import Results
 from wicket_mcp.schema.arguments import check_arguments, coerce, parse_arguments
-from wicket_mcp.store.base import Store
+from wicket_mcp.store.base import AuditStore
 from wicket_mcp.trust.policy import demand, discreet
 from wicket_mcp.upstream.pool import Pool
 
@@ -22,7 +22,7 @@ from wicket_mcp.upstream.pool import Pool
 class Calls:
     """See the module's docstring."""
 
-    def __init__(self, catalogue: Catalogue, pool: Pool, results: Results, store: Store) -> None:
+    def __init__(self, catalogue: Catalogue, pool: Pool, results: Results, store: AuditStore) -> None:
         self._catalogue = catalogue
         self._delivery = Delivery(catalogue, pool)
         self._results = results

@@ -19,7 +19,8 @@ from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
 from wicket_mcp.errors import Unavailable, UnknownName, WicketError
 from wicket_mcp.model import LOCAL, Listing, Principal, Tool
-from wicket_mcp.store.base import Store, StoredListing
+from wicket_mcp.store.base import ListingStore
+from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import Policy, Visibility
 from wicket_mcp.upstream.lifecycle import State
@@ -83,7 +84,7 @@ class Catalogue:
         self,
         servers: Iterable[ServerConfig],
         pool: Pool,
-        store: Store,
+        store: ListingStore,
         limits: LimitsConfig,
         aliases: Mapping[str, str] | None = None,
     ) -> None:

@@ -81,12 +81,17 @@ async def _library(config: "Config") -> "AsyncGenerator[Library]":
             yield gateway
         return
     from wicket_mcp.library import Library
+    from wicket_mcp.store.open import STATE_FILE, open_store
 
-    library = Library(config)
+    store = await open_store(config.state_path / STATE_FILE)
     try:
-        yield library
+        library = Library(config, store)
+        try:
+            yield library
+        finally:
+            await library.close()
     finally:
-        await library.close()
+        await store.close()
 
 
 def _run(

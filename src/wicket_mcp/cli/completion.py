@@ -54,22 +54,22 @@ def _tools(ctx: typer.Context) -> "list[Tool]":
     import asyncio
 
     from wicket_mcp.model import LOCAL
-    from wicket_mcp.store.sqlite import SqliteStore
+    from wicket_mcp.store.open import STATE_FILE, open_store
     from wicket_mcp.trust.policy import Policy
 
     config = _config(ctx)
-    file = config.state_path / "wicket.db" if config else None
+    file = config.state_path / STATE_FILE if config else None
     if config is None or file is None or not file.exists():
         return []
     policy = Policy(config.servers)
 
     async def load() -> "list[Tool]":
-        store = SqliteStore(file)
+        store = await open_store(file)
         try:
             stored = await store.load_listings()
         finally:
             await store.close()
-        return [tool for one in stored for tool in one.listing.tools if policy.visible(LOCAL, tool)]
+        return [tool for entry in stored for tool in entry.listing.tools if policy.visible(LOCAL, tool)]
 
     try:
         return asyncio.run(load())

@@ -8,7 +8,7 @@ from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, durat
 from wicket_mcp.cli.output import note, say_json, table
 
 if TYPE_CHECKING:
-    from wicket_mcp.store.registry_base import StoredKey
+    from wicket_mcp.store.model import StoredKey
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None)
 

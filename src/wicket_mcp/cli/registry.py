@@ -13,7 +13,7 @@ from wicket_mcp.codec import decode, pretty
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.registry.mirror import Synced
-    from wicket_mcp.store.registry_base import StoredRecord
+    from wicket_mcp.store.model import StoredRecord
 
 app = typer.Typer(no_args_is_help=True, help="Search, publish and mirror MCP servers.", rich_markup_mode=None)
 
@@ -149,7 +149,7 @@ def mirror(
         client = HttpClient()
         desk = gateway.registry
         try:
-            follower = Mirror(url, desk.records, desk.notes, client, key=credential)
+            follower = Mirror(url, desk.store, desk.store, client, key=credential)
             await desk.registry.plant()
             _say_synced(await follower.sync(), json)
             while pause is not None:

@@ -19,7 +19,7 @@ from wicket_mcp.registry.domains import VALID_FOR, challenge, timestamp
 from wicket_mcp.registry.facade import Known, ServerHealth
 from wicket_mcp.registry.health import Measured
 from wicket_mcp.registry.managed import ManagedServer
-from wicket_mcp.store.registry_base import StoredDomain
+from wicket_mcp.store.model import StoredDomain
 
 _UNREACHABLE = (Unavailable, TimedOut, Crashed, ProtocolViolation)
 

@@ -8,12 +8,14 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from wicket_mcp.config.model.names import is_valid
 from wicket_mcp.errors import BadArguments, RateLimited, UnknownName
 from wicket_mcp.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
 from wicket_mcp.spelling import nearest
-from wicket_mcp.store.registry_base import RegistryStore, StoredKey
+from wicket_mcp.store.base import KeyStore, LimitStore, OnboardingStore
+from wicket_mcp.store.model import StoredKey
 from wicket_mcp.trust.policy import demand
 
 KINDS = ("discovery", "registration", "health", "invocation")
@@ -21,10 +23,14 @@ KINDS = ("discovery", "registration", "health", "invocation")
 RESERVED = (LOCAL.name,)
 
 
+class KeysStore(KeyStore, LimitStore, OnboardingStore, Protocol):
+    """What is kept about keys: themselves, their buckets, and that their owner has come."""
+
+
 class Keys:
     """All keys, the principals behind them, and how often each may ask."""
 
-    def __init__(self, store: RegistryStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: KeysStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
         self.use(rates)
@@ -77,8 +83,12 @@ class Keys:
         """Who gave this key; None when it is unknown, expired or revoked, which look alike."""
         if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
             return None
-        key = await self._store.key_of(_digest(text), self._clock())
-        return Principal(key.name, key.scopes, tuple(key.rates.items())) if key and self._usable(key) else None
+        digest = _digest(text)
+        key = await self._store.key_of(digest)
+        if key is None or not self._usable(key):
+            return None
+        self._store.mark_key_used(digest, self._clock())
+        return Principal(key.name, key.scopes, tuple(key.rates.items()))
 
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
         """Let a request pass, or not. Raises Denied, or RateLimited with the seconds to wait."""

@@ -15,7 +15,7 @@ from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import BadArguments, Denied, Refused, WicketError
 from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object, as_text
-from wicket_mcp.store.base import Store
+from wicket_mcp.store.base import AuditStore
 from wicket_mcp.upstream.egress import HttpClient, shown
 from wicket_mcp.upstream.egress_rules import EgressRules, NotPublic
 from wicket_mcp.upstream.pool import Pool
@@ -39,7 +39,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 class Guests:
     """See the module's docstring."""
 
-    def __init__(self, rules: EgressRules, store: Store) -> None:
+    def __init__(self, rules: EgressRules, store: AuditStore) -> None:
         self.client = HttpClient(rules=rules)
         self._rules = rules
         self._store = store

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.index import Match, Shelf, listing
 from wicket_mcp.search.text import STOP, stem, words
-from wicket_mcp.store.registry_base import StoredRecord
+from wicket_mcp.store.model import StoredRecord
 
 MAX_NEEDS = 6
 PER_NEED = 10

@@ -19,7 +19,8 @@ from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry import wellknown
 from wicket_mcp.registry.dns import LookupFailed, lookup, txt_records
 from wicket_mcp.registry.settings import Terms
-from wicket_mcp.store.registry_base import RegistryStore, StoredDomain
+from wicket_mcp.store.base import DomainStore
+from wicket_mcp.store.model import StoredDomain
 from wicket_mcp.upstream.egress_rules import EgressRules
 
 PROVE_WITHIN = 24 * 3600.0
@@ -32,7 +33,7 @@ _DOMAIN = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]
 class Domains:
     """See the module's docstring."""
 
-    def __init__(self, store: RegistryStore, terms: Terms, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: DomainStore, terms: Terms, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
         self.use(terms)

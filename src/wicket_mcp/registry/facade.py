@@ -30,7 +30,7 @@ from wicket_mcp.registry.service import Registry
 from wicket_mcp.registry.settings import read
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import Store
-from wicket_mcp.store.registry_base import RegistryStore, StoredRecord
+from wicket_mcp.store.model import StoredRecord
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.egress_rules import EgressRules
 from wicket_mcp.upstream.pool import Pool
@@ -69,7 +69,6 @@ class Desk:
         self,
         config: Config,
         store: Store,
-        records: RegistryStore,
         pool: Pool,
         catalogue: Catalogue,
         clock: Callable[[], float] = time.time,
@@ -79,22 +78,21 @@ class Desk:
         settings = config.registry
         terms = read(settings)
         self.rules = EgressRules(terms.allowed)
-        self.records = records
-        self.notes = store
+        self.store = store
         self._pool = pool
         self._catalogue = catalogue
         self._clock = clock
         self._pinned = pinned
         self.guests = Guests(self.rules, store)
         self.advisor = advisor_of(os.environ)
-        self.keys = Keys(records, terms.rates, clock)
-        self.domains = Domains(records, terms, clock)
-        self.registry = Registry(records, store, self.domains, clock)
-        self.health = Health(records, clock)
-        self.onboarding = Onboarding(records, clock)
-        self.managed = Managed(records, store, pool, catalogue, self.guests.client, self.rules, config, clock)
+        self.keys = Keys(store, terms.rates, clock)
+        self.domains = Domains(store, terms, clock)
+        self.registry = Registry(store, store, self.domains, clock)
+        self.health = Health(store, clock)
+        self.onboarding = Onboarding(store, clock)
+        self.managed = Managed(store, store, pool, catalogue, self.guests.client, self.rules, config, clock)
         self.probes = Probes(
-            records, pool, self.managed, self.registry, self.guests, every=settings.probe_every, clock=clock
+            store, pool, self.managed, self.registry, self.guests, every=settings.probe_every, clock=clock
         )
 
         self._tasks = Tasks()
@@ -163,7 +161,7 @@ class Desk:
         """Servers worth having that are not here yet: the most used, then those the seed file begins with."""
         shelf = await self.registry.shelf()
         linked = self.links(shelf)
-        calls = await self.records.called(self._clock() - USAGE_WINDOW)
+        calls = await self.store.called(self._clock() - USAGE_WINDOW)
         absent = [record for name, record in shelf.records.items() if not linked[name]]
         absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
         return [shelf.ids[record.name] for record in absent[:limit]]
@@ -178,7 +176,7 @@ class Desk:
 
     async def _known(self, shelf: Shelf, records: list[StoredRecord]) -> list[Known]:
         linked = self.links(shelf)
-        calls = await self.records.called(self._clock() - USAGE_WINDOW)
+        calls = await self.store.called(self._clock() - USAGE_WINDOW)
         known: list[Known] = []
         for record in records:
             servers = (record.name, *linked[record.name])
@@ -188,7 +186,7 @@ class Desk:
         return known
 
     async def _scores(self, shelf: Shelf) -> dict[str, int | None]:
-        seen = set(await self.records.observed(self._clock() - 86400.0))
+        seen = set(await self.store.observed(self._clock() - 86400.0))
         linked = self.links(shelf) if seen else {}
         scores: dict[str, int | None] = {}
         for name, servers in linked.items():
@@ -215,7 +213,7 @@ class Desk:
         await self.keys.admit(principal, "discover", "health")
         if server is not None:
             return [await self._measure_one(server)]
-        seen = await self.records.observed(self._clock() - USAGE_WINDOW)
+        seen = await self.store.observed(self._clock() - USAGE_WINDOW)
         names = list(dict.fromkeys([*self._catalogue.servers, *sorted(seen)]))[: min(limit, MAX_HEALTH)]
         shelf = await self.registry.shelf()
         return [await self._measured(name, shelf) for name in names]
@@ -227,7 +225,7 @@ class Desk:
         if not here and record is not None:
             here = next(iter(self.links(shelf)[record.name]), record.name)
         if not here:
-            if server in await self.records.observed(self._clock() - USAGE_WINDOW):
+            if server in await self.store.observed(self._clock() - USAGE_WINDOW):
                 here = server
             else:
                 known = [*self._catalogue.servers, *shelf.ids.values()]

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal, TypeAlias
 
-from wicket_mcp.store.registry_base import Observation, RegistryStore
+from wicket_mcp.store.base import HealthStore
+from wicket_mcp.store.model import Observation
 
 Condition: TypeAlias = Literal["healthy", "degraded", "unhealthy", "unknown"]
 
@@ -53,7 +54,7 @@ UNKNOWN = Measured("unknown", None, None, None, None, None, 0)
 class Health:
     """See the module's docstring."""
 
-    def __init__(self, store: RegistryStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: HealthStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
 

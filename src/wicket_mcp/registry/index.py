@@ -12,7 +12,7 @@ from functools import cached_property
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.registry import server_json
 from wicket_mcp.search import SearchIndex
-from wicket_mcp.store.registry_base import StoredRecord
+from wicket_mcp.store.model import StoredRecord
 
 ITSELF = ""
 """The name of the entry that stands for the server, which no tool can have."""

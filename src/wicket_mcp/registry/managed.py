@@ -19,8 +19,8 @@ from wicket_mcp.errors import BadArguments, Denied, Unavailable, UnknownName
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry.install import Wanted, prepared
 from wicket_mcp.spelling import nearest
-from wicket_mcp.store.base import Store
-from wicket_mcp.store.registry_base import RegistryStore, StoredManaged
+from wicket_mcp.store.base import ListingStore, ManagedStore
+from wicket_mcp.store.model import StoredManaged
 from wicket_mcp.tasks import uninterrupted
 from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.egress_rules import EgressRules
@@ -52,8 +52,8 @@ class Managed:
 
     def __init__(
         self,
-        store: RegistryStore,
-        listings: Store,
+        store: ManagedStore,
+        listings: ListingStore,
         pool: Pool,
         catalogue: Catalogue,
         outside: HttpClient,

@@ -16,8 +16,8 @@ from wicket_mcp.errors import BadArguments, Unavailable, WicketError
 from wicket_mcp.model import JsonObject, as_list, as_object, as_text
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.domains import timestamp
-from wicket_mcp.store.base import Store
-from wicket_mcp.store.registry_base import RegistryStore, Status, StoredRecord
+from wicket_mcp.store.base import NoteStore, RecordStore
+from wicket_mcp.store.model import Status, StoredRecord
 from wicket_mcp.upstream.egress import Endpoint, HttpClient, shown
 
 PAGE = 100
@@ -43,8 +43,8 @@ class Mirror:
     def __init__(
         self,
         url: str,
-        records: RegistryStore,
-        notes: Store,
+        records: RecordStore,
+        notes: NoteStore,
         client: HttpClient,
         *,
         key: str = "",

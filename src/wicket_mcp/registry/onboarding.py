@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wicket_mcp.model import Principal
-from wicket_mcp.store.registry_base import RegistryStore
+from wicket_mcp.store.base import OnboardingStore
 
 STEPS = ("account_created", "first_discovery", "install_first_server", "try_bridge_mode", "first_invocation")
 EXTRA = ("favourite_pinned",)
@@ -31,7 +31,7 @@ class Progress:
 class Onboarding:
     """See the module's docstring."""
 
-    def __init__(self, store: RegistryStore, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: OnboardingStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
         self._noted: set[tuple[str, str]] = set()

@@ -18,7 +18,8 @@ from wicket_mcp.registry import server_json
 from wicket_mcp.registry.adhoc import Guests
 from wicket_mcp.registry.managed import Managed
 from wicket_mcp.registry.service import Registry
-from wicket_mcp.store.registry_base import Observation, RegistryStore
+from wicket_mcp.store.base import HealthStore
+from wicket_mcp.store.model import Observation
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
@@ -38,7 +39,7 @@ class Probes:
 
     def __init__(
         self,
-        store: RegistryStore,
+        store: HealthStore,
         pool: Pool,
         managed: Managed,
         registry: Registry,

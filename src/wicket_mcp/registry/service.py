@@ -19,8 +19,8 @@ from wicket_mcp.registry import server_json
 from wicket_mcp.registry.domains import Domains
 from wicket_mcp.registry.index import Shelf
 from wicket_mcp.spelling import nearest
-from wicket_mcp.store.base import Store
-from wicket_mcp.store.registry_base import RecordQuery, RegistryStore, StoredRecord
+from wicket_mcp.store.base import NoteStore, RecordStore
+from wicket_mcp.store.model import RecordQuery, StoredRecord
 
 SEED_MARK = "registry seed"
 
@@ -29,7 +29,7 @@ class Registry:
     """See the module's docstring."""
 
     def __init__(
-        self, records: RegistryStore, notes: Store, domains: Domains, clock: Callable[[], float] = time.time
+        self, records: RecordStore, notes: NoteStore, domains: Domains, clock: Callable[[], float] = time.time
     ) -> None:
         self._records = records
         self._notes = notes

@@ -18,7 +18,8 @@ from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.model import CallResult, JsonObject, Principal, as_list, as_object
 from wicket_mcp.results.paths import select
 from wicket_mcp.results.shape import shape
-from wicket_mcp.store.base import Store, StoredResult
+from wicket_mcp.store.base import ResultStore
+from wicket_mcp.store.model import StoredResult
 
 CHARS_PER_TOKEN = 4  # what text costs on average; good enough to decide what is large
 FIRST_PART = 4000  # characters of a large result that are shown at once
@@ -37,7 +38,7 @@ class Slice:
 class Results:
     """The stored results of all principals."""
 
-    def __init__(self, store: Store, config: ResultsConfig) -> None:
+    def __init__(self, store: ResultStore, config: ResultsConfig) -> None:
         self._store = store
         self.config = config
 

@@ -19,7 +19,7 @@ from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
 from wicket_mcp.search.usage import Usage
-from wicket_mcp.store.base import Store
+from wicket_mcp.store.base import ListingStore, UsageStore
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.pool import Pool
 
@@ -33,7 +33,8 @@ class Finder:
         self,
         catalogue: Catalogue,
         pool: Pool,
-        store: Store,
+        listings: ListingStore,
+        usage: UsageStore,
         base_dir: Path,
         *,
         favourites: Iterable[Favourite] = (),
@@ -41,13 +42,13 @@ class Finder:
         self._favourites = _tool_keys(favourites)
         self._catalogue = catalogue
         self._pool = pool
-        self._store = store
+        self._listings = listings
         self._base_dir = base_dir
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
-        self._usage = Usage(store.usage)
+        self._usage = Usage(usage.usage)
         # One thread: searches queue, instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
 
@@ -124,7 +125,7 @@ class Finder:
         if built:
             for server, segment in built.items():
                 self._catalogue.note_segment(self._indexed[server], segment)
-            self._tasks.start(self._store.save_segments(built), "store search segments")
+            self._tasks.start(self._listings.save_segments(built), "store search segments")
 
     def _trouble(self) -> Callable[[str], str]:
         """For one answer: why a server's tools cannot be used now (empty: they can), found out once for each server.

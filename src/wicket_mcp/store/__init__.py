@@ -1,1 +1,1 @@
-"""State behind Protocols (`base.py`); `sqlite.py` is the default."""
+"""State behind Protocols (`base.py`), in the words of `model.py`; `open.py` chooses the implementation."""

@@ -1,52 +1,30 @@
-"""What must outlive a process, as Protocols. Implementations are chosen in `app.py` and nowhere else.
+"""What must outlive a process, as Protocols: one for each owner, and `Store` as their sum.
 
-Nothing here is on the path of a call: reading the catalogue happens at start, recording a call is a hand-over that
-neither waits nor fails.
+A room asks for the Protocol it needs and gets a `Store`; `open.py` chooses the implementation, and nothing else imports
+one. Every method is one transaction, so that several processes over the same state agree. Reads wait for no writer.
+What a call hands over (`record_call`, `mark_key_used`) neither waits nor fails; a large result is saved before its call
+answers. Any other failure is raised as Internal, and says what to do.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from wicket_mcp.model import Listing, Principal
+from wicket_mcp.model import Principal
+from wicket_mcp.store.model import (
+    CallRecord,
+    Observation,
+    RecordQuery,
+    StoredDomain,
+    StoredKey,
+    StoredListing,
+    StoredManaged,
+    StoredRecord,
+    StoredResult,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredListing:
-    """A listing as it was kept: for which configuration it was made, and its search segment."""
-
-    listing: Listing
-    fingerprint: str
-    segment: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResult:
-    """A large result, kept whole (as encoded JSON) for the principal who caused it."""
-
-    id: str
-    principal: str
-    tool: str
-    body: bytes
-    expires_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One line of the audit: who called what, with what outcome. Arguments only as a digest."""
-
-    at: float
-    principal: str
-    server: str
-    tool: str
-    arguments_digest: str
-    outcome: str
-    duration_ms: float
-    result_bytes: int
-
-
-class Store(Protocol):
-    """Everything Wicket keeps."""
+class ListingStore(Protocol):
+    """What each server offered when it was last asked."""
 
     async def load_listings(self) -> list[StoredListing]: ...
 
@@ -58,6 +36,10 @@ class Store(Protocol):
 
     async def drop_listing(self, server: str) -> None: ...
 
+
+class ResultStore(Protocol):
+    """Large results, for as long as they may be asked for."""
+
     async def save_result(self, result: StoredResult, max_total_bytes: int) -> None:
         """Keep a result; the oldest ones make room when the total would pass `max_total_bytes`."""
         ...
@@ -66,22 +48,154 @@ class Store(Protocol):
         """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""
         ...
 
-    def record_call(self, record: CallRecord) -> None:
-        """Hand a record over. Never blocks and never raises; when the queue is full the record is counted as lost."""
+
+class AuditStore(Protocol):
+    """Who called what, with what outcome."""
+
+    @property
+    def lost_records(self) -> int:
+        """Call records that could not be kept since the store was opened."""
         ...
 
-    async def usage(self, principal: Principal) -> Mapping[str, int]:
-        """How often each tool (by key) was called by this principal."""
+    def record_call(self, record: CallRecord) -> None:
+        """Hand a record over. Never blocks and never raises; when the queue is full the record is counted as lost."""
         ...
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
         """The latest calls of this principal, newest first."""
         ...
 
-    async def load_note(self, key: str) -> str | None: ...
 
-    async def save_note(self, key: str, text: str) -> None:
-        """A small named text, such as the instructions that were generated for a configuration."""
+class UsageStore(Protocol):
+    """How often tools are called, which the call records are counted into."""
+
+    async def usage(self, principal: Principal) -> Mapping[str, int]:
+        """How often each tool (by key) was called by this principal."""
         ...
 
-    async def close(self) -> None: ...
+
+class NoteStore(Protocol):
+    """Small named texts, such as the instructions that were generated for a configuration."""
+
+    async def load_note(self, key: str) -> str | None: ...
+
+    async def save_note(self, key: str, text: str) -> None: ...
+
+
+class KeyStore(Protocol):
+    """API keys, as digests."""
+
+    async def save_key(self, key: StoredKey) -> None: ...
+
+    async def keys(self) -> Sequence[StoredKey]: ...
+
+    async def key_of(self, digest: bytes) -> StoredKey | None: ...
+
+    def mark_key_used(self, digest: bytes, at: float) -> None:
+        """Hand over that a key was used; kept to the minute. Never blocks and never raises."""
+        ...
+
+
+class LimitStore(Protocol):
+    """Token buckets that outlive a process."""
+
+    async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
+        """Take one token from a bucket that holds `per_hour` and refills in an hour.
+
+        Returns 0.0, or the seconds until there will be one.
+        """
+        ...
+
+
+class RecordStore(Protocol):
+    """The registry's records: versions of servers."""
+
+    async def page(self, query: RecordQuery) -> Sequence[StoredRecord]:
+        """At most `limit` records in order of (name, version)."""
+        ...
+
+    async def versions(self, name: str) -> Sequence[StoredRecord]:
+        """All versions of a server, the newest publication first; deleted ones too."""
+        ...
+
+    async def save_records(self, records: Sequence[StoredRecord]) -> None:
+        """Insert or replace; a record that is `latest` takes that mark from every other version of its name."""
+        ...
+
+    async def record_stamp(self) -> tuple[int, float]:
+        """Changes whenever a record does: their number and the newest change."""
+        ...
+
+
+class DomainStore(Protocol):
+    """Claims to domains."""
+
+    async def save_domain(self, domain: StoredDomain) -> None: ...
+
+    async def domains(self, principal: str) -> Sequence[StoredDomain]: ...
+
+
+class OnboardingStore(Protocol):
+    """Which steps a principal has taken."""
+
+    async def record_step(self, principal: str, step: str, at: float) -> None:
+        """Note that a principal took a step; only the first time counts."""
+        ...
+
+    async def steps(self, principal: str) -> Mapping[str, float]: ...
+
+
+class ManagedStore(Protocol):
+    """Servers that were installed while the gateway ran."""
+
+    async def save_managed(self, managed: StoredManaged) -> None: ...
+
+    async def drop_managed(self, name: str) -> None: ...
+
+    async def managed(self) -> Sequence[StoredManaged]: ...
+
+
+class HealthStore(Protocol):
+    """What was seen of servers: probes, and the calls of the audit."""
+
+    async def save_probe(self, server: str, seen: Observation, keep_since: float) -> None:
+        """Keep a probe's outcome; older ones than `keep_since` are dropped."""
+        ...
+
+    async def observations(self, server: str, since: float) -> Sequence[Observation]:
+        """Probes and real calls of a server since then, oldest first; calls that say nothing of it are left out."""
+        ...
+
+    async def observed(self, since: float) -> Collection[str]:
+        """Servers with a probe or a call since then."""
+        ...
+
+    async def called(self, since: float) -> Mapping[str, int]:
+        """How many calls each server answered since then."""
+        ...
+
+    async def watch(self, server: str, until: float) -> None: ...
+
+    async def watched(self, at: float) -> Collection[str]: ...
+
+
+class Store(
+    ListingStore,
+    ResultStore,
+    AuditStore,
+    UsageStore,
+    NoteStore,
+    KeyStore,
+    LimitStore,
+    RecordStore,
+    DomainStore,
+    OnboardingStore,
+    ManagedStore,
+    HealthStore,
+    Protocol,
+):
+    """Everything Wicket keeps. Who opens it closes it."""
+
+    async def close(self) -> None:
+        """Write what was handed over, then let go of the state."""
+        ...

@@ -24,7 +24,7 @@ from wicket_mcp.model import JsonObject, Principal, as_list
 from wicket_mcp.registry.facade import Desk, response
 from wicket_mcp.registry.server_json import MAX_BODY
 from wicket_mcp.registry.service import Taken
-from wicket_mcp.store.registry_base import RecordQuery, StoredRecord
+from wicket_mcp.store.model import RecordQuery, StoredRecord
 from wicket_mcp.surface.exchange import Receive, Send, send_json
 from wicket_mcp.surface.openapi import description
 

@@ -1,0 +1,134 @@
+"""What is kept, as plain records: the vocabulary that the Protocols of `base.py` and every room speak.
+
+No behaviour and no I/O. A new owner of state adds its records here, its Protocol in `base.py`, its tables in
+`sqlite/migrations.py` and its SQL in a module of its own in `sqlite/`. Times are seconds since the epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from wicket_mcp.model import JsonObject, Listing
+
+Status: TypeAlias = Literal["active", "deprecated", "deleted"]
+DomainState: TypeAlias = Literal["pending", "verified", "failed", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredListing:
+    """A listing as it was kept: for which configuration it was made, and its search segment."""
+
+    listing: Listing
+    fingerprint: str
+    segment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A large result, kept whole (as encoded JSON) for the principal who caused it."""
+
+    id: str
+    principal: str
+    tool: str
+    body: bytes
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One line of the audit: who called what, with what outcome. Arguments only as a digest."""
+
+    at: float
+    principal: str
+    server: str
+    tool: str
+    arguments_digest: str
+    outcome: str
+    duration_ms: float
+    result_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One version of one registered server: its `server.json`, and what the registry adds."""
+
+    name: str
+    version: str
+    body: JsonObject = field(repr=False)
+    status: Status = "active"
+    published_at: float = 0.0
+    updated_at: float = 0.0
+    latest: bool = True
+    origin: str = ""
+    """Where it came from: `seed`, `published`, `registered`, or the address of a mirrored registry."""
+    owner: str = ""
+    """The principal who may change it; empty for seeded and mirrored ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordQuery:
+    """Which records a page is asked for. `after` is the (name, version) that the last page ended with."""
+
+    after: tuple[str, str] = ("", "")
+    limit: int = 30
+    search: str = ""
+    updated_since: float | None = None
+    version: str = ""
+    """Empty for all, `latest`, or an exact version."""
+    include_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """An API key as it is kept: never the key itself."""
+
+    name: str
+    digest: bytes = field(repr=False)
+    hint: str
+    """The first characters, by which a person tells keys apart."""
+    scopes: frozenset[str]
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    used_at: float | None = None
+    rates: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Requests an hour by kind, where they differ from the configured ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDomain:
+    """One principal's claim to one domain."""
+
+    principal: str
+    domain: str
+    token: str = field(repr=False)
+    state: DomainState
+    created_at: float
+    checked_at: float | None = None
+    verified_at: float | None = None
+    method: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredManaged:
+    """A server that was installed while the gateway ran: what to start, and whether it should run."""
+
+    name: str
+    kind: str
+    options: JsonObject = field(repr=False)
+    """The fields of its ServerConfig that are not at their default."""
+    running: bool
+    owner: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One thing seen of a server: a real call, or a probe."""
+
+    at: float
+    ok: bool
+    faulty: bool
+    """No tool result came: a failure, or a JSON-RPC error."""
+    duration_ms: float

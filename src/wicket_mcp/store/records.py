@@ -1,0 +1,110 @@
+"""What a call hands over to the store: gathered, bounded, written in batches by whichever implementation.
+
+A call neither waits for its record nor fails because of it. What cannot be kept is counted (`lost`) and logged. The
+implementation gives `write`, which keeps one batch in one transaction; this module knows no database.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from wicket_mcp.errors import WicketError
+from wicket_mcp.store.model import CallRecord
+from wicket_mcp.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+MAX_QUEUED = 10_000
+FLUSH_AFTER = 0.25  # seconds in which records are gathered before they are written
+SETTLE = 1.0  # seconds that a reader waits for earlier records; after that it reads without them
+KEY_USE_EVERY = 60.0  # a key's last use is kept to the minute, which saves a write a request
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is written together."""
+
+    calls: Sequence[CallRecord]
+    keys_used: dict[bytes, float] = field(default_factory=dict[bytes, float])
+
+    def usage(self) -> Counter[tuple[str, str]]:
+        """Successful calls by principal and tool key."""
+        return Counter((r.principal, f"{r.server}.{r.tool}") for r in self.calls if r.outcome in ("ok", "cached"))
+
+
+class Recorder:
+    """The queue between calls and the store. Belongs to one event loop."""
+
+    def __init__(self, write: Callable[[Batch], Awaitable[None]]) -> None:
+        self.lost = 0
+        self._write = write
+        self._calls: list[CallRecord] = []
+        self._writing = 0
+        self._keys_used: dict[bytes, float] = {}
+        self._keys_kept: dict[bytes, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
+
+    def __repr__(self) -> str:
+        return f"<Recorder {len(self._calls) + self._writing} waiting, {self.lost} lost>"
+
+    def record(self, call: CallRecord) -> None:
+        if len(self._calls) + self._writing >= MAX_QUEUED:
+            self.lost += 1
+            return
+        self._calls.append(call)
+        self._schedule()
+
+    def mark_key_used(self, digest: bytes, at: float) -> None:
+        if at - self._keys_kept.get(digest, float("-inf")) < KEY_USE_EVERY:
+            return
+        if len(self._keys_kept) >= MAX_QUEUED:
+            self._keys_kept.clear()
+        self._keys_kept[digest] = self._keys_used[digest] = at
+        self._schedule()
+
+    async def settle(self) -> None:
+        """Have what was handed over before written, unless the store is too busy for it just now."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE):
+                await self._drain()
+
+    async def close(self) -> None:
+        """Write everything."""
+        await self._drain()
+
+    async def _drain(self) -> None:
+        if self._flushing is not None:
+            await asyncio.wait({self._flushing})
+        if (flushing := self._flush()) is not None:
+            await asyncio.wait({flushing})
+
+    def _schedule(self) -> None:
+        if self._timer is None and self._flushing is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_AFTER, self._flush)
+
+    def _flush(self) -> asyncio.Task[None] | None:
+        """The task that writes what is waiting; None when there is nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._flushing is None and (self._calls or self._keys_used):
+            batch = Batch(self._calls, self._keys_used)
+            self._calls, self._keys_used, self._writing = [], {}, len(batch.calls)
+            self._flushing = self._tasks.start(self._write_batch(batch), "write call records")
+        return self._flushing
+
+    async def _write_batch(self, batch: Batch) -> None:
+        try:
+            await self._write(batch)
+        except WicketError as problem:  # a full disk must not cost a call; the loss is counted and logged
+            self.lost += len(batch.calls)
+            log.warning("%d call records were lost: %s", len(batch.calls), problem)
+        finally:
+            self._writing, self._flushing = 0, None
+            if self._calls or self._keys_used:
+                self._schedule()

@@ -1,0 +1,110 @@
+"""Opening the state file: made private, in WAL mode, at this version's format; or an error that says what to do.
+
+A file of a later version is refused and not touched. A damaged one is set aside, never overwritten. Other processes
+may do the same at this moment: what they hold locked is waited for.
+"""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.store.sqlite.migrations import TooNew, migrate, version_of
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+BUSY_TIMEOUT = 5.0  # seconds to wait for another process that writes the same file
+OPEN_TIMEOUT = 15.0  # seconds to wait for other processes that open it, one after the other
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
+
+def open_file(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A connection that writes and one that only reads. Raises ConfigError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            return _retry(lambda: _connections(path))
+        except sqlite3.DatabaseError as problem:
+            if isinstance(problem, sqlite3.OperationalError):
+                raise
+            _set_aside(path, problem)
+            return _retry(lambda: _connections(path))
+    except TooNew as problem:
+        raise ConfigError(
+            f"the state file was written by a newer Wicket ({problem})",
+            file=str(path),
+            hint="Upgrade Wicket, or set 'state_dir' to another folder.",
+        ) from None
+    except (sqlite3.Error, OSError) as problem:
+        raise ConfigError(
+            f"the state file cannot be opened: {problem}", file=str(path), hint=_advice(problem)
+        ) from None
+
+
+def _connections(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    _check_version(path)
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    writer = _connect(path)
+    try:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("PRAGMA synchronous = NORMAL")
+        migrate(writer)
+        reader = _connect(path)
+        reader.execute("PRAGMA query_only = ON")
+    except BaseException:
+        writer.close()
+        raise
+    return writer, reader
+
+
+def _check_version(path: Path) -> None:
+    """Look without touching: a connection that may write changes the file when it closes."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None)) as db:
+        version_of(db)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+
+
+def _retry(work: Callable[[], T]) -> T:
+    """Changing the journal mode does not wait for a lock by itself, as a transaction does."""
+    deadline = time.monotonic() + OPEN_TIMEOUT
+    pause = 0.005
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as problem:
+            if _primary_code(problem) not in _BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 0.1)
+
+
+def _set_aside(path: Path, problem: sqlite3.DatabaseError) -> None:
+    aside = path.with_suffix(f".damaged-{int(time.time())}")
+    with suppress(FileNotFoundError):  # another process was quicker
+        path.rename(aside)
+    log.warning("the state file was damaged (%s); it was set aside as %s and a new one was begun", problem, aside)
+
+
+def _advice(problem: Exception) -> str:
+    code = _primary_code(problem)
+    if code in _BUSY:
+        return "Another program holds it: end that program, or set 'state_dir' to another folder."
+    if code == sqlite3.SQLITE_FULL:
+        return "Make room on the disk, or set 'state_dir' to another folder."
+    return "Make the folder writable or set 'state_dir'."
+
+
+def _primary_code(problem: Exception) -> int:
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,24 @@
+"""Token buckets, taken from under the write lock so that processes share them. Implements LimitStore."""
+
+import sqlite3
+
+from wicket_mcp.store.sqlite.connection import Part, Row
+
+HOUR = 3600.0
+
+
+class SqliteLimits(Part):
+    async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
+        def take(db: sqlite3.Connection) -> float:
+            row: Row | None = db.execute(
+                "SELECT tokens, at FROM rate_bucket WHERE principal = ? AND kind = ?", (principal, kind)
+            ).fetchone()
+            tokens, last = row or (float(per_hour), at)
+            tokens = min(float(per_hour), tokens + max(0.0, at - last) * per_hour / HOUR)
+            if tokens < 1.0:
+                return (1.0 - tokens) * HOUR / per_hour
+            values = (principal, kind, tokens - 1.0, max(at, last))
+            db.execute("INSERT OR REPLACE INTO rate_bucket VALUES (?, ?, ?, ?)", values)
+            return 0.0
+
+        return await self._connection.write(take)

@@ -1,0 +1,28 @@
+"""What each server offered when it was last asked. Implements ListingStore."""
+
+from collections.abc import Mapping
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.store.listings import listing_from_json, listing_to_json
+from wicket_mcp.store.model import StoredListing
+from wicket_mcp.store.sqlite.connection import Part
+
+
+class SqliteListings(Part):
+    async def load_listings(self) -> list[StoredListing]:
+        rows = await self._rows("SELECT body, fingerprint, segment FROM listing ORDER BY server")
+        return [
+            StoredListing(listing_from_json(decode(body)), fingerprint, segment) for body, fingerprint, segment in rows
+        ]
+
+    async def save_listing(self, stored: StoredListing) -> None:
+        body = encode(listing_to_json(stored.listing))
+        row = (stored.listing.server, body, stored.fingerprint, stored.segment)
+        await self._change("INSERT OR REPLACE INTO listing VALUES (?, ?, ?, ?)", *row)
+
+    async def save_segments(self, segments: Mapping[str, bytes]) -> None:
+        rows = [(segment, server) for server, segment in segments.items()]
+        await self._connection.write(lambda db: db.executemany("UPDATE listing SET segment = ? WHERE server = ?", rows))
+
+    async def drop_listing(self, server: str) -> None:
+        await self._change("DELETE FROM listing WHERE server = ?", server)

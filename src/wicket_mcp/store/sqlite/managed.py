@@ -1,0 +1,26 @@
+"""Servers that were installed while the gateway ran. Implements ManagedStore."""
+
+from collections.abc import Sequence
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.store.model import StoredManaged
+from wicket_mcp.store.sqlite.connection import Part
+
+_MANAGED = "name, kind, options, running, owner, created_at"
+
+
+class SqliteManaged(Part):
+    async def save_managed(self, managed: StoredManaged) -> None:
+        m = managed
+        row = (m.name, m.kind, encode(m.options), m.running, m.owner, m.created_at)
+        await self._change("INSERT OR REPLACE INTO managed_server VALUES (?, ?, ?, ?, ?, ?)", *row)
+
+    async def drop_managed(self, name: str) -> None:
+        await self._change("DELETE FROM managed_server WHERE name = ?", name)
+
+    async def managed(self) -> Sequence[StoredManaged]:
+        rows = await self._rows(f"SELECT {_MANAGED} FROM managed_server ORDER BY created_at, name")  # noqa: S608
+        return [
+            StoredManaged(name, kind, decode(options), bool(running), owner, created_at)
+            for name, kind, options, running, owner, created_at in rows
+        ]

@@ -1,0 +1,79 @@
+"""The format of the state file, as numbered steps; a released step never changes what it makes.
+
+`migrate` runs whatever is missing in one transaction that holds the write lock from the version check on, so that any
+number of first starts at once agree. Each step has a test that begins with a file of the format before it.
+"""
+
+import sqlite3
+from collections.abc import Callable
+
+from wicket_mcp.store.sqlite.transaction import transaction
+
+
+class TooNew(Exception):
+    """The file has a format that only a later version knows."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"format {version}, this version knows {FORMAT}")
+
+
+def version_of(db: sqlite3.Connection) -> int:
+    """The file's format; 0 for a new file. Raises TooNew."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version > FORMAT:
+        raise TooNew(version)
+    return version
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring the file to `FORMAT`. Takes no lock when it has it already. Raises TooNew."""
+    if version_of(db) == FORMAT:
+        return
+    with transaction(db):
+        for step in MIGRATIONS[version_of(db) :]:  # another process may have been quicker
+            step(db)
+        db.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+def _1_listings_results_calls(db: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE IF NOT EXISTS listing (server TEXT PRIMARY KEY, body BLOB, fingerprint TEXT, segment BLOB)",
+        "CREATE TABLE IF NOT EXISTS result (id TEXT UNIQUE, principal TEXT, tool TEXT, body BLOB, expires_at REAL)",
+        """CREATE TABLE IF NOT EXISTS audit (at REAL, principal TEXT, server TEXT, tool TEXT, arguments_digest TEXT,
+           outcome TEXT, duration_ms REAL, result_bytes INTEGER)""",
+        "CREATE INDEX IF NOT EXISTS audit_at ON audit (at)",
+        "CREATE TABLE IF NOT EXISTS usage (principal TEXT, tool TEXT, calls INTEGER, PRIMARY KEY (principal, tool))",
+        "CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, text TEXT)",
+    ):
+        db.execute(statement)
+
+
+def _2_registry(db: sqlite3.Connection) -> None:
+    """`IF NOT EXISTS`: two first starts at once of an early version left a file marked 1 that has these tables."""
+    for statement in (
+        """CREATE TABLE IF NOT EXISTS registry_server (name TEXT, version TEXT, body BLOB, status TEXT,
+           published_at REAL, updated_at REAL, latest INTEGER, origin TEXT, owner TEXT, PRIMARY KEY (name, version))""",
+        "CREATE INDEX IF NOT EXISTS registry_server_updated ON registry_server (updated_at)",
+        """CREATE TABLE IF NOT EXISTS api_key (name TEXT, digest BLOB PRIMARY KEY, hint TEXT, scopes TEXT,
+           created_at REAL, expires_at REAL, revoked_at REAL, used_at REAL, rates BLOB)""",
+        """CREATE TABLE IF NOT EXISTS rate_bucket (principal TEXT, kind TEXT, tokens REAL, at REAL,
+           PRIMARY KEY (principal, kind))""",
+        """CREATE TABLE IF NOT EXISTS domain (principal TEXT, domain TEXT, token TEXT, state TEXT, created_at REAL,
+           checked_at REAL, verified_at REAL, method TEXT, problem TEXT, PRIMARY KEY (principal, domain))""",
+        "CREATE TABLE IF NOT EXISTS onboarding (principal TEXT, step TEXT, at REAL, PRIMARY KEY (principal, step))",
+        """CREATE TABLE IF NOT EXISTS managed_server (name TEXT PRIMARY KEY, kind TEXT, options BLOB, running INTEGER,
+           owner TEXT, created_at REAL)""",
+        "CREATE TABLE IF NOT EXISTS probe (server TEXT, at REAL, ok INTEGER, duration_ms REAL)",
+        "CREATE INDEX IF NOT EXISTS probe_server ON probe (server, at)",
+        "CREATE INDEX IF NOT EXISTS probe_at ON probe (at)",
+        "CREATE INDEX IF NOT EXISTS audit_server ON audit (server, at)",
+        "CREATE TABLE IF NOT EXISTS watch (server TEXT PRIMARY KEY, until REAL)",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _1_listings_results_calls,
+    _2_registry,
+)
+FORMAT = len(MIGRATIONS)
