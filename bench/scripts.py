@@ -22,8 +22,9 @@ import environments
 from machine import description, load_average
 from report import Verdict, number, save, table
 from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.model import Json, JsonObject, Tool
-from wicket_mcp.scripts import Api, Limits, Outcome, Scripts
+from wicket_mcp.scripts import Api, Outcome, Scripts
 from wicket_mcp.scripts.calls import CallKind
 from wicket_mcp.tasks import Tasks
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wicket_mcp.catalog.identifiers import identifier, words_of
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import Caller, CallRequest, Json, JsonObject, Principal, Tool, as_list
 from wicket_mcp.schema.signature import first_sentence, signature
-from wicket_mcp.scripts.limits import Limits
-from wicket_mcp.scripts.names import identifier, words_of
 
 if TYPE_CHECKING:
     from wicket_mcp.catalog.catalogue import Snapshot

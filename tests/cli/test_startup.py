@@ -62,7 +62,7 @@ def test_search_loads_no_room_that_it_does_not_enter(shell: Shell) -> None:
     modules = loaded(shell, "search", "echo a message")
     assert "numpy" in modules
     assert rooms(modules) & ROOMS <= {"scripts"}
-    words_and_numbers = {"wicket_mcp.scripts.limits", "wicket_mcp.scripts.names"}
+    words_and_numbers = {"wicket_mcp.scripts.languages"}
     assert {name for name in modules if name.startswith("wicket_mcp.scripts.")} <= words_and_numbers
     assert not packages(modules) & HEAVY
 

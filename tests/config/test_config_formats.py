@@ -13,9 +13,9 @@ from wicket_mcp.config.model.config import (
     ResultsConfig,
     ServerConfig,
 )
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.read import formats
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.scripts.limits import Limits
 
 DATA = Path(__file__).parent / "data"
 

@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments, UnknownName
 from wicket_mcp.model import Json, JsonObject, Tool
-from wicket_mcp.scripts import Api, Limits, Outcome, Scripts
+from wicket_mcp.scripts import Api, Outcome, Scripts
 from wicket_mcp.scripts.calls import CallKind
 
 NUMBERS: JsonObject = {

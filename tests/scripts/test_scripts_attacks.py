@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from scripts_world import run
 
-from wicket_mcp.scripts import Limits, Outcome, Scripts
+from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.scripts import Outcome, Scripts
 from wicket_mcp.scripts.limits import MIB
 
 ATTACKS = Path(__file__).parents[1] / "data" / "attacks"

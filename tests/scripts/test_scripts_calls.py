@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from scripts_world import API, World, run, structured
 
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments, Crashed, Denied, RateLimited, Unavailable, WicketError
 from wicket_mcp.model import Json, JsonObject
-from wicket_mcp.scripts import Limits, Scripts
+from wicket_mcp.scripts import Scripts
 from wicket_mcp.scripts.calls import CallKind
 
 FAILS_AFTER_TWO_CALLS = {

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from scripts_world import API, World, run
 
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.model import Tool
-from wicket_mcp.scripts import Api, Limits, Scripts
+from wicket_mcp.scripts import Api, Scripts
 from wicket_mcp.scripts.limits import MIB
 
 FOREVER = {

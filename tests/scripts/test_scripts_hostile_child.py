@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 from scripts_world import API, World, family, run
 
-from wicket_mcp.scripts import Limits, Outcome, Scripts
+from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.scripts import Outcome, Scripts
 from wicket_mcp.scripts.child import Child, End
 from wicket_mcp.scripts.limits import MIB
 from wicket_mcp.scripts.session import Session

@@ -8,7 +8,8 @@ import pytest
 from msgspec import Raw
 from scripts_world import World, run
 
-from wicket_mcp.scripts import Limits, Scripts
+from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.scripts import Scripts
 from wicket_mcp.scripts.frames import CALLS, REPLIES, Channel
 from wicket_mcp.scripts.tape import OffTape, Tape, Taped
 

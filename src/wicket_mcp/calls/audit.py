@@ -12,7 +12,7 @@ from wicket_mcp.calls.cache import outcome_of
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject, Principal
-from wicket_mcp.results.results import size_of
+from wicket_mcp.results.content import size_of
 from wicket_mcp.store.base import AuditStore
 from wicket_mcp.store.model import CallRecord
 

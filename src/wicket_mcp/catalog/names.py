@@ -11,9 +11,9 @@ from functools import cached_property
 from hashlib import blake2s
 from itertools import islice
 
+from wicket_mcp.catalog.identifiers import LUA_KEYWORDS, identifier
 from wicket_mcp.errors import AmbiguousName, UnknownName
 from wicket_mcp.model import Tool
-from wicket_mcp.scripts.names import LUA_KEYWORDS, identifier
 from wicket_mcp.spelling import change_each, fold_all, nearest_of
 
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_]")

@@ -5,19 +5,19 @@ import binascii
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from wicket_mcp.cli.output import note, say, say_json
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.model import JsonObject, as_object, as_text
+from wicket_mcp.results.content import blocks_of, text_of, texts_of
 from wicket_mcp.telemetry.log import clean
 
 
 def show(result: JsonObject) -> None:
     """Text as text, and a line for whatever cannot be shown."""
-    blocks = [as_object(block) for block in as_list(result.get("content"))]
+    blocks = blocks_of(result)
     for block in blocks:
-        text = _text(block)
+        text = text_of(block)
         say(text if text is not None else _summary(block))
     if not blocks and result.get("structuredContent") is not None:
         say_json(result["structuredContent"])
@@ -25,7 +25,7 @@ def show(result: JsonObject) -> None:
 
 def show_raw(result: JsonObject) -> None:
     """The text exactly as it came, nothing added; a terminal still gets no control characters."""
-    texts = [text for block in as_list(result.get("content")) if (text := _text(as_object(block))) is not None]
+    texts = texts_of(result)
     if not texts and result.get("structuredContent") is not None:
         say_json(result["structuredContent"])
         return
@@ -41,7 +41,7 @@ def save(result: JsonObject, path: Path) -> None:
     """Write the pictures, sounds and files of a result; several get numbers. Without any, its text is written."""
     found = list(_binaries(result))
     if not found:
-        texts = [text for block in as_list(result.get("content")) if (text := _text(as_object(block))) is not None]
+        texts = texts_of(result)
         found = [("\n".join(texts).encode("utf-8", "replace"), "text")]
     for number, (data, kind) in enumerate(found, 1):
         target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
@@ -53,7 +53,7 @@ def save(result: JsonObject, path: Path) -> None:
 
 
 def _binaries(result: JsonObject) -> Iterator[tuple[bytes, str]]:
-    for block in map(as_object, as_list(result.get("content"))):
+    for block in blocks_of(result):
         resource = as_object(block.get("resource"))
         encoded = as_text(block.get("data")) or as_text(resource.get("blob"))
         if encoded:
@@ -63,11 +63,6 @@ def _binaries(result: JsonObject) -> Iterator[tuple[bytes, str]]:
                 note("wicket: a part of the result is not valid base64 and was left out")
                 continue
             yield data, as_text(block.get("mimeType")) or as_text(resource.get("mimeType")) or "unknown type"
-
-
-def _text(block: JsonObject) -> str | None:
-    text: Any = block.get("text") if block.get("type") == "text" else as_object(block.get("resource")).get("text")
-    return text if isinstance(text, str) else None
 
 
 def _summary(block: JsonObject) -> str:

@@ -9,12 +9,11 @@ import typer
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
 from wicket_mcp.cli.output import note, say, say_json
 from wicket_mcp.errors import BadArguments, ConfigError
+from wicket_mcp.scripts.languages import LANGUAGES, SUFFIXES
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.scripts.outcome import Outcome
-
-LANGUAGES = {".py": "python", ".lua": "lua", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
 
 
 def run(
@@ -24,7 +23,7 @@ def run(
         typer.Option(
             "--language",
             "-l",
-            help="python, lua, javascript or typescript; else by the file's name.",
+            help=f"{', '.join(LANGUAGES)}; else by the file's name.",
             show_default=False,
         ),
     ] = None,
@@ -82,13 +81,13 @@ def _source(file: str) -> str:
 
 
 def _language(file: str) -> str:
-    found = LANGUAGES.get(Path(file).suffix.lower())
-    if found is None:
+    language = SUFFIXES.get(Path(file).suffix.lower())
+    if language is None:
         raise BadArguments(
             "The language of the script is not known.",
-            hint=f"Add --language {', '.join(dict.fromkeys(LANGUAGES.values()))}.",
+            hint=f"Add --language {', '.join(LANGUAGES)}.",
         )
-    return found
+    return language.name
 
 
 def _argument(item: str) -> tuple[str, Any]:

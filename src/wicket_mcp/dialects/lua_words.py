@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from wicket_mcp.catalog.identifiers import LUA_KEYWORDS
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object
 from wicket_mcp.schema.fields import example, fields
 from wicket_mcp.schema.prose import first_sentence, shortened, visible
-from wicket_mcp.scripts.names import LUA_KEYWORDS
 
 _MOST_NAMES = 30
 _INSTRUCTIONS = 400

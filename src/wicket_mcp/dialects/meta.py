@@ -11,7 +11,7 @@ from wicket_mcp.catalog.names import plain_names
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, answer, failure, own_tool, takes
 from wicket_mcp.errors import UnknownName, WicketError
 from wicket_mcp.model import CallRequest, JsonObject, Tool, as_list
-from wicket_mcp.results.results import value_of
+from wicket_mcp.results.content import value_of
 from wicket_mcp.schema.prose import first_sentence
 from wicket_mcp.verbs import Verbs
 

@@ -12,6 +12,7 @@ from wicket_mcp.dialects.outcomes import told
 from wicket_mcp.model import CallRequest, Detail, JsonObject, Tool
 from wicket_mcp.schema.signature import describe, signature
 from wicket_mcp.scripting import Script
+from wicket_mcp.scripts.languages import OFFERED, PYTHON
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.verbs import Verbs
 
@@ -53,7 +54,7 @@ async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
-    script = Script(call.arguments["code"], call.arguments.get("language", "python"))
+    script = Script(call.arguments["code"], call.arguments.get("language", PYTHON.name))
     outcome = await verbs.run(script, call.caller)
     return await told(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
 
@@ -159,9 +160,8 @@ NATIVE = Table(
             own_tool(
                 "run_script",
                 "Run a script",
-                "Runs a script of tool calls: await server.tool(a=1) in Python, server.tool({a=1}):await() in Lua, "
-                "await server.tool({a:1}) in JavaScript.",
-                takes("code", code=_STRING, language={"enum": ["python", "lua", "javascript"], "default": "python"}),
+                f"Runs a script of tool calls: {', '.join(f'{one.example} in {one.title}' for one in OFFERED)}.",
+                takes("code", code=_STRING, language={"enum": [one.name for one in OFFERED], "default": PYTHON.name}),
                 openWorldHint=True,
             ),
             run_script,

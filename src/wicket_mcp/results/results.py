@@ -7,7 +7,6 @@ be guessed and works only for the principal whose call made it.
 import asyncio
 import secrets
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -16,6 +15,7 @@ from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.model import CallResult, JsonObject, Principal, as_list, as_object
+from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.paths import select
 from wicket_mcp.results.shape import shape
 from wicket_mcp.store.base import ResultStore
@@ -112,7 +112,7 @@ class Results:
             f"Shape: {shape(value)}\n"
             f"First part:\n{whole[:FIRST_PART]}"
         )
-        others = [block for block in _blocks(result.body) if _text_of(block) is None]
+        others = [block for block in blocks_of(result.body) if text_of(block) is None]
         body = {key: item for key, item in result.body.items() if key not in ("content", "structuredContent")}
         meta: JsonObject = {**body.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
         annotations = {"audience": ["assistant"], "priority": 0.3}
@@ -126,44 +126,6 @@ def _refers(arguments: Any) -> bool:
         given = as_object(arguments)
         return REFERENCE in given or any(_refers(item) for item in given.values() if isinstance(item, (dict, list)))
     return any(_refers(item) for item in as_list(arguments) if isinstance(item, (dict, list)))
-
-
-def size_of(body: JsonObject) -> int:
-    """Characters of what a model would read of a result; pictures and sound do not count."""
-    blocks = sum(len(text) for block in _blocks(body) if (text := _text_of(block)) is not None)
-    structured: Any = body.get("structuredContent")
-    return blocks if structured is None else max(blocks, len(encode(structured)))
-
-
-def value_of(body: JsonObject) -> Any:
-    """What a result means: its structured content, else its text (parsed when it is a JSON object or array).
-
-    Many servers wrap a function's text as `{"result": "…"}` to have structured content at all; that is text.
-    """
-    structured: Any = body.get("structuredContent")
-    if structured is not None:
-        only = as_object(structured).get("result") if len(as_object(structured)) == 1 else None
-        return _parsed(only) if isinstance(only, str) else structured
-    texts = [text for block in _blocks(body) if (text := _text_of(block)) is not None]
-    return _parsed(texts[0]) if len(texts) == 1 else "\n".join(texts)
-
-
-def _parsed(text: str) -> Any:
-    if text.lstrip()[:1] in ("{", "["):
-        with suppress(ValueError):
-            return decode(text)
-    return text
-
-
-def _blocks(body: JsonObject) -> list[JsonObject]:
-    return [block for block in as_list(body.get("content")) if isinstance(block, dict)]
-
-
-def _text_of(block: JsonObject) -> str | None:
-    text: Any = block.get("text") if block.get("type") == "text" else None
-    if block.get("type") == "resource" and isinstance(block.get("resource"), dict):
-        text = block["resource"].get("text")
-    return text if isinstance(text, str) else None
 
 
 def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:

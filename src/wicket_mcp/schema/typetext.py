@@ -46,6 +46,20 @@ class Style:
     fields: int = 10
     """Fields of an object."""
     defaults: bool = True
+    length: int = 40
+    """Characters of a literal."""
+    typescript: bool = False
+    """Write what a TypeScript compiler reads: `number` for integers, `;` between fields, `any` for what is cut."""
+
+    @property
+    def cut(self) -> str:
+        return "any" if self.typescript else CUT
+
+    def join_fields(self, fields: list[str]) -> str:
+        return f"{{ {'; '.join(fields)} }}" if self.typescript else f"{{{', '.join(fields)}}}"
+
+
+TYPESCRIPT = Style(depth=4, values=_WORK, fields=_WORK, length=_WORK, typescript=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +145,18 @@ class Types:
         """The members of the union that `schema` is; most schemas are a union of one."""
         self._work -= 1
         if self._work < 0 or len(active) > _NESTING:
-            return [CUT]
+            return [self._style.cut]
         if schema is False:
             return ["never"]
         resolved, inner = self._resolved(schema, active)
         if inner and inner[-1] == CUT:
-            return [CUT]
+            return [self._style.cut]
         inner = (*inner, "")
         if "const" in resolved:
-            return [literal(resolved["const"])]
+            return [self._literal(resolved["const"])]
         nullable = ["null"] if resolved.get("nullable") is True else []
         if is_list(values := resolved.get("enum")) and values:
-            return _unique([*self._few([literal(one) for one in values[:_BRANCHES]]), *nullable])
+            return _unique([*self._few([self._literal(value) for value in values[:_BRANCHES]]), *nullable])
         if branches := _union(resolved):
             return _unique([*self._few(self._branches(resolved, branches, depth, inner)), *nullable])
         members = [self._single(kind, resolved, depth, inner) for kind in _types(resolved)]
@@ -165,12 +179,18 @@ class Types:
         if len(members) <= self._style.values:
             return members
         few = members[: self._style.values]
-        return [*few, CUT, "null"] if "null" in members and "null" not in few else [*few, CUT]
+        return [*few, self._style.cut, "null"] if "null" in members and "null" not in few else [*few, self._style.cut]
 
     def _single(self, kind: str, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
         if kind == "object":
             return self._object(schema, depth, active)
-        return self._array(schema, depth, active) if kind == "array" else kind
+        if kind == "array":
+            return self._array(schema, depth, active)
+        return "number" if kind == "integer" and self._style.typescript else kind
+
+    def _literal(self, value: Any) -> str:
+        text = literal(value, self._style.length)
+        return "any" if self._style.typescript and CUT in text else text
 
     def _array(self, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
         items: Any = schema.get("items")
@@ -179,7 +199,7 @@ class Types:
             shown = [_joined(self._members(one, depth, active)) for one in first[: self._style.fields]]
             rest: Any = schema.get("additionalItems") if first is items else items
             if len(first) > self._style.fields:
-                shown.append(CUT)
+                shown.append(self._style.cut)
             elif is_object(rest):
                 shown.append(f"...{self._element(rest, depth, active)}")
             return f"[{', '.join(shown)}]"
@@ -198,17 +218,19 @@ class Types:
                 rest = next(iter(patterns.values())) if len(patterns) == 1 else {"anyOf": [*patterns.values()]}
             if is_object(rest) and rest:
                 return f"Record<string, {_joined(self._members(rest, depth, active))}>"
+            if self._style.typescript:
+                return "Record<string, any>"
             return "{}" if rest is False else "object"
         if depth >= self._style.depth:
-            return f"{{{CUT}}}"
+            return "Record<string, any>" if self._style.typescript else f"{{{CUT}}}"
         first = [name for name in required[: self._style.fields] if name in fields]
         names = _unique([*first, *islice(fields, self._style.fields)])[: self._style.fields]
         shown = [self._field(name, fields[name], name in first, depth + 1, active) for name in names]
         if len(fields) > self._style.fields:
-            shown.append(CUT)
+            shown.append("[key: string]: any" if self._style.typescript else CUT)
         elif is_object(rest) and rest:
             shown.append(f"[key: string]: {_joined(self._members(rest, depth + 1, active))}")
-        return f"{{{', '.join(shown)}}}"
+        return self._style.join_fields(shown)
 
     def _field(self, name: str, schema: Any, required: bool, depth: int, active: tuple[str, ...]) -> str:
         members = self._members(schema, depth, active)

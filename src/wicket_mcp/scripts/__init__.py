@@ -1,7 +1,9 @@
 """Scripts that an agent writes: each runs in its own jailed process and calls tools through the gateway.
 
-`Scripts` is the door of this room; what a script may see is an `Api`, what it did is an `Outcome`. The engine is
-loaded when it is first named: reading a configuration needs `Limits` alone.
+Owns the languages, the processes (zygote, nursery, jail), the frames between them and the gateway, and how a run ends.
+Must not know dialects, policy or upstreams: what a script may see is handed in as an `Api`, and its calls go to a
+`CallTool`. Start reading at `engine.py` (the gateway's side) and `worker.py` (the child's); `languages.py` lists what
+can be run. Names are loaded when they are first used: the command line and the menus need the list of languages alone.
 """
 
 from importlib import import_module
@@ -11,16 +13,14 @@ if TYPE_CHECKING:
     from wicket_mcp.scripts.api import Api, Server
     from wicket_mcp.scripts.calls import CallTool
     from wicket_mcp.scripts.engine import Scripts, Status
-    from wicket_mcp.scripts.limits import Limits
     from wicket_mcp.scripts.outcome import CallRecord, Outcome, Problem
 
-__all__ = ["Api", "CallRecord", "CallTool", "Limits", "Outcome", "Problem", "Scripts", "Server", "Status"]
+__all__ = ["Api", "CallRecord", "CallTool", "Outcome", "Problem", "Scripts", "Server", "Status"]
 
 _HOMES = {
     "Api": "api",
     "CallRecord": "outcome",
     "CallTool": "calls",
-    "Limits": "limits",
     "Outcome": "outcome",
     "Problem": "outcome",
     "Scripts": "engine",

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from wicket_mcp.catalog.identifiers import identifiers, words_of
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.model import Tool
-from wicket_mcp.scripts.names import RESERVED, identifiers, words_of
+from wicket_mcp.scripts.languages import RESERVED
 from wicket_mcp.spelling import nearest
 
 HELPERS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -13,11 +13,12 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 import msgspec
 
 from wicket_mcp import codec
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import CallerError, Overloaded, Unavailable, UnknownName, WicketError
 from wicket_mcp.model import Json, JsonObject
 from wicket_mcp.scripts import frames
 from wicket_mcp.scripts.api import HELPERS, Api
-from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_DEPTH, MAX_REPLIES, MAX_REPLY, MIB, Limits
+from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_DEPTH, MAX_REPLIES, MAX_REPLY, MIB
 from wicket_mcp.scripts.outcome import CallRecord, CallState
 from wicket_mcp.scripts.tape import Taped
 from wicket_mcp.scripts.values import fit, unwrap

@@ -9,6 +9,7 @@ from typing import Any
 
 from wicket_mcp.model import JsonObject
 from wicket_mcp.scripts.api import HELPERS, Api
+from wicket_mcp.scripts.languages import LANGUAGES
 from wicket_mcp.scripts.outcome import Problem
 from wicket_mcp.spelling import nearest
 
@@ -36,7 +37,7 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     kind = kind if isinstance(kind, str) and kind in _CHILD_KINDS else "runtime"
     message = _text(report.get("message")) or "The script failed without a message."
     line, column = _number(report.get("line")), _number(report.get("column"))
-    if language == "lua":
+    if LANGUAGES[language].places_errors:
         message, line = _lua_place(message, line, _text(report.get("trace")))
     lines = source.split("\n")
     known = line is not None and 1 <= line <= len(lines)
@@ -70,11 +71,9 @@ def _hint(kind: str, message: str, language: str, api: Api) -> str:
         if found := pattern.search(message):
             return _name_hint(next(group for group in found.groups() if group), api)
     if _NOT_AWAITED.search(message):
-        await_it = {"lua": "Write server.tool({…}):await()."}.get(language, "Write `await server.tool(…)`.")
-        return f"A call gives its value only when it is awaited. {await_it}"
+        return f"A call gives its value only when it is awaited. {LANGUAGES[language].await_hint}"
     if kind == "tool":
-        catch = {"lua": "pcall", "python": "try/except"}.get(language, "try/catch")
-        return f"Use tools.describe to see what the tool expects; {catch} lets the script go on."
+        return f"Use tools.describe to see what the tool expects; {LANGUAGES[language].catch} lets the script go on."
     return ""
 
 

@@ -1,7 +1,7 @@
 """The door of this room: `Scripts.run(source, language, api, call)` gives an `Outcome`, whatever the script does.
 
 Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per
-run, never reused. Knows languages by name only; what they mean is in the children.
+run, never reused. Knows of a language what its record says; what it means is in the children.
 """
 
 import asyncio
@@ -14,28 +14,23 @@ from typing import Literal
 
 import msgspec
 
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import Json, JsonObject
 from wicket_mcp.scripts import diagnostics, jail, stubs
 from wicket_mcp.scripts.api import Api
 from wicket_mcp.scripts.calls import CallKind, CallTool
 from wicket_mcp.scripts.child import ZygoteError
-from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_VALUE, Limits
+from wicket_mcp.scripts.languages import LANGUAGES, NAMES, Language
+from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_VALUE
 from wicket_mcp.scripts.nursery import Nursery
 from wicket_mcp.scripts.outcome import Outcome, Problem, State
 from wicket_mcp.scripts.session import Session
 from wicket_mcp.scripts.tape import Taped
-from wicket_mcp.scripts.worker import Job, Kind, Order
+from wicket_mcp.scripts.worker import Job, Order
 
 log = logging.getLogger(__name__)
 
-_ALIASES = {"js": "javascript", "ts": "typescript", "py": "python"}
-_NEEDS: dict[str, tuple[tuple[str, ...], str]] = {
-    "lua": (("lupa",), "pip install wicket-mcp"),
-    "javascript": (("quickjs-ng",), "pip install 'wicket-mcp[js]'"),
-    "typescript": (("quickjs-ng", "tree-sitter", "tree-sitter-typescript"), "pip install 'wicket-mcp[js]'"),
-    "python": (("pydantic-monty",), "pip install 'wicket-mcp[python]'"),
-}
 _QUEUE_PATIENCE = 30.0
 _SECOND_RUN_CPU, _SECOND_RUN_WALL = 4, 5  # times the CPU limit
 _SECOND_RUN_PATIENCE = 30.0  # a line is worth a wait, but not without end
@@ -86,7 +81,7 @@ class Scripts:
         return Status(
             strength,
             self._strict and not strength.complete,
-            {language: not _missing(language) for language in _NEEDS},
+            {name: not _missing(language) for name, language in LANGUAGES.items()},
             self._nursery.busy,
             self._nursery.warm,
         )
@@ -116,24 +111,28 @@ class Scripts:
     ) -> Outcome:
         """Run one script to its end. Never raises but for cancellation, which kills the script."""
         limits = limits or self.limits
-        language = _ALIASES.get(language.lower(), language.lower())
-        if refusal := self._refusal(source, language, limits):
-            return _refused(language, refusal)
+        known = NAMES.get(language.lower())
+        if known is None:
+            names = ", ".join(LANGUAGES)
+            unknown = Problem("language", f"'{language}' scripts cannot be run.", hint=f"Use one of {names}.")
+            return _refused(language.lower(), unknown)
+        if refusal := self._refusal(source, known, limits):
+            return _refused(known.name, refusal)
         try:
             async with asyncio.timeout(_QUEUE_PATIENCE):
                 await self._slots.acquire()
         except TimeoutError:
-            return _refused(language, _limit("busy", "Too many scripts are running."))
+            return _refused(known.name, _limit("busy", "Too many scripts are running."))
         try:
-            return await self._run(source, language, api, call, limits, arguments or {})
+            return await self._run(source, known, api, call, limits, arguments or {})
         finally:
             self._slots.release()
 
     async def _run(
-        self, source: str, language: str, api: Api, call: CallTool, limits: Limits, arguments: JsonObject
+        self, source: str, language: Language, api: Api, call: CallTool, limits: Limits, arguments: JsonObject
     ) -> Outcome:
         job = Job(
-            language=language,
+            language=language.name,
             source=source,
             servers=api.mentioned(source),
             cpu=limits.cpu,
@@ -143,21 +142,20 @@ class Scripts:
             max_arguments=MAX_ARGUMENTS,
             max_value=MAX_VALUE,
             args=arguments,
-            stubs=stubs.python(api, source) if language == "python" else "",
-            interfaces=stubs.interfaces(api, source) if language in ("javascript", "typescript") else {},
+            stubs=stubs.python(api, source) if language.kind == "python" else "",
+            interfaces=stubs.interfaces(api, source) if language.interfaces else {},
             seed=(_word(), _word(), _word(), _word()),
         )
-        kind: Kind = "python" if language == "python" else "vm"
-        order = Order(kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
+        order = Order(language.kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
         usual = (limits.memory, limits.cpu) == (self.limits.memory, self.limits.cpu)
         try:
             child = await self._nursery.take(order, keep_warm=usual)
         except ZygoteError as error:
-            return _refused(language, Problem("crash", f"No process for the script: {error}."), "crash")
+            return _refused(language.name, Problem("crash", f"No process for the script: {error}."), "crash")
         session = Session(child, job, api, call, limits)
         outcome = await session.run()
         problem, tape = outcome.problem, session.tape
-        if problem is None or problem.kind != "cpu" or language == "lua" or tape is None:  # Lua said where
+        if problem is None or problem.kind != "cpu" or language.places_errors or tape is None:
             return outcome
         line = await self._find_line(order, job, tape, limits)
         return replace(outcome, problem=diagnostics.placed(problem, line, source)) if line else outcome
@@ -186,13 +184,11 @@ class Scripts:
         """End every script and the zygote."""
         await self._nursery.close()
 
-    def _refusal(self, source: str, language: str, limits: Limits) -> Problem | None:
-        if language not in _NEEDS:
-            names = ", ".join(_NEEDS)
-            return Problem("language", f"'{language}' scripts cannot be run.", hint=f"Use one of {names}.")
+    def _refusal(self, source: str, language: Language, limits: Limits) -> Problem | None:
         if missing := _missing(language):
-            install = _NEEDS[language][1]
-            return Problem("missing_engine", f"Running {language} needs {missing}.", hint=f"Install it: {install}")
+            return Problem(
+                "missing_engine", f"Running {language.name} needs {missing}.", hint=f"Install it: {language.install}"
+            )
         size = len(source.encode("utf-8", "replace"))
         if size > limits.source:
             return _limit("source", f"The script has {size} bytes; {limits.source} are accepted.")
@@ -222,8 +218,9 @@ def _word() -> int:
     return secrets.randbits(32) or 1
 
 
-def _missing(language: str) -> str:
-    for package in _NEEDS[language][0]:
+def _missing(language: Language) -> str:
+    """The first of the language's packages that is not installed; empty where all are."""
+    for package in language.packages:
         try:
             metadata.version(package)
         except metadata.PackageNotFoundError:

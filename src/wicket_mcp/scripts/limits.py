@@ -1,17 +1,12 @@
-"""What one script may cost: the options of the configuration's `[scripts]` table, and the fixed bounds beside them.
+"""The fixed bounds of a script: what nobody needs to change keeps one frame, reply and value small for the event loop.
 
-Declared once, with help, so that the file schema and the reference are read off this struct. Imports nothing
-of ours.
+Read by both ends, the gateway's and the jailed child's, so it imports nothing of ours. The bounds that a user can
+change are the options in `config/model/scripts.py`.
 """
-
-from typing import Annotated, Literal
-
-from msgspec import Meta, Struct
 
 KIB = 1024
 MIB = 1024 * KIB
 
-# Bounds nobody needs to tune: they keep one frame, one reply and one value small enough for the event loop.
 MAX_ARGUMENTS = 256 * KIB
 MAX_REPLY = 2 * MIB
 MAX_REPLIES = 32 * MIB
@@ -19,28 +14,3 @@ MAX_SENT = 32 * MIB
 MAX_VALUE = 2 * MIB
 MAX_FRAME = 4 * MIB
 MAX_DEPTH = 64
-
-_DURATION = {"unit": "duration"}
-_SIZE = {"unit": "size"}
-
-
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[scripts]`: how strictly scripts are jailed, and what one of them may cost."""
-
-    jail: Annotated[
-        Literal["auto", "strict"],
-        Meta(
-            description="`auto` uses every protection the system has and says which are missing; "
-            "`strict` refuses to run scripts unless all of them are there."
-        ),
-    ] = "auto"
-    cpu: Annotated[float, Meta(gt=0, extra=_DURATION, description="Processor time that one script may use.")] = 2.0
-    wall: Annotated[
-        float,
-        Meta(gt=0, extra=_DURATION, description="Longest a script may take, waiting for tools included."),
-    ] = 60.0
-    memory: Annotated[int, Meta(ge=4 * MIB, extra=_SIZE, description="Memory for a script's own values.")] = 64 * MIB
-    calls: Annotated[int, Meta(ge=1, description="Tool calls that one script may make.")] = 200
-    in_flight: Annotated[int, Meta(ge=1, description="Tool calls of one script at a time; more wait their turn.")] = 32
-    source: Annotated[int, Meta(ge=1, extra=_SIZE, description="Longest script to accept.")] = 64 * KIB
-    printed: Annotated[int, Meta(ge=0, extra=_SIZE, description="Printed text to keep; the rest is cut.")] = 16 * KIB

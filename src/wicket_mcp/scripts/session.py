@@ -13,12 +13,13 @@ from typing import Any, cast
 
 import msgspec
 
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.model import Json
 from wicket_mcp.scripts import diagnostics, frames
 from wicket_mcp.scripts.api import Api
 from wicket_mcp.scripts.calls import Calls, CallTool, TooManyCalls
 from wicket_mcp.scripts.child import Child
-from wicket_mcp.scripts.limits import KIB, MAX_DEPTH, MAX_FRAME, MAX_SENT, MIB, Limits
+from wicket_mcp.scripts.limits import KIB, MAX_DEPTH, MAX_FRAME, MAX_SENT, MIB
 from wicket_mcp.scripts.outcome import Outcome, Problem, State, Stats
 from wicket_mcp.scripts.tape import Taped
 from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Job

@@ -8,8 +8,8 @@ import keyword
 import re
 from typing import Any, cast
 
-from wicket_mcp import codec
 from wicket_mcp.model import JsonObject, Tool
+from wicket_mcp.schema.typetext import TYPESCRIPT, Types
 from wicket_mcp.scripts.api import Api, Server
 
 _MOST_INTERFACES = 512 * 1024
@@ -108,54 +108,16 @@ def interfaces(api: Api, source: str) -> dict[str, str]:
 def typescript(server: str, name: str, tool: Tool) -> str:
     """One tool as a TypeScript declaration, its description as a comment."""
     output = tool.output_schema
-    answer = _ts_type(output) if output else "any"
+    answer = _typescript_type(output) if output else "any"
     summary = tool.description.strip().split("\n")[0][:200].replace("*/", "* /")
     comment = f"/** {summary} */\n" if summary else ""
-    return f"{comment}declare function {server}.{name}(args: {_ts_type(tool.input_schema)}): Promise<{answer}>;"
+    return f"{comment}declare function {server}.{name}(args: {_typescript_type(tool.input_schema)}): Promise<{answer}>;"
 
 
-def _ts_type(schema: Any, depth: int = 0) -> str:
-    if not isinstance(schema, dict) or depth > 3:
-        return "any"
-    known = cast("dict[str, Any]", schema)
-    choices = known.get("enum")
-    if isinstance(choices, list) and choices:
-        return " | ".join(_literal(c) for c in cast("list[Any]", choices))
-    for union in ("anyOf", "oneOf"):
-        options = known.get(union)
-        if isinstance(options, list) and options:
-            return " | ".join(dict.fromkeys(_ts_type(o, depth + 1) for o in cast("list[Any]", options)))
-    wanted = known.get("type")
-    if isinstance(wanted, list):
-        kinds = (_ts_type({**known, "type": kind}, depth + 1) for kind in cast("list[Any]", wanted))
-        return " | ".join(dict.fromkeys(kinds))
-    if wanted == "array":
-        inner = _ts_type(known.get("items"), depth + 1)
-        return f"({inner})[]" if "|" in inner else f"{inner}[]"
-    if wanted == "object" or _fields(known):
-        return _ts_object(known, depth)
-    return {"integer": "number", "number": "number", "string": "string", "boolean": "boolean", "null": "null"}.get(
-        str(wanted), "any"
-    )
-
-
-def _ts_object(schema: JsonObject, depth: int) -> str:
-    fields = _fields(schema)
-    if not fields:
-        return "Record<string, any>"
-    required = schema.get("required")
-    needed: set[Any] = set(cast("list[Any]", required)) if isinstance(required, list) else set()
-    parts: list[str] = []
-    for name, kind in fields.items():
-        label = name if _NAME.fullmatch(name) else _literal(name)
-        parts.append(f"{label}{'' if name in needed else '?'}: {_ts_type(kind, depth + 1)}")
-    return f"{{ {'; '.join(parts)} }}"
+def _typescript_type(schema: JsonObject) -> str:
+    return Types(schema, TYPESCRIPT).text(schema)
 
 
 def _fields(schema: JsonObject) -> dict[str, Any]:
     fields = schema.get("properties")
     return cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
-
-
-def _literal(value: Any) -> str:
-    return codec.encode(value).decode()

@@ -7,25 +7,29 @@ one kind of number reads as another.
 
 from typing import Any, cast
 
-from wicket_mcp import codec
 from wicket_mcp.model import Json, JsonObject
+from wicket_mcp.results.content import blocks_of, parse_text, text_of, texts_of
 from wicket_mcp.scripts.frames import deeper
 from wicket_mcp.scripts.limits import MAX_DEPTH
 
 
 def unwrap(body: JsonObject) -> tuple[bool, Json]:
-    """Whether a tool's result is a success, and its data; a failure's data is its text."""
-    blocks = cast("list[Any]", body.get("content")) if isinstance(body.get("content"), list) else []
-    texts = [_text(block) for block in blocks]
+    """Whether a tool's result is a success, and its data; a failure's data is its text.
+
+    A script gets structured content as the tool's schema declares it, and a result of several blocks whole: it may
+    want the pictures, too.
+    """
+    blocks = blocks_of(body)
     if body.get("isError"):
-        said = "\n".join(text for text in texts if text)
-        return False, said or "the tool reported an error without a message"
+        return False, "\n".join(filter(None, texts_of(body))) or "the tool reported an error without a message"
     structured: Any = body.get("structuredContent")
     if structured is not None:
         return True, structured
-    if len(texts) != 1 or texts[0] is None:
+    text = text_of(blocks[0]) if len(blocks) == 1 and blocks[0].get("type") == "text" else None
+    if text is None:
         return True, body
-    return True, _json_or_text(texts[0])
+    value = parse_text(text)
+    return True, text if deeper(value, MAX_DEPTH) else value
 
 
 def fit(value: Json, schema: Json, depth: int = 0) -> Json:
@@ -46,22 +50,3 @@ def fit(value: Json, schema: Json, depth: int = 0) -> Json:
     elif isinstance(value, list) and "items" in known:
         return [fit(item, known["items"], depth + 1) for item in cast("list[Any]", value)]
     return cast("Json", value)
-
-
-def _text(block: Any) -> str | None:
-    if not isinstance(block, dict):
-        return None
-    known = cast("dict[str, Any]", block)
-    text: Any = known.get("text")
-    return text if known.get("type") == "text" and isinstance(text, str) else None
-
-
-def _json_or_text(text: str) -> Json:
-    """An object or a list when the text is one; a lone `42` stays the text that it is."""
-    if text.lstrip()[:1] not in ("{", "["):
-        return text
-    try:
-        value = codec.decode(text)
-    except ValueError:
-        return text
-    return text if deeper(value, MAX_DEPTH) else value

@@ -9,24 +9,17 @@ import resource
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from wicket_mcp.scripts import jail
 from wicket_mcp.scripts.frames import DONE, FAILED, JOB, Channel
+from wicket_mcp.scripts.languages import LANGUAGES, Kind
 from wicket_mcp.scripts.tape import Taped
-
-Kind: TypeAlias = Literal["vm", "python"]
 
 NOT_JAILED, FORBIDDEN = 97, 96
 _HEADROOM = 128 * 1024 * 1024  # for the interpreter around the script's own heap
-
-_ENGINES: dict[str, str] = {
-    "lua": "wicket_mcp.scripts.lua",
-    "javascript": "wicket_mcp.scripts.javascript",
-    "typescript": "wicket_mcp.scripts.javascript",
-}
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -84,12 +77,10 @@ def optional(module: str) -> Any:
 
 def load(kind: Kind) -> None:
     """Import what children of this kind need; in the zygote, before the fork."""
-    if kind == "python":
-        importlib.import_module("wicket_mcp.scripts.python")
-        return
-    for module in ("wicket_mcp.scripts.lua", "wicket_mcp.scripts.javascript"):
+    for module in {language.engine for language in LANGUAGES.values() if language.kind == kind}:
         engine = importlib.import_module(module)
-        engine.prepare()
+        if kind == "vm":
+            engine.prepare()
 
 
 def main(sock: socket.socket, order: Order) -> int:
@@ -106,7 +97,7 @@ def main(sock: socket.socket, order: Order) -> int:
         return 1
     begin()
     job = msgspec.json.decode(payload, type=Job)
-    engine: Engine = importlib.import_module(_ENGINES[job.language]).run
+    engine: Engine = importlib.import_module(LANGUAGES[job.language].engine).run
     try:
         engine(job, channel)
     except Failure as failure:
@@ -126,16 +117,16 @@ def done(channel: Channel, value: bytes) -> None:
     channel.send(DONE, b'{"value":%s,"stats":%s}' % (value, stats) if value else b'{"stats":%s}' % stats)
 
 
-_before = [0.0]
+_cpu_before = [0.0]  # of this process, which runs one script and ends: nothing to share it with
 
 
 def begin() -> None:
-    """What was used up to here was the jail's making, not the script's."""
-    _before[0] = time.process_time()
+    """Count processor time from here: what was used before was the jail's making, not the script's."""
+    _cpu_before[0] = time.process_time()
 
 
 def usage() -> dict[str, float]:
     return {
-        "cpu": time.process_time() - _before[0],
+        "cpu": time.process_time() - _cpu_before[0],
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }

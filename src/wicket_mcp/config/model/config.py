@@ -15,13 +15,13 @@ from msgspec import Meta, Struct, field
 
 from wicket_mcp.config.model import server
 from wicket_mcp.config.model.options import build
+from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
 from wicket_mcp.config.model.units import Bytes, Count, Seconds
 from wicket_mcp.config.model.validation import Misfit, dotted
 from wicket_mcp.config.read import layouts, locate
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.scripts.limits import Limits
 
 __all__ = [
     "Config",

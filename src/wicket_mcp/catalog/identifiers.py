@@ -1,7 +1,7 @@
 """Identifiers: what servers and tools are called inside a script.
 
 The same rule in every language, deterministic, so that what a listing shows is what a script can write. Knows
-names only.
+names only; which words a language takes for itself is in `scripts/languages.py`.
 """
 
 import re
@@ -14,26 +14,6 @@ _LUA_WORDS = (
     "and break do else elseif end false for function goto if in local nil not or repeat return then true until while"
 )
 LUA_KEYWORDS = frozenset(_LUA_WORDS.split())
-
-# What scripts of any language find in their world; a server of that name gets a suffix.
-_TAKEN = (
-    # ours
-    "result results tools args null array await_all settle_all "
-    # Lua
-    "_G _VERSION assert collectgarbage coroutine debug error getmetatable io ipairs load math next os package "
-    "pairs pcall print rawequal rawget rawlen rawset require select setmetatable string table tonumber "
-    "tostring type utf8 warn xpcall "
-    # JavaScript
-    "Array Object Promise JSON Map Set Date Math Number String Boolean Symbol RegExp Error Proxy Reflect "
-    "console eval globalThis undefined arguments this new class const let var function async await "
-    "yield import export default delete typeof void switch case throw try catch finally with super enum "
-    "extends instanceof "
-    # Python
-    "None True False as def del elif except from global is lambda nonlocal pass raise asyncio json re "
-    "datetime typing sys abs all any bool dict enumerate filter float int isinstance iter len list map max min "
-    "object open range repr reversed round set sorted str sum super tuple zip"
-)
-RESERVED = frozenset(_TAKEN.split())
 
 
 def identifier(name: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket_mcp.scripts.names import identifier, identifiers
+from wicket_mcp.catalog.identifiers import identifier, identifiers
 
 NAMES = st.text(st.sampled_from("aB1_-. /é"), min_size=0, max_size=8)
 

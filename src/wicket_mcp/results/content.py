@@ -1,0 +1,55 @@
+"""What the body of a tool result says: its blocks, the text of a block, and the value that it stands for.
+
+Pure functions over the JSON of a result, read by stored results, scripts, the audit and the command line, so that a
+result means the same everywhere. A body comes from an upstream: nothing in it is trusted to have the right type.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.model import JsonObject, as_list, as_object
+
+
+def blocks_of(body: JsonObject) -> list[JsonObject]:
+    """The content blocks of a result."""
+    return [block for block in as_list(body.get("content")) if isinstance(block, dict)]
+
+
+def text_of(block: JsonObject) -> str | None:
+    """The text of a text block or of an embedded resource; None for pictures, sounds, links and binary files."""
+    text: Any = block.get("text") if block.get("type") == "text" else as_object(block.get("resource")).get("text")
+    return text if isinstance(text, str) else None
+
+
+def texts_of(body: JsonObject) -> list[str]:
+    """The texts of all blocks that have one."""
+    return [text for block in blocks_of(body) if (text := text_of(block)) is not None]
+
+
+def parse_text(text: str) -> Any:
+    """The object or list when the text is JSON of one, else the text: a lone `42` stays the text that it is."""
+    if text.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return decode(text)
+    return text
+
+
+def value_of(body: JsonObject) -> Any:
+    """What a result means: its structured content, else its text (parsed when it is a JSON object or array).
+
+    Many servers wrap a function's text as `{"result": "…"}` to have structured content at all; that is text.
+    """
+    structured: Any = body.get("structuredContent")
+    if structured is not None:
+        only = as_object(structured).get("result") if len(as_object(structured)) == 1 else None
+        return parse_text(only) if isinstance(only, str) else structured
+    texts = texts_of(body)
+    return parse_text(texts[0]) if len(texts) == 1 else "\n".join(texts)
+
+
+def size_of(body: JsonObject) -> int:
+    """Characters of what a model would read of a result; pictures and sound do not count."""
+    texts = sum(map(len, texts_of(body)))
+    structured: Any = body.get("structuredContent")
+    return texts if structured is None else max(texts, len(encode(structured)))
