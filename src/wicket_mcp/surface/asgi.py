@@ -117,7 +117,7 @@ class App:
         body = await self._read(headers, receive)
         modern = self._era(body, headers)
         if "method" not in body:  # what a legacy client answers to a question of ours
-            self._session(protocol, principal, headers).client.questions.answer(body)
+            self._session(protocol, principal, headers).client.questions.receive(body)
             await send_json(send, 202, None)
             return
         if "id" not in body:

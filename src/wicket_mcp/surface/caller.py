@@ -1,48 +1,18 @@
-"""The client behind one request, as the core sees it, and what a legacy client was asked and has not answered yet."""
+"""The client behind one request, as the rest of the gateway sees it.
 
-import asyncio
-import itertools
+What a legacy client is asked goes through the JSON-RPC peer (`rpc.py`) that all its requests share: its answers
+come with other requests than the one that asked. The protocol's handlers (`protocol.py`) make these.
+"""
+
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wicket_mcp.errors import Refused, Unasked
+from wicket_mcp.errors import Unasked
 from wicket_mcp.model import META_CAPABILITIES, META_LOG_LEVEL, JsonObject, ListKind, Principal, as_object, as_text
+from wicket_mcp.rpc import Rpc
 
 Send = Callable[[JsonObject], None]
-
-
-class Questions:
-    """Requests of ours to one legacy client. Ids are ours and say so."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self._open: dict[str, asyncio.Future[JsonObject]] = {}
-
-    async def ask(self, send: Send, method: str, params: JsonObject) -> JsonObject:
-        """The client's result. Raises Refused with the client's own error. The call's deadline is ours too."""
-        number = f"wicket-{next(self._numbers)}"
-        reply: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
-        self._open[number] = reply
-        send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        try:
-            return await reply
-        except asyncio.CancelledError:
-            gone = {"requestId": number, "reason": "the call that asked has ended"}
-            send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": gone})
-            raise
-        finally:
-            self._open.pop(number, None)
-
-    def answer(self, message: JsonObject) -> None:
-        """Take in a response of the client; one that nobody waits for is dropped."""
-        reply = self._open.get(str(message.get("id")))
-        if reply is None or reply.done():
-            return
-        if "error" in message:
-            reply.set_exception(Refused("the client", as_object(message["error"])))
-        else:
-            reply.set_result(as_object(message.get("result")))
 
 
 @dataclass(slots=True)
@@ -56,16 +26,17 @@ class RequestCaller:
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str = ""
     resumes: bool = False
-    questions: Questions | None = None
+    questions: Rpc | None = None
+    """What asks a legacy client; a modern one is asked by `input_required`."""
 
     def notify(self, method: str, params: JsonObject) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         if self.questions is None:
-            # A modern client is asked by `input_required` (held.py), which only calls, prompts and reads can give.
+            # Only calls, prompts and reads can give `input_required` (held_calls.py).
             raise Unasked(f"{method} cannot be asked during this request.", hint="Ask during a call.")
-        return await self.questions.ask(self.send, method, params)
+        return await self.questions.request(method, params, send=self.send)
 
 
 def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObject) -> RequestCaller:
@@ -82,9 +53,13 @@ class LegacyClient:
     """Hands the client a message that belongs to no request."""
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str = "info"
-    questions: Questions = field(default_factory=Questions)
+    questions: Rpc = field(init=False)
+    """What we ask it: the ids say that they are ours. It is not for what the client asks."""
     watching: dict[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     """The resources it subscribed to, and how to end each subscription."""
+
+    def __post_init__(self) -> None:
+        self.questions = Rpc("the client", self.push, id_prefix="wicket-")
 
     def caller(self, principal: Principal, session: str, send: Send) -> RequestCaller:
         return RequestCaller(

@@ -134,7 +134,7 @@ class StdioClient(asyncio.Protocol):
         try:
             body = read_message(message)
             if "method" not in body:
-                self._legacy.questions.answer(body)
+                self._legacy.questions.receive(body)
                 return
             if "id" not in body:
                 self._hear(body)

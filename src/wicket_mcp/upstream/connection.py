@@ -5,24 +5,12 @@ life cycles (`pool.py`): cancelling the task that awaits `request` is how a dead
 and the connection then tells the upstream in the way its transport has for that.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from wicket_mcp.errors import UpstreamError
 from wicket_mcp.model import JsonObject
-
-OnNotification: TypeAlias = Callable[[str, JsonObject], None]
-OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
-
-
-class Callbacks(NamedTuple):
-    """Who hears what an upstream says while it works on one request, and who answers what it asks."""
-
-    notification: OnNotification | None = None
-    request: OnRequest | None = None
-
-
-NO_CALLBACKS = Callbacks()
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
 
 
 class Host(Protocol):

@@ -14,8 +14,8 @@ from wicket_mcp.errors import Unavailable
 from wicket_mcp.telemetry.log import Redactor
 
 if TYPE_CHECKING:
+    from wicket_mcp.upstream.aiohttp_session import AiohttpSession
     from wicket_mcp.upstream.egress_rules import EgressRules
-    from wicket_mcp.upstream.exchange import Exchange
 
 _LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -132,7 +132,7 @@ class HttpClient:
 
     def __init__(self, *, rules: "EgressRules | None" = None) -> None:
         self._rules = rules
-        self._exchange: Exchange | None = None
+        self._session: AiohttpSession | None = None
         self._loading = asyncio.Lock()
         self._closed = False
 
@@ -143,33 +143,33 @@ class HttpClient:
 
         Raises Unavailable (nothing was sent), Crashed (it may have been) or ProtocolViolation (not HTTP).
         """
-        exchange = self._exchange or await self._load(endpoint)
-        return await exchange.send(method, endpoint, headers, body)
+        session = self._session or await self._load(endpoint)
+        return await session.send(method, endpoint, headers, body)
 
     def recheck(self) -> None:
         """The rules have changed: end the connections to where they lead no more. The others go on."""
-        if self._exchange is not None:
-            self._exchange.recheck()
+        if self._session is not None:
+            self._session.recheck()
 
     async def close(self) -> None:
         self._closed = True
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            await exchange.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
-    async def _load(self, endpoint: Endpoint) -> "Exchange":
+    async def _load(self, endpoint: Endpoint) -> "AiohttpSession":
         async with self._loading:
             if self._closed:
                 raise Unavailable(endpoint.server, "The gateway is stopping.", hint="Start it again.")
-            if self._exchange is None:
+            if self._session is None:
                 # In a thread, because it takes long enough for every other upstream to notice.
-                exchange_class = await asyncio.to_thread(_import_exchange)
-                self._exchange = exchange_class(self._rules)
-            return self._exchange
+                session_class = await asyncio.to_thread(_import_session)
+                self._session = session_class(self._rules)
+            return self._session
 
 
-def _import_exchange() -> "type[Exchange]":
+def _import_session() -> "type[AiohttpSession]":
     # aiohttp takes 230 ms to import, and a gateway of local servers never needs it.
-    from wicket_mcp.upstream.exchange import Exchange  # noqa: PLC0415
+    from wicket_mcp.upstream.aiohttp_session import AiohttpSession  # noqa: PLC0415
 
-    return Exchange
+    return AiohttpSession

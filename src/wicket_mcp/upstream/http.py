@@ -6,15 +6,14 @@ that broke off, how to listen, how to cancel. Nothing stays open between request
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Mapping, Sequence
 
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import Crashed, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
-from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
-from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, read_messages, read_result
+from wicket_mcp.upstream.connection import Host
+from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import (
     ERROR_BODY,
@@ -25,19 +24,20 @@ from wicket_mcp.upstream.http_errors import (
     refusal,
     violation,
 )
-from wicket_mcp.upstream.http_headers import EVENTS, JSON, routing, standing
-from wicket_mcp.upstream.inbound import Inbound, messages, result_of
-from wicket_mcp.upstream.listener import Listener, subscription
+from wicket_mcp.upstream.http_headers import EVENTS, JSON, routing
+from wicket_mcp.upstream.listener import Listener
+from wicket_mcp.upstream.posting import PostingConnection
+from wicket_mcp.upstream.subscription import subscription_params
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
-GOODBYE = 2.0  # seconds for telling an upstream that we cancel or leave
+GOODBYE = 2.0  # seconds for telling an upstream that we leave
 RESUMES = 2  # times in a row that a stream may break off without a word before its request is given up
 RESUME_PAUSE = 1.0
 LONGEST_RESUME_PAUSE = 30.0
 
 
-class HttpConnection:
+class HttpConnection(PostingConnection):
     """A Connection over Streamable HTTP."""
 
     def __init__(
@@ -50,26 +50,12 @@ class HttpConnection:
         *,
         max_message: int,
     ) -> None:
-        self.protocol_version = ""
-        self.envelope: JsonObject = {}
-        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
-        self._server = server
-        self._endpoint = Endpoint.of(server, url, headers)
-        self._headers = standing(headers)
-        self._client = client
-        self._host = host
-        self._max_message = max_message
-        self._ids = itertools.count(1)
+        super().__init__(server, url, headers, client, host, max_message=max_message)
         self._session = ""
         self._over = False
-        self._tasks = Tasks()
-        self._inbound = Inbound(server, host, self._dispatch, self._tasks)
         self._listening: asyncio.Task[None] | None = None
-        self._subscription = 0
+        self._subscription: Id = 0
         self._watched: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"<HttpConnection {self._server} {self._endpoint.shown} {self.protocol_version}>"
 
     async def request(
         self,
@@ -79,7 +65,7 @@ class HttpConnection:
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         modern = self.protocol_version == MODERN_VERSION
-        number = next(self._ids)
+        number = self._rpc.mint_id()
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         answer: Answer | None = None
         try:
@@ -92,17 +78,11 @@ class HttpConnection:
         except asyncio.CancelledError:
             # A modern upstream hears it from the stream that closes; the handshake must not be cancelled.
             if not modern and method != "initialize":
-                self._tasks.start(self._give_up(number), f"cancel request {number} to {self._server}")
+                self._rpc.cancel(number)
             raise
         finally:
             if answer is not None:
                 answer.close()
-
-    async def notify(self, method: str, params: JsonObject | None = None) -> None:
-        message: JsonObject = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        await self._dispatch(message)
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
         self._watched = tuple(resources)
@@ -118,7 +98,7 @@ class HttpConnection:
 
     async def close(self) -> None:
         self._over = True
-        await self._tasks.close()
+        await self._close_tasks()
         if self._session:
             with contextlib.suppress(UpstreamError, TimeoutError):
                 async with asyncio.timeout(GOODBYE):
@@ -180,14 +160,9 @@ class HttpConnection:
             self._host.closed(expired)
         return expired
 
-    async def _give_up(self, number: int) -> None:
-        with contextlib.suppress(UpstreamError, TimeoutError):
-            async with asyncio.timeout(GOODBYE):
-                await self.notify("notifications/cancelled", {"requestId": number, "reason": "the caller gave up"})
-
     # Reading answers
 
-    async def _whole(self, answer: Answer, number: int, callbacks: Callbacks) -> JsonObject:
+    async def _whole(self, answer: Answer, number: Id, callbacks: Callbacks) -> JsonObject:
         """The result in an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
             what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
@@ -201,7 +176,7 @@ class HttpConnection:
             raise violation(self._endpoint, "answered another request than ours", body)
         return result
 
-    async def _streamed(self, answer: Answer, number: int, callbacks: Callbacks, *, resumable: bool) -> JsonObject:
+    async def _streamed(self, answer: Answer, number: Id, callbacks: Callbacks, *, resumable: bool) -> JsonObject:
         """The result at the end of a stream of events, which a legacy server may let us pick up again."""
         parser = EventParser(self._max_message)
         silent = 0
@@ -216,9 +191,7 @@ class HttpConnection:
             await asyncio.sleep(min(RESUME_PAUSE if parser.retry is None else parser.retry, LONGEST_RESUME_PAUSE))
             answer = await self._resume(parser.last_id)
 
-    async def _follow(
-        self, answer: Answer, parser: EventParser, number: int, callbacks: Callbacks
-    ) -> JsonObject | None:
+    async def _follow(self, answer: Answer, parser: EventParser, number: Id, callbacks: Callbacks) -> JsonObject | None:
         """The result, or None when the stream ends without it."""
         garbled = b""
         try:
@@ -264,15 +237,15 @@ class HttpConnection:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 
-    def _take(self, data: bytes, number: int, callbacks: Callbacks) -> JsonObject | None:
+    def _take(self, data: bytes, number: Id, callbacks: Callbacks) -> JsonObject | None:
         """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
         modern = self.protocol_version == MODERN_VERSION
-        for message in messages(data):
+        for message in read_messages(data):
             if "method" in message:
                 if not modern or "id" not in message:  # a modern server has no way to ask
-                    self._inbound.hear(message, callbacks)
+                    self._rpc.receive(message, callbacks)
             elif (identity := message.get("id")) == number or (identity is None and "error" in message):
-                return result_of(self._server, message)
+                return read_result(self._server, message)
         return None
 
     # Listening
@@ -281,14 +254,12 @@ class HttpConnection:
         return None if self._over else await self._get(last_id)
 
     def _hear_stream(self, data: bytes) -> None:
-        for message in messages(data):
-            if "method" in message:
-                self._inbound.hear(message)
+        self._rpc.receive(decode(data))
 
     async def _subscribe(self, _: str) -> Answer | None:
-        self._subscription = next(self._ids)
+        self._subscription = self._rpc.mint_id()
         message: JsonObject = {"jsonrpc": "2.0", "id": self._subscription, "method": "subscriptions/listen"}
-        answer = await self._post(message | {"params": subscription(self.envelope, self._watched)})
+        answer = await self._post(message | {"params": subscription_params(self.envelope, self._watched)})
         if answer.media_type == EVENTS:
             return answer
         try:
@@ -299,10 +270,10 @@ class HttpConnection:
         return None
 
     def _hear_subscription(self, data: bytes) -> None:
-        for message in messages(data):
+        for message in read_messages(data):
             if "method" not in message and message.get("id") == self._subscription:
-                result_of(self._server, message)
+                read_result(self._server, message)
             elif str(message.get("method")).endswith(("/list_changed", "/updated")):
                 tags = as_object(as_object(message.get("params")).get("_meta"))
                 if tags.get(META_SUBSCRIPTION) == self._subscription:
-                    self._inbound.hear(message)
+                    self._rpc.receive(message)

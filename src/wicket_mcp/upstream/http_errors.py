@@ -10,10 +10,9 @@ from http import HTTPStatus
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import METHOD_NOT_FOUND, Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint
-from wicket_mcp.upstream.inbound import as_object
 
 ERROR_BODY = 1024 * 1024
 _SHOWN = 200

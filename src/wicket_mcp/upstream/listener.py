@@ -6,10 +6,9 @@ such a stream is left in peace; one that fails is tried again, ever more slowly.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused, UpstreamError
-from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.egress import Answer
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import HttpRefused, refused_for_good, violation
@@ -75,14 +74,6 @@ class Listener:
             return max(self._parser.retry, SHORTEST_PAUSE)
         ceiling = min(FIRST_PAUSE * 2 ** min(failures, 10), LONGEST_PAUSE)
         return max(random.uniform(0, ceiling), SHORTEST_PAUSE)
-
-
-def subscription(envelope: JsonObject, resources: Sequence[str] = ()) -> JsonObject:
-    """The parameters with which a modern upstream is asked to tell of changes to its lists and these resources."""
-    wanted: JsonObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-    if resources:
-        wanted["resourceSubscriptions"] = list(resources)
-    return {"notifications": wanted, "_meta": envelope}
 
 
 def _pointless(problem: UpstreamError) -> bool:

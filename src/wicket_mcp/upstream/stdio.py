@@ -15,17 +15,16 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from wicket_mcp.codec import decode
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import LineFramer, LineTooLong
-from wicket_mcp.model import MODERN_VERSION, JsonObject
-from wicket_mcp.tasks import Tasks
+from wicket_mcp.model import JsonObject
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc
 from wicket_mcp.telemetry.log import Redactor, clean
-from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
+from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
-from wicket_mcp.upstream.listener import subscription
-from wicket_mcp.upstream.rpc import Rpc
+from wicket_mcp.upstream.subscription import Subscription
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._redact = redact
         self._framer = LineFramer(max_message)
         self._max_message = max_message
-        self._rpc = Rpc(server, self._write, host)
+        self._rpc = Rpc(server, self._write, Callbacks(host.notification, host.request))
         self._stderr = _Ring(STDERR_RING)
         self._garbage_since = (0.0, 0)
         self._process: asyncio.SubprocessTransport | None = None
@@ -66,11 +65,13 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._unsent: list[bytes] = []
         self._stuck: asyncio.TimerHandle | None = None
         self._farewell: asyncio.TimerHandle | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._tasks = Tasks()
+        self._subscription = Subscription(self)
         self._exited = asyncio.Event()
         self._ended: UpstreamError | None = None
         self._closing = False
+
+    def __repr__(self) -> str:
+        return f"<StdioConnection {self._server} {self.protocol_version}>"
 
     @classmethod
     async def open(cls, server: ResolvedServer, host: Host, max_message: int) -> "StdioConnection":
@@ -111,22 +112,18 @@ class StdioConnection(asyncio.SubprocessProtocol):
     ) -> JsonObject:
         if self._ended:
             raise self._ended
-        return await self._rpc.request(method, params, callbacks.notification)
+        return await self._rpc.request(method, params, callbacks)
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
-        self._rpc.notify(method, params)
+        await self._rpc.notify(method, params)
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
-        """One stream carries everything, but a modern upstream wants to be asked before it tells of changes."""
-        if self._listening is not None:
-            self._listening.cancel()
-        if self.protocol_version == MODERN_VERSION:
-            self._listening = self._tasks.start(self._subscribe(resources), f"listen to {self._server}")
+        self._subscription.renew(resources)
 
     async def close(self) -> None:
         self._closing = True
         self._end(Unavailable(self._server, f"Server '{self._server}' was stopped."))
-        await self._tasks.close()
+        await self._subscription.close()
         await self._rpc.close()
         await self._leave()
 
@@ -177,10 +174,6 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     # The rest is ours
 
-    async def _subscribe(self, resources: Sequence[str]) -> None:
-        with contextlib.suppress(UpstreamError):
-            await self._rpc.request("subscriptions/listen", subscription(self.envelope, resources), None)
-
     def _take(self, line: bytes) -> None:
         text = line.strip()
         if not text:
@@ -204,10 +197,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
         elif count > GARBAGE_PER_MINUTE:
             self._break(f"Server '{self._server}' floods stdout with lines that are not JSON.")
 
-    def _write(self, message: bytes) -> None:
+    def _write(self, message: JsonObject) -> None:
         if self._stdin is None or self._stdin.is_closing():
             raise self._ended or self._crash()
-        self._unsent += (message, b"\n")
+        self._unsent += (encode(message), b"\n")
         if len(self._rpc) <= 1:
             self._flush()
         elif len(self._unsent) == 2:  # others are in flight, and more may come in this turn: one system call for all
@@ -235,7 +228,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         code = self._process.get_returncode() if self._process else None
         how = f"exited with code {code}"
         if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
+            how = f"was killed by {_signal_name(-code)}"
         return Crashed(
             self._server,
             f"Server '{self._server}' {how} before it answered.",
@@ -277,6 +270,13 @@ class StdioConnection(asyncio.SubprocessProtocol):
         await self._exited.wait()
         self._signal(signal.SIGKILL)
         self._process.close()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal other than the first and the last
+        return f"signal {number}"
 
 
 class _Ring:

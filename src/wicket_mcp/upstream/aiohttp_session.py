@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, on aiohttp: with `egress_connector`, all that knows the library.
+"""The aiohttp session: one HTTP request and its answer. With `egress_connector`, all that knows the library.
 
 Turns every way a connection can fail into an error that says whether anything was sent. Bodies come in
 pieces, decompressed under a bound. Imported on first use only, by `egress.py`.
@@ -26,7 +26,7 @@ _LARGE = 1024 * 1024  # beyond this aiohttp wants a file, which it sends in part
 _MOVED = frozenset((301, 302, 303, 307, 308))
 
 
-class Exchange:
+class AiohttpSession:
     """The session all upstreams share. Limits on concurrency are the pool's, so there are none here."""
 
     def __init__(self, rules: EgressRules | None = None) -> None:
@@ -96,10 +96,10 @@ class HttpAnswer:
 
     __slots__ = (
         "_done",
-        "_exchange",
         "_grace",
         "_inflater",
         "_response",
+        "_session",
         "_unbroken",
         "endpoint",
         "media_type",
@@ -107,8 +107,8 @@ class HttpAnswer:
         "url",
     )
 
-    def __init__(self, exchange: Exchange, endpoint: Endpoint, response: aiohttp.ClientResponse, url: str) -> None:
-        self._exchange = exchange
+    def __init__(self, session: AiohttpSession, endpoint: Endpoint, response: aiohttp.ClientResponse, url: str) -> None:
+        self._session = session
         self.endpoint = endpoint
         self.status = response.status
         self.url = url
@@ -159,7 +159,7 @@ class HttpAnswer:
         if not content.is_eof():
             # aiohttp takes the connection back at the end of the stream, which is usually in the next packet.
             self._grace = asyncio.get_running_loop().call_later(FINISH_GRACE, self.abandon)
-            self._exchange.finishing.add(self)
+            self._session.finishing.add(self)
             content.on_eof(self._finished)
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class HttpAnswer:
         self._response.close()
 
     def _finished(self) -> None:
-        self._exchange.finishing.discard(self)
+        self._session.finishing.discard(self)
         if self._grace:
             self._grace.cancel()
 

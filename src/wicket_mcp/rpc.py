@@ -1,0 +1,272 @@
+"""The one JSON-RPC peer: our half of a conversation with an upstream (stdio, SSE, HTTP) or with a client.
+
+Mints ids, matches answers to requests, routes progress to the request it belongs to, answers the peer's own
+requests, and bounds what a peer can make us hold. State plus a `send` function: knows no transport, no era and no
+deadline. `receive` takes whatever the peer sent and never raises: one bad message costs itself and nothing else.
+Where an answer comes with its request (Streamable HTTP), the transport reads it there and leaves the rest to this.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
+
+from wicket_mcp.codec import decode
+from wicket_mcp.errors import Internal, ProtocolViolation, Refused, WicketError, to_rpc
+from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+MAX_PEER_REQUESTS = 32  # a peer's own requests under way; more of them are a flood and stay unanswered
+CANCEL_GRACE = 2.0  # seconds for telling a peer that we cancel, where telling takes time
+
+CONNECTION_WIDE = frozenset(
+    f"notifications/{event}"
+    for event in ("tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated")
+)
+"""Notifications that concern the whole connection, also when they arrive with the answer to one request."""
+
+Id: TypeAlias = int | str
+OnNotification: TypeAlias = Callable[[str, JsonObject], None]
+OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
+Send: TypeAlias = Callable[[JsonObject], Coroutine[Any, Any, None] | None]
+"""Takes one message to the peer, at once or by the time that the coroutine it returns has ended."""
+
+
+class Callbacks(NamedTuple):
+    """Who is told what a peer says, and who answers what it asks: for one request, or for a whole connection."""
+
+    notification: OnNotification | None = None
+    request: OnRequest | None = None
+
+
+NO_CALLBACKS = Callbacks()
+
+
+class Rpc:
+    """Our half of one conversation."""
+
+    def __init__(self, peer: str, send: Send, callbacks: Callbacks = NO_CALLBACKS, *, id_prefix: str = "") -> None:
+        """`peer` names the other side in errors; `callbacks` get what belongs to no request of ours."""
+        self.peer = peer
+        self.strays = 0
+        """Messages that fit nothing: late answers, unknown ids, wrong shapes, a flood of requests. Never fatal."""
+        self._send = send
+        self._callbacks = callbacks
+        self._id_prefix = id_prefix
+        self._numbers = itertools.count(1)
+        self._pending: dict[Id, asyncio.Future[JsonObject]] = {}
+        self._progress: dict[Id, OnNotification] = {}
+        self._peer_requests: dict[Id, asyncio.Task[None]] = {}
+        self._flooded = False
+        self._tasks = Tasks()
+
+    def __repr__(self) -> str:
+        asked = len(self._peer_requests)
+        return f"<Rpc {self.peer} | {len(self._pending)} pending, {asked} to answer, {self.strays} strays>"
+
+    def __len__(self) -> int:
+        """How many requests of ours are not answered yet."""
+        return len(self._pending)
+
+    # Our requests and notifications
+
+    def mint_id(self) -> Id:
+        number = next(self._numbers)
+        return f"{self._id_prefix}{number}" if self._id_prefix else number
+
+    async def request(
+        self, method: str, params: JsonObject, callbacks: Callbacks = NO_CALLBACKS, send: Send | None = None
+    ) -> JsonObject:
+        """Send one request and wait for its result.
+
+        Raises Refused (the peer's own error), ProtocolViolation (an answer that is none), what `send` raises, or
+        the reason given to `fail`. Cancelling the wait tells the peer. `send` replaces the connection's own.
+        """
+        send = send or self._send
+        number = self.mint_id()
+        answer = self._pending[number] = asyncio.get_running_loop().create_future()
+        token: Any = None
+        if callbacks.notification is not None:
+            token = as_object(params.get("_meta")).get("progressToken")
+            if is_id(token):
+                self._progress[token] = callbacks.notification
+            else:
+                token = None
+        try:
+            sending = send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            if sending is not None:
+                await sending
+            return await answer
+        except asyncio.CancelledError:
+            answered = answer.done() and not answer.cancelled()
+            if not answered and method != "initialize":  # the protocol forbids cancelling the handshake
+                self.cancel(number, send)
+            raise
+        finally:
+            del self._pending[number]
+            if token is not None:
+                self._progress.pop(token, None)
+
+    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+        message: JsonObject = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        sending = self._send(message)
+        if sending is not None:
+            await sending
+
+    def cancel(self, number: Id, send: Send | None = None) -> None:
+        """Tell the peer that nobody waits for its answer. Never raises: a peer that is gone needs not be told."""
+        params = {"requestId": number, "reason": "the caller gave up"}
+        with contextlib.suppress(WicketError):
+            sending = (send or self._send)({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+            if sending is not None:
+                self._tasks.start(_try_for(CANCEL_GRACE, sending), f"cancel request {number} to {self.peer}")
+
+    def fail(self, reason: WicketError) -> None:
+        """End every request of ours with `reason`."""
+        for answer in self._pending.values():
+            if not answer.done():
+                _set_error(answer, reason)
+
+    async def close(self) -> None:
+        """Stop answering the peer, and telling it of cancellations."""
+        await self._tasks.close()
+
+    # What the peer says
+
+    def receive(self, message: Any, callbacks: Callbacks = NO_CALLBACKS) -> None:
+        """Take in one decoded message or batch, whatever it is. Never raises.
+
+        Where the transport ties a message to a request of ours, `callbacks` are that request's.
+        """
+        if isinstance(message, list):  # the batches of protocol 2025-03-26, which do not nest
+            for part in message:  # pyright: ignore[reportUnknownVariableType]
+                self._receive(part, callbacks)
+        else:
+            self._receive(message, callbacks)
+
+    def _receive(self, message: Any, callbacks: Callbacks) -> None:
+        if not isinstance(message, dict):
+            self.strays += 1
+            return
+        try:
+            if "method" in message:
+                self._dispatch(message, callbacks)  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                self._settle(message)  # pyright: ignore[reportUnknownArgumentType]
+        except Exception:  # a callback of ours has a defect: the messages behind this one must not pay for it
+            self.strays += 1
+            log.exception("a message of '%s' could not be handled", self.peer)
+
+    def _settle(self, message: JsonObject) -> None:
+        """Take in the answer to a request of ours."""
+        number: Any = message.get("id")
+        answer = self._pending.get(number) if is_id(number) else None
+        if answer is None or answer.done():
+            self.strays += 1
+            return
+        try:
+            answer.set_result(read_result(self.peer, message))
+        except Refused as refused:
+            _set_error(answer, refused)
+        except ValueError:
+            text = f"An answer without a result came from '{self.peer}'."
+            hint = "It does not keep to the protocol: look for a newer version of it, or tell its author."
+            _set_error(answer, ProtocolViolation(self.peer, text, hint=hint))
+
+    def _dispatch(self, message: JsonObject, callbacks: Callbacks) -> None:
+        """Hand a notification or a request of the peer to whom it concerns."""
+        method: Any = message["method"]
+        params = as_object(message.get("params"))
+        if not isinstance(method, str):
+            self.strays += 1
+        elif "id" in message:
+            self._begin_answer(message["id"], method, params, callbacks.request or self._callbacks.request)
+        elif method == "notifications/cancelled":
+            self._withdraw(params.get("requestId"))
+        elif on_notification := self._listener(method, params, callbacks):
+            on_notification(method, params)
+
+    def _listener(self, method: str, params: JsonObject, callbacks: Callbacks) -> OnNotification | None:
+        if method == "notifications/progress":
+            token: Any = params.get("progressToken")
+            if is_id(token) and (on_progress := self._progress.get(token)):
+                return on_progress
+        if callbacks.notification is None or method in CONNECTION_WIDE:
+            return self._callbacks.notification
+        return callbacks.notification
+
+    # The peer's requests
+
+    def _begin_answer(self, number: Any, method: str, params: JsonObject, on_request: OnRequest | None) -> None:
+        if on_request is None or not is_id(number) or number in self._peer_requests:
+            self.strays += 1
+        elif len(self._peer_requests) >= MAX_PEER_REQUESTS:
+            self.strays += 1
+            if not self._flooded:
+                self._flooded = True
+                log.warning("'%s' has %d requests unanswered; more are ignored", self.peer, MAX_PEER_REQUESTS)
+        else:
+            task = self._tasks.start(self._answer(number, method, params, on_request), f"{self.peer} asks {method}")
+            self._peer_requests[number] = task
+            task.add_done_callback(lambda _: self._peer_requests.pop(number, None))
+
+    def _withdraw(self, number: Any) -> None:
+        """The peer takes a request of its own back: who answers it is cancelled, and nothing is sent."""
+        if is_id(number) and (task := self._peer_requests.get(number)):
+            task.cancel()
+
+    async def _answer(self, number: Id, method: str, params: JsonObject, on_request: OnRequest) -> None:
+        try:
+            outcome: JsonObject = {"result": await on_request(method, params)}
+        except WicketError as problem:
+            outcome = {"error": to_rpc(problem)}
+        except Exception:  # a defect of ours, but the peer waits for an answer
+            log.exception("%s of '%s' could not be answered", method, self.peer)
+            outcome = {"error": to_rpc(Internal("Wicket failed to answer.", hint="Its log says why."))}
+        with contextlib.suppress(WicketError):  # the peer is gone
+            sending = self._send({"jsonrpc": "2.0", "id": number, **outcome})
+            if sending is not None:
+                await sending
+
+
+def is_id(value: Any) -> TypeGuard[Id]:
+    """Whether `value` can be the id of a request. A boolean is an integer to Python only."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
+
+
+def read_messages(data: bytes) -> list[JsonObject]:
+    """The JSON-RPC messages in `data`: one, or those of a batch. Raises ValueError when there is none."""
+    content: Any = decode(data)
+    messages = [as_object(part) for part in (content if isinstance(content, list) else [content])]  # pyright: ignore[reportUnknownVariableType]
+    messages = [message for message in messages if message]
+    if not messages:
+        raise ValueError("not a JSON-RPC message")
+    return messages
+
+
+def read_result(peer: str, message: JsonObject) -> JsonObject:
+    """The result that an answer carries. Raises Refused, or ValueError when it has neither outcome."""
+    error: Any = message.get("error")
+    result: Any = message.get("result")
+    if isinstance(error, dict):
+        raise Refused(peer, error)  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(result, dict):
+        raise ValueError("an answer without a result")
+    return result  # pyright: ignore[reportUnknownVariableType]
+
+
+def _set_error(answer: asyncio.Future[JsonObject], problem: WicketError) -> None:
+    answer.set_exception(problem)
+    answer.exception()  # sending may fail before anybody waits for the answer; that is not a lost exception
+
+
+async def _try_for(seconds: float, sending: Coroutine[Any, Any, None]) -> None:
+    with contextlib.suppress(WicketError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            await sending
