@@ -1,0 +1,94 @@
+"""A child's pipes, with children of a few lines that go wrong in one way each."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.peers.recording_host import Heard, RecordingHost
+
+from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
+from wicket_mcp.errors import Crashed
+from wicket_mcp.model import JsonObject
+from wicket_mcp.rpc import MAX_PEER_REQUESTS
+from wicket_mcp.upstream.stdio import StdioConnection
+
+BAD_TOKENS = """
+import sys
+sys.stdin.readline()
+sys.stdout.write(
+    '{"method": "notifications/progress", "params": {"progressToken": {}}}\\n'
+    '{"method": "notifications/progress", "params": {"progressToken": []}}\\n'
+    '[1, {"method": "notifications/progress", "params": {"progressToken": "t"}}]\\n'
+    '{"id": 1, "result": {"ok": true}}\\n'
+)
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+DIES_OF = """
+import os, sys
+sys.stdin.readline()
+os.kill(os.getpid(), int(sys.argv[1]))
+"""
+
+FLOODS = """
+import sys
+sys.stdin.readline()
+sys.stdout.write("".join('{"id": %d, "method": "ask"}\\n' % number for number in range(1000)))
+sys.stdout.write('{"id": 1, "result": {}}\\n')
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+class Ponders(RecordingHost):
+    """Never answers what it is asked."""
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        self.asked.append(method)
+        await asyncio.Event().wait()
+        return {}
+
+
+@asynccontextmanager
+async def child(source: str, *args: str, host: RecordingHost) -> AsyncGenerator[StdioConnection]:
+    command = ("-I", "-S", "-c", source, *args)
+    server = ResolvedServer(config=ServerConfig(name="x", command=sys.executable), command=sys.executable, args=command)
+    connection = await StdioConnection.open(server, host, 2**20)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def test_b9_one_bad_line_does_not_cost_the_rest_of_its_chunk(host: RecordingHost) -> None:
+    """B9: an unhashable progress token lost the answer behind it, and the call hung to its deadline."""
+    heard = Heard()
+    async with child(BAD_TOKENS, host=host) as connection:
+        result = await connection.request("x", {"_meta": {"progressToken": "t"}}, heard.callbacks)
+    assert result == {"ok": True}
+    assert [params["progressToken"] for _, params in heard.all] == ["t"]
+
+
+async def test_b11_a_child_cannot_start_more_than_a_few_requests(host: RecordingHost) -> None:
+    """B11: each of a stdio upstream's requests started a task, however many there were."""
+    ponders = Ponders()
+    async with child(FLOODS, host=ponders) as connection:
+        await connection.request("x", {})
+        await asyncio.sleep(0)
+        assert len(ponders.asked) == MAX_PEER_REQUESTS
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 1, f"signal {signal.SIGRTMIN + 1}")],
+    ids=["named", "real-time"],
+)
+async def test_b25_whatever_signal_kills_it_the_call_fails(number: int, name: str, host: RecordingHost) -> None:
+    """B25: a real-time signal has no name in Python; the calls in flight were never failed."""
+    async with child(DIES_OF, str(int(number)), host=host) as connection:
+        with pytest.raises(Crashed, match=f"killed by {name}"):
+            await connection.request("x", {})
