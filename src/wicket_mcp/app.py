@@ -143,11 +143,11 @@ class Gateway(Library):
 
     async def servers(self) -> list[ServerStatus]:
         demand(self.principal, "discover", "listing servers")
-        return await self.verbs.servers(connect=True)
+        return await self.verbs.servers(self.principal, connect=True)
 
     async def tools(self, server: str | None = None) -> tuple[Tool, ...]:
         demand(self.principal, "discover", "listing tools")
-        return await self.verbs.tools(server)
+        return await self.verbs.tools(self.principal, server)
 
     async def search(self, query: str, limit: int = 5) -> tuple[Hit, ...]:
         return (await self.verbs.search(query, principal=self.principal, limit=limit)).hits
@@ -237,7 +237,7 @@ class Gateway(Library):
         if kept is not None:
             return kept
         snapshot = await self.catalogue.load()
-        text = instructions(servers, snapshot, words)
+        text = instructions(snapshot.view(LOCAL), words)
         if len(snapshot.listings) == len(servers):
             await self.store.save_note(key, text)
         return text

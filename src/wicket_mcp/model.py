@@ -177,9 +177,9 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A call on its way down: the tool as the agent named it, its arguments, and who waits for it."""
+    """A call on its way down: the tool, or how the agent named it; its arguments, and who waits for it."""
 
-    tool: str
+    tool: Tool | str
     arguments: Json
     caller: Caller
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -17,7 +17,7 @@ from wicket_mcp.model import Caller, CallRequest, Json, JsonObject, Principal, T
 from wicket_mcp.schema.signature import first_sentence, signature
 
 if TYPE_CHECKING:
-    from wicket_mcp.catalog.catalogue import Snapshot
+    from wicket_mcp.catalog.view import View
     from wicket_mcp.scripts.api import Api
     from wicket_mcp.scripts.calls import CallKind
     from wicket_mcp.scripts.engine import Scripts
@@ -47,8 +47,8 @@ class Scripting:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._engine: Scripts | None = None
-        self._built: tuple[Snapshot, Principal, Api] | None = None
-        """The latest api, of a catalogue as one principal sees it: a large one takes a while to name."""
+        self._built: tuple[View, Api] | None = None
+        """The latest api, and of which view it is: a large one takes a while to name."""
 
     @property
     def engine(self) -> "Scripts":
@@ -84,15 +84,13 @@ class Scripting:
         """What a script may see; servers that were never seen are asked only when `source` may mean them."""
         from wicket_mcp.scripts.api import Api  # noqa: PLC0415  (see above)
 
-        servers = list(verbs.catalogue.servers)
+        servers = list((await verbs.known(principal)).servers)
         words = words_of(source) if source is not None else set(_FINDS_OUT)
         wanted = servers if words & set(_FINDS_OUT) else [name for name in servers if identifier(name) in words]
-        snapshot = await verbs.catalogue.complete(wanted)
-        if self._built is not None and self._built[0] is snapshot and self._built[1] == principal:
-            return self._built[2]
-        api = Api.of((tool for tool in snapshot.tools if snapshot.policy.visible(principal, tool)), servers)
-        self._built = snapshot, principal, api
-        return api
+        view = await verbs.view(principal, wanted)
+        if self._built is None or self._built[0] is not view:
+            self._built = view, Api.of(view.tools, list(view.servers))
+        return self._built[1]
 
     async def close(self) -> None:
         if self._engine is not None:
@@ -174,7 +172,7 @@ class _Calls:
     async def _describe(self, names: Sequence[str]) -> JsonObject:
         found: dict[str, Any] = {}
         for name in names:
-            tool = await self._verbs.catalogue.resolve(name)
+            tool = await self._verbs.resolve(name, self._caller.principal)
             shown = {**_brief(tool), "description": tool.description, "schema": tool.input_schema}
             found[name] = {**shown, "output_schema": tool.output_schema} if tool.output_schema else shown
         return found

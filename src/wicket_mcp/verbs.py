@@ -8,14 +8,15 @@
 Holds no logic of its own: it is the door between those who speak words and those who decide.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.calls.calls import Calls
 from wicket_mcp.calls.offers import Offers
-from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import UnknownName, WicketError
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The tools that were found under the asked names, and what was wrong with the other names."""
+    """The tools of the asked names, and what was wrong with the other names."""
 
     tools: tuple[Tool, ...]
     problems: tuple[WicketError, ...]
@@ -60,7 +61,7 @@ class Verbs:
         offers: Offers,
         base_dir: Path,
     ) -> None:
-        self.catalogue = catalogue
+        self._catalogue = catalogue
         self.scripting = scripting
         self._base_dir = base_dir
         self._audit = audit
@@ -71,18 +72,29 @@ class Verbs:
         self._offers = offers
         self._results = results
 
-    async def servers(self, *, connect: bool = False) -> list[ServerStatus]:
-        """Every configured server in order; with `connect`, those never seen are asked first."""
-        snapshot = await (self.catalogue.complete() if connect else self.catalogue.load())
-        return [self._status(config, snapshot) for config in self.catalogue.servers.values()]
+    async def view(self, principal: Principal, servers: Iterable[str] | None = None) -> View:
+        """What `principal` may see, after all servers (of `servers`) that were never seen have been asked."""
+        return (await self._catalogue.complete(servers)).view(principal)
 
-    async def tools(self, server: str | None = None) -> tuple[Tool, ...]:
-        """The visible tools of one server, or of all."""
+    async def known(self, principal: Principal) -> View:
+        """What `principal` may see of what is known already: no server is asked."""
+        return (await self._catalogue.load()).view(principal)
+
+    async def resolve(self, name: str, principal: Principal) -> Tool:
+        """The tool that `name` means to `principal`. Raises UnknownName, AmbiguousName, Denied or Unavailable."""
+        return await self._catalogue.resolve(name, principal)
+
+    async def servers(self, principal: Principal, *, connect: bool = False) -> list[ServerStatus]:
+        """Every server in configured order; with `connect`, those never seen are asked first."""
+        view = await (self.view(principal) if connect else self.known(principal))
+        return [self._status(config, view) for config in view.servers.values()]
+
+    async def tools(self, principal: Principal, server: str | None = None) -> tuple[Tool, ...]:
+        """The tools of one server, or of all. Raises UnknownName with near servers."""
         if server is None:
-            return (await self.catalogue.complete()).tools
-        name = self.catalogue.server(server).name
-        snapshot = await self.catalogue.complete([name])
-        return snapshot.by_server.get(name, ())
+            return (await self.view(principal)).tools
+        name = self._catalogue.view(principal).server(server).name
+        return (await self.view(principal, [name])).by_server.get(name, ())
 
     async def search(
         self,
@@ -93,25 +105,26 @@ class Verbs:
         servers: Collection[str] | None = None,
     ) -> Answer:
         demand(principal, "discover", "searching tools")
-        wanted = None if servers is None else [self.catalogue.server(name).name for name in servers]
+        view = self._catalogue.view(principal)
+        wanted = None if servers is None else [view.server(name).name for name in servers]
         return await self._finder.search(query, principal, limit=limit, servers=wanted)
 
-    def tagged(self, tag: str) -> list[str]:
+    def tagged(self, tag: str, principal: Principal) -> list[str]:
         """The servers of a tag. Raises UnknownName with near tags."""
-        servers = self.catalogue.servers.values()
-        found = [server.name for server in servers if tag.lower() in map(str.lower, server.tags)]
-        if not found:
-            known = sorted({one for server in servers for one in server.tags})
+        servers = self._catalogue.view(principal).servers.values()
+        tagged = [server.name for server in servers if tag.lower() in map(str.lower, server.tags)]
+        if not tagged:
+            known = sorted({tag for server in servers for tag in server.tags})
             raise UnknownName("tag", tag, nearest(tag, known) or known[:3])
-        return found
+        return tagged
 
-    async def describe(self, names: Sequence[str]) -> Described:
+    async def describe(self, names: Sequence[str], principal: Principal) -> Described:
         """The tools that `names` mean, in that order, and what is wrong with the names that mean none."""
         tools: list[Tool] = []
         problems: list[WicketError] = []
         for name in names:
             try:
-                tools.append(await self.catalogue.resolve(name))
+                tools.append(await self.resolve(name, principal))
             except WicketError as problem:
                 problems.append(problem)
         return Described(tuple(tools), tuple(problems))
@@ -143,9 +156,9 @@ class Verbs:
         """The latest calls of this principal, newest first."""
         return await self._audit.recent_calls(principal, limit)
 
-    def required_keys(self, server: str) -> Mapping[str, bool]:
+    def required_keys(self, server: str, principal: Principal) -> Mapping[str, bool]:
         """The variables and files that a server needs, and whether each is there. Never a value."""
-        config = self.catalogue.server(server)
+        config = self._catalogue.view(principal).server(server)
         missing = missing_secrets(config, base_dir=self._base_dir)
         needed = dict.fromkeys((*config.required_keys, *missing_secrets(config, {}, self._base_dir), *missing))
         return {name: name not in missing for name in needed}
@@ -166,18 +179,18 @@ class Verbs:
         """Ask the legacy upstreams for log messages from this level on."""
         await self._pool.set_log_level(level)
 
-    def _status(self, config: ServerConfig, snapshot: Snapshot) -> ServerStatus:
-        listing = snapshot.listings.get(config.name)
+    def _status(self, config: ServerConfig, view: View) -> ServerStatus:
+        listing = view.listings.get(config.name)
         state, problem = self._pool.state(config.name)
         words = config.description or (listing.instructions if listing else "")
         info = listing.server_info if listing else {}
         return ServerStatus(
             name=config.name,
             state=str(state) if listing or state is not State.IDLE else "unseen",
-            tools=len(snapshot.by_server[config.name]) if listing else None,
+            tools=len(view.by_server[config.name]) if listing else None,
             description=first_sentence(words or str(info.get("title") or info.get("description") or "")),
             version=str(info.get("version", "")),
             transport=config.transport,
-            problem=problem or self.catalogue.failures.get(config.name, ""),
+            problem=problem or view.failures.get(config.name, ""),
             tags=config.tags,
         )

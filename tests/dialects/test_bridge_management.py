@@ -56,7 +56,7 @@ async def test_only_an_administrator_manages_servers(open_gateway: OpenGateway) 
                 ("remove_claude_server", {"name": "x"}),
             ):
                 problem = await talker.problem(tool, **arguments)
-                assert problem.startswith("❌ Authentication failed: this needs an API key with the scope 'admin'")
+                assert problem.startswith(f"❌ Authentication failed: {tool} needs an API key with the scope 'admin'")
 
 
 async def test_a_key_does_what_its_scopes_say_in_every_vocabulary(open_gateway: OpenGateway) -> None:

@@ -117,7 +117,7 @@ async def test_seed_003_performance_a_server_that_is_not_used_is_not_started(tmp
     async with broker(tmp_path, SERVERS) as gateway:
         agent = Speaker(gateway, "broker")
         await agent.call("broker_invoke", server="qdrant", tool="search", args={"collection": "c", "query": "q"})
-        states = {status.name: status.state for status in await gateway.verbs.servers()}
+        states = {status.name: status.state for status in await gateway.verbs.servers(gateway.principal)}
     assert states == {"qdrant": "ready", "github": "unseen"}
 
 

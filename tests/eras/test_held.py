@@ -15,6 +15,7 @@ from tests.eras.house import upstream
 from tests.eras.table import Link
 from tests.eras.witness import witness
 from tests.gateway.serving import META, TOKEN, Raw, raw_client, serve_http
+from wicket_mcp.app import read_config
 from wicket_mcp.model import META_CAPABILITIES, JsonObject
 
 LINKS = [Link("modern", "legacy", "http", "stdio"), Link("modern", "modern", "http", "stdio")]
@@ -78,6 +79,23 @@ async def test_the_state_that_comes_back_must_be_ours_for_this_very_request(
         assert "not one of ours" in refusal(await client.call("ask_rudely", **same))
         result = (await client.call("ask_form", arguments, **same))["result"]
         assert result["content"][0]["text"] == "accept: Ada", "the true one still works"
+
+
+@BOTH
+async def test_the_bridge_carries_an_answer_to_the_server_that_asked(open_gateway: OpenGateway, link: Link) -> None:
+    async with upstream(link) as server, open_gateway({SERVER: server}, allow_runtime_servers=True) as gateway:
+        [config] = read_config({"servers": {"installed": server}}).servers
+        await gateway.registry.managed.register(config, gateway.principal)
+        async with serve_http(gateway, "bridge") as address, raw_client(address) as raw:
+            client, asked = Asker(raw), {"message": "Name?"}
+            for tool, arguments in (
+                ("invoke_tool", {"endpoint": SERVER, "tool_name": "ask_form", "arguments": asked}),
+                ("installed_ask_form", asked),
+            ):
+                state, replies = await client.asked(tool, arguments)
+                body = await client.call(tool, arguments, requestState=state, inputResponses=replies)
+                assert body["result"]["resultType"] == "complete"
+                assert body["result"]["content"][0]["text"] == "accept: Ada"
 
 
 async def test_a_state_that_was_used_up_says_to_begin_again(open_gateway: OpenGateway) -> None:

@@ -63,7 +63,7 @@ async def test_a_new_process_knows_everything_without_starting_anything(open_gat
     async with open_gateway(servers) as gateway:
         assert await gateway.tools() == first
         assert (await gateway.search("show the working tree status"))[0].tool.key == "git.git_status"
-        assert (await gateway.verbs.describe(["git_log"])).tools[0].key == "git.git_log"
+        assert (await gateway.verbs.describe(["git_log"], gateway.principal)).tools[0].key == "git.git_log"
         assert {gateway.pool.state(name) for name in servers} == {(State.IDLE, "")}
 
 

@@ -15,7 +15,7 @@ from wicket_mcp.model import LOCAL, CallRequest, CallResult, Principal, Tool
 from wicket_mcp.results.results import Results
 from wicket_mcp.schema.arguments import check_arguments, coerce, parse_arguments
 from wicket_mcp.store.base import AuditStore
-from wicket_mcp.trust.policy import demand, discreet
+from wicket_mcp.trust.policy import demand
 from wicket_mcp.upstream.pool import Pool
 
 
@@ -34,8 +34,9 @@ class Calls:
         """Make the call. Raises WicketError when there is no answer; an answer that says `isError` is an answer."""
         principal = request.caller.principal
         demand(principal, "invoke", "calling tools")
-        with discreet(principal, "tools"):
-            tool = await self._catalogue.resolve(request.tool)
+        tool = request.tool
+        if isinstance(tool, str):
+            tool = await self._catalogue.resolve(tool, principal)
         if self.admit is not None and principal is not LOCAL:
             await self.admit(principal)
         return await self._delivery.with_fallback(tool, lambda tool: self._call(tool, request))

@@ -7,7 +7,7 @@ of every prompt, where a changed byte costs the whole cache.
 from collections.abc import Mapping
 from typing import Any
 
-from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing
 from wicket_mcp.schema.signature import first_sentence
@@ -23,10 +23,11 @@ def purpose(config: ServerConfig, listing: Listing | None, limit: int = _PURPOSE
     return first_sentence(str(words), limit)
 
 
-def capability_index(servers: Mapping[str, ServerConfig], snapshot: Snapshot, budget: int = INDEX_BUDGET) -> str:
+def capability_index(view: View, budget: int = INDEX_BUDGET) -> str:
     """The servers with purpose and number of tools; by name and number alone, largest first, when room is tight."""
-    counts = {name: len(snapshot.by_server.get(name, ())) for name in servers}
-    full = [_line(config, snapshot, counts[name]) for name, config in servers.items()]
+    servers = view.servers
+    counts = {name: len(view.by_server.get(name, ())) for name in servers}
+    full = [_line(config, view, counts[name]) for name, config in servers.items()]
     if sum(len(line) + 1 for line in full) <= budget:
         return "\n".join(full)
     ordered = sorted(servers, key=lambda name: (-counts[name], name))
@@ -42,16 +43,16 @@ def capability_index(servers: Mapping[str, ServerConfig], snapshot: Snapshot, bu
     return f"{', '.join(shown)}{f' and {rest} more' if rest else ''}"
 
 
-def instructions(servers: Mapping[str, ServerConfig], snapshot: Snapshot, guide: str) -> str:
+def instructions(view: View, guide: str) -> str:
     """What a client is told about this gateway when it connects; `guide` is about the tools that it sees."""
-    total = len(snapshot.tools)
-    amount = f"{total:,} tools of {len(servers)} servers" if total else f"the tools of {len(servers)} servers"
+    total, servers = len(view.tools), len(view.servers)
+    amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
     return (
         f"The visible tools are the door to {amount}, found by search: {guide} "
-        f"Servers (number of tools):\n{capability_index(servers, snapshot)}"
+        f"Servers (number of tools):\n{capability_index(view)}"
     )
 
 
-def _line(config: ServerConfig, snapshot: Snapshot, count: int) -> str:
-    words = purpose(config, snapshot.listings.get(config.name))
+def _line(config: ServerConfig, view: View, count: int) -> str:
+    words = purpose(config, view.listings.get(config.name))
     return f"- {config.name}{f' ({count})' if count else ''}{f': {words}' if words else ''}"

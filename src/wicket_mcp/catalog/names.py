@@ -48,6 +48,16 @@ def plain_names(tools: Iterable[Tool], *, upper: bool = False) -> dict[str, Tool
     return named
 
 
+def upper_names(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """`plain_names` in upper snake case."""
+    return plain_names(tools, upper=True)
+
+
+def bare_names(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Each tool under its own name alone, for a gateway with a single server."""
+    return {tool.name: tool for tool in tools}
+
+
 def _upper_snake(name: str) -> str:
     return _NOT_WORD.sub("_", _HUMP.sub("_", name)).upper()
 

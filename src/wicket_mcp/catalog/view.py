@@ -6,7 +6,7 @@ built when they are first needed. Who may not look tools up gets an `Unlisted` v
 names a tool, but a name that the caller knows still leads to its tool. Made by `Snapshot.view`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +21,9 @@ from wicket_mcp.trust.policy import Visibility, scope_hint
 if TYPE_CHECKING:
     from wicket_mcp.catalog.catalogue import Snapshot
 
+Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
+"""A way to name tools: a function that is made once, such as `wire_names`."""
+
 
 class View:
     """Every tool that may be seen, and how each is named."""
@@ -28,6 +31,7 @@ class View:
     def __init__(self, snapshot: "Snapshot", visibility: Visibility) -> None:
         self._snapshot = snapshot
         self._visibility = visibility
+        self._spelled: dict[Naming, Mapping[str, Tool]] = {}
 
     @property
     def visible(self) -> Callable[[Tool], bool]:
@@ -63,10 +67,25 @@ class View:
             offered[tool.server].append(tool)
         return {server: tuple(tools) for server, tools in offered.items()}
 
-    @cached_property
+    @property
     def wire(self) -> Mapping[str, Tool]:
         """Every tool under its flat name."""
-        return wire_names(self.tools)
+        return self.spell(wire_names)
+
+    def spell(self, naming: Naming) -> Mapping[str, Tool]:
+        """Every tool under the names that `naming` gives them; made once for each function."""
+        table = self._spelled.get(naming)
+        if table is None:
+            table = self._spelled[naming] = naming(self.tools)
+        return table
+
+    def find_spelled(self, naming: Naming, name: str) -> Tool | None:
+        """The tool that `naming` calls exactly `name`."""
+        return self.spell(naming).get(name)
+
+    def hint(self, what: str = "tools") -> str:
+        """What to tell somebody whose name for one of `what` means nothing and who may not be told better ones."""
+        return ""
 
     def resolve(self, name: str) -> Tool:
         """The tool that `name` or the alias `name` means.
@@ -82,10 +101,6 @@ class View:
                     return self.names.resolve(alias)
             self._visibility.explain(name, self._snapshot.listings)
             raise
-
-    def find_wire(self, name: str) -> Tool | None:
-        """The tool of this flat name."""
-        return self.wire.get(name)
 
     def find(self, server: str, name: str) -> Tool | None:
         """The tool of exactly this server and name."""
@@ -130,22 +145,21 @@ class Unlisted(View):
     def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
         return {}
 
-    @cached_property
-    def wire(self) -> Mapping[str, Tool]:
-        return {}
-
     def resolve(self, name: str) -> Tool:
         tools = self._whole.names.find(name)
         if not tools and (alias := self._snapshot.aliases.get(name)) is not None:
             tools = self._whole.names.find(alias)
         if len(tools) > 1:
-            raise AmbiguousName(shorten(name), hint=scope_hint("discover", "tools"))
+            raise AmbiguousName(shorten(name), hint=self.hint())
         if not tools:
-            raise UnknownName("tool", shorten(name), hint=scope_hint("discover", "tools"))
+            raise UnknownName("tool", shorten(name), hint=self.hint())
         return tools[0]
 
-    def find_wire(self, name: str) -> Tool | None:
-        return self._whole.wire.get(name)
+    def find_spelled(self, naming: Naming, name: str) -> Tool | None:
+        return self._whole.spell(naming).get(name)
+
+    def hint(self, what: str = "tools") -> str:
+        return scope_hint("discover", what)
 
     def find(self, server: str, name: str) -> Tool | None:
         return self._whole.find(server, name)
@@ -153,7 +167,7 @@ class Unlisted(View):
     def server(self, name: str) -> ServerConfig:
         if (config := find_server(self._snapshot.servers, name)) is not None:
             return config
-        raise UnknownName("server", shorten(name), hint=scope_hint("discover", "tools"))
+        raise UnknownName("server", shorten(name), hint=self.hint())
 
 
 def find_server(servers: Mapping[str, ServerConfig], name: str) -> ServerConfig | None:

@@ -213,7 +213,7 @@ def describe(
         raise typer.BadParameter(f"{detail!r} is not one of {', '.join(levels)}", param_hint="--detail")
 
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], list[WicketError]]":
-        described = await gateway.verbs.describe(names)
+        described = await gateway.verbs.describe(names, gateway.principal)
         return described.tools, [explained(problem, gateway.config) for problem in described.problems]
 
     found, problems = with_gateway(config, work, verbose=verbose)

@@ -17,7 +17,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
     """
 
     async def work(gateway: "Gateway") -> dict[str, Any]:
-        seen = await gateway.verbs.servers()
+        seen = await gateway.verbs.servers(gateway.principal)
         settings = gateway.config
         state = settings.state_path
         return {

@@ -1,22 +1,27 @@
-"""What a dialect is: a table of tools, each with its schema and a handler over the core's verbs.
+"""What a dialect is: a table of tools, each with its schema and a handler over the verbs.
 
 A handler gets checked arguments and returns a tool result. It keeps nothing between calls.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from wicket_mcp.codec import pretty
-from wicket_mcp.errors import AmbiguousName, ConfigError, Denied, Refused, UnknownName, WicketError
-from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, Tool, as_list, as_object, as_text
+from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError
+from wicket_mcp.model import LOCAL, Caller, CallRequest, Json, JsonObject, Principal, Tool
 from wicket_mcp.schema.arguments import check_arguments, parse_arguments
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
-_SENTENCE_END = re.compile(r"\.\s")
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An upstream tool that a name on a menu stands for by itself, and the dialect in which it does."""
+
+    dialect: str
+    tool: Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,16 @@ class ToolCall:
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The replies with which a modern client repeats its call (see `CallRequest.resume`)."""
+    named: Named | None = None
+    """What `Menu.find` has found the name to stand for, where that was asked before."""
+
+    def tool_of(self, dialect: str) -> Tool | None:
+        """The tool that the name is known to stand for in this dialect."""
+        return self.named.tool if self.named and self.named.dialect == dialect else None
+
+    def request(self, tool: Tool | str, arguments: Json = None, *, whole: bool = False) -> CallRequest:
+        """This call passed on to an upstream tool."""
+        return CallRequest(tool, arguments, self.caller, self.meta, whole=whole, resume=self.resume)
 
 
 Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
@@ -71,17 +86,22 @@ class Dialect(Protocol):
 class NamesTools(Protocol):
     """A vocabulary some of whose names stand for upstream tools by themselves."""
 
-    async def find(self, verbs: Verbs, name: str) -> Tool | None: ...
+    name: str
+
+    async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None: ...
 
 
 class Table:
-    """A dialect whose tools are fixed rows."""
+    """A dialect whose tools are fixed rows; `fail` is how it words a problem."""
 
     fixed = True
 
-    def __init__(self, name: str, rows: tuple[DialectTool, ...]) -> None:
+    def __init__(
+        self, name: str, rows: tuple[DialectTool, ...], fail: Callable[[WicketError], JsonObject] | None = None
+    ) -> None:
         self.name = name
         self._rows = {row.name: row for row in rows}
+        self._fail = fail or failure
 
     async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
         return [row.definition for row in self._rows.values()]
@@ -95,9 +115,9 @@ class Table:
                 demand(call.caller.principal, scope, name)
             arguments = parse_arguments(call.arguments)
             check_arguments(Tool("", name, row.definition), arguments)
-            return await row.handler(verbs, ToolCall(arguments, call.caller, call.meta, call.resume))
+            return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
-            return failure(problem)
+            return self._fail(problem)
 
 
 class Menu:
@@ -128,41 +148,27 @@ class Menu:
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None
         denied: Denied | None = None
-        principal = call.caller.principal
         for dialect in self.dialects:
             try:
                 if (result := await dialect.call(verbs, name, call)) is not None:
-                    return result if principal.may("discover") else _discreet(result)
+                    return result
             except UnknownName as problem:  # a vocabulary with words of its own for this
                 unknown = problem
             except Denied as problem:  # another dialect may have a tool of its own by this name
                 denied = problem
         if denied is not None:
             return failure(denied)
-        if unknown is not None and principal.may("discover"):
+        if unknown is not None:
             raise unknown
-        names = [tool["name"] for tool in await self.list(verbs, principal)]
+        names = [tool["name"] for tool in await self.list(verbs, call.caller.principal)]
         raise UnknownName("tool", name, nearest(name, names))
 
-    async def find(self, verbs: Verbs, name: str) -> Tool | None:
+    async def find(self, verbs: Verbs, name: str, principal: Principal) -> Named | None:
         """The upstream tool that a name on this menu stands for by itself."""
         for dialect in self._naming:
-            if (tool := await dialect.find(verbs, name)) is not None:
-                return tool
+            if (tool := await dialect.find(verbs, name, principal)) is not None:
+                return Named(dialect.name, tool)
         return None
-
-
-def _discreet(result: JsonObject) -> JsonObject:
-    """A result for somebody who may not look for tools: a name that means none does not tell those that do."""
-    detail = as_object(as_object(result.get("_meta")).get("wicket/error"))
-    ambiguous = detail.get("code") == AmbiguousName.code
-    if not ambiguous and not (detail.get("code") == UnknownName.code and detail.get("kind") in ("tool", "server")):
-        return result
-    first = as_object(next(iter(as_list(result.get("content"))), None))
-    what, *_ = _SENTENCE_END.split(as_text(first.get("text")), maxsplit=1)
-    told = f"{what.rstrip('.')}. Looking for tools needs an API key with the scope 'discover'."
-    kept = {key: value for key, value in detail.items() if key != "near"}
-    return {**result, "content": [{"type": "text", "text": told}], "_meta": {"wicket/error": kept}}
 
 
 def own_tool(name: str, title: str, description: str, parameters: JsonObject, **hints: bool) -> JsonObject:

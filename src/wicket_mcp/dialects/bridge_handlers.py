@@ -3,11 +3,10 @@
 from wicket_mcp.dialects import bridge_words as words
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import WicketError
-from wicket_mcp.model import CallRequest, JsonObject
+from wicket_mcp.model import JsonObject
 from wicket_mcp.registry.facade import Desk
 from wicket_mcp.registry.server_json import Registration, from_registration
 from wicket_mcp.schema.arguments import parse_arguments
-from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
 # Discovery
@@ -22,7 +21,7 @@ async def discover(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
         category=given.get("category", ""),
         tags=tuple(given.get("tags", ())),
     )
-    live = await _live_tools(desk, verbs)
+    live = await _live_tools(desk, verbs, call)
     servers = [words.server(known, live.get(known.record.name)) for known in found]
     return words.answer({"servers": servers, "total": total, "query": given["query"]})
 
@@ -32,7 +31,7 @@ async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject
     advice, known = await desk.advise(
         given["query"], given.get("context", ""), given.get("limit", 5), call.caller.principal
     )
-    live = await _live_tools(desk, verbs)
+    live = await _live_tools(desk, verbs, call)
     recommendations = [
         {
             **words.server(about, live.get(about.record.name)),
@@ -103,7 +102,6 @@ async def health(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def onboarding(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     principal = call.caller.principal
-    await desk.keys.admit(principal, "discover")
     progress = await desk.progress(principal)
     return words.answer(
         {
@@ -125,9 +123,8 @@ async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     endpoint, tool = given["endpoint"], given["tool_name"]
     try:
         if "://" not in endpoint:
-            demand(call.caller.principal, "invoke", "calling tools")
-            server = verbs.catalogue.server(endpoint)
-            request = CallRequest(f"{server.name}.{tool}", given["arguments"], call.caller, call.meta, whole=True)
+            server = (await verbs.known(call.caller.principal)).server(endpoint)
+            request = call.request(f"{server.name}.{tool}", given["arguments"], whole=True)
             return (await verbs.call(request)).body
         arguments = parse_arguments(given["arguments"])
         return await desk.invoke(endpoint, tool, arguments, given.get("headers", {}), call.caller)
@@ -135,12 +132,12 @@ async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
         return words.failed(problem, f"Failed to invoke {tool}")
 
 
-async def _live_tools(desk: Desk, verbs: Verbs) -> dict[str, list[str]]:
+async def _live_tools(desk: Desk, verbs: Verbs, call: ToolCall) -> dict[str, list[str]]:
     """For each record that runs here, the tools that it really has."""
-    snapshot = await verbs.catalogue.load()
+    view = await verbs.known(call.caller.principal)
     linked = desk.links(await desk.registry.shelf())
     return {
-        name: [tool.name for server in servers for tool in snapshot.by_server.get(server, ())]
+        name: [tool.name for server in servers for tool in view.by_server.get(server, ())]
         for name, servers in linked.items()
         if servers
     }

@@ -16,7 +16,6 @@ _RESTART = "🔄 Please restart Claude Desktop for changes to take effect."
 
 async def install(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     given, principal = call.arguments, call.caller.principal
-    await desk.keys.admit(principal, "admin")
     name, mode = derived(given["name"]).replace(".", "-"), given.get("mode", "bridge")
     wanted = Wanted(name, given["type"], given["command"], given.get("env", {}))
     try:
@@ -41,12 +40,10 @@ async def _install_directly(desk: Desk, wanted: Wanted) -> JsonObject:
 
 
 async def list_managed(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    await desk.keys.admit(call.caller.principal, "admin")
     return words.answer([words.managed(one) for one in await desk.managed.list()])
 
 
 async def control(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    await desk.keys.admit(call.caller.principal, "admin")
     name, action = call.arguments["name"], call.arguments["action"]
     try:
         await desk.managed.control(name, action)
@@ -59,12 +56,10 @@ async def control(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def list_claude(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    await desk.keys.admit(call.caller.principal, "admin")
     return words.answer(claude.servers(claude.config_path()))
 
 
 async def remove_claude(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    await desk.keys.admit(call.caller.principal, "admin")
     desk.managed.permit()
     name = call.arguments["name"]
     try:

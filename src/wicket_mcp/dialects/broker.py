@@ -9,10 +9,11 @@ import logging
 import re
 from collections.abc import Collection, Sequence
 
+from wicket_mcp.catalog.view import View
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, answer, failure, own_tool, takes
 from wicket_mcp.errors import Refused, UnknownName, WicketError
-from wicket_mcp.model import CallRequest, JsonObject, Principal, Tool
+from wicket_mcp.model import JsonObject, Principal, Tool
 from wicket_mcp.schema.prose import first_sentence
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
@@ -27,18 +28,18 @@ _STRING: JsonObject = {"type": "string"}
 class ToolNotFound(UnknownName):
     """No such tool, in this vocabulary's words."""
 
-    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, near: Sequence[str] = (), hint: str = "") -> None:
         super().__init__("tool", name, near)
         self.message = f"Tool not found: {name}."
-        self.hint = "Use broker.search to discover tools or broker.invoke to call by name."
+        self.hint = hint or "Use broker.search to discover tools or broker.invoke to call by name."
 
 
 class ServerNotFound(UnknownName):
     """No such server, in this vocabulary's words."""
 
-    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, near: Sequence[str] = (), hint: str = "") -> None:
         super().__init__("server", name, near)
-        self.message, self.hint = f"Server not found: {name}", ""
+        self.message, self.hint = f"Server not found: {name}", hint
 
 
 class Broker:
@@ -55,9 +56,8 @@ class Broker:
 
     async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
         favourites = self._favourites if principal.may("discover") else {}
-        snapshot = await verbs.catalogue.complete({favourite.server for favourite in favourites.values()})
-        known = {tool.key: tool for tool in snapshot.tools}
-        shown = [_shown(name, one, known.get(f"{one.server}.{one.tool}")) for name, one in favourites.items()]
+        view = await verbs.view(principal, {favourite.server for favourite in favourites.values()})
+        shown = [_shown(name, one, view.find(one.server, one.tool)) for name, one in favourites.items()]
         listed = [*await self._table.list(verbs, principal), *shown]
         if self._dotted:
             named = {_safe(one.name): one.name for one in self._favourites.values()}
@@ -72,35 +72,35 @@ class Broker:
         demand(call.caller.principal, "invoke", "calling tools")
         favourite = self._favourites.get(safe)
         if favourite is None:
-            raise ToolNotFound(name)
+            raise ToolNotFound(name, hint=(await verbs.known(call.caller.principal)).hint())
         try:
-            return await _invoke(verbs, favourite.server, favourite.tool, call, call.arguments)
+            tool = call.tool_of(self.name) or favourite.tool
+            return await _invoke(verbs, favourite.server, tool, call, call.arguments)
         except Refused:
             raise  # the upstream's own JSON-RPC error, passed on as one
         except WicketError as problem:
             return failure(problem)
 
-    async def find(self, verbs: Verbs, name: str) -> Tool | None:
+    async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None:
         favourite = self._favourites.get(_safe(name))
         if favourite is None:
             return None
-        snapshot = await verbs.catalogue.complete([favourite.server])
-        offered = snapshot.by_server.get(favourite.server, ())
-        return next((tool for tool in offered if tool.name == favourite.tool), None)
+        return (await verbs.view(principal, [favourite.server])).find(favourite.server, favourite.tool)
 
     async def search(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         query = call.arguments.get("q", "").strip()
-        known, unknown = _known(verbs, call.arguments.get("servers"))
+        principal = call.caller.principal
+        known, unknown = _known(await verbs.known(principal), call.arguments.get("servers"))
         if unknown and not known:
             raise ServerNotFound(unknown[0])
         favourites = [one for one in self._favourites.values() if one.server in known]
         found = [_favourite_entry(one) for one in favourites if _contains(query, one.name, one.title, one.description)]
-        tools = await _matching(verbs, query, known, call.caller.principal)
+        tools = await _matching(verbs, query, known, principal)
         taken = {(one.server, one.tool) for one in favourites}
         others = [tool for tool in tools if (tool.server, tool.name) not in taken]
         found += await asyncio.to_thread(lambda: [_entry(tool) for tool in others])
         problems = [f"Server not found: {name}" for name in unknown]
-        for server, problem in verbs.catalogue.failures.items():
+        for server, problem in (await verbs.known(principal)).failures.items():
             if server in known:
                 words = f"Failed to list tools from {server}: {problem.splitlines()[0]}"
                 log.warning("[broker.search] %s", words)
@@ -114,25 +114,28 @@ class Broker:
         return await _invoke(verbs, given["server"], given["tool"], call, given.get("args"))
 
 
-async def _invoke(verbs: Verbs, server: str, tool: str, call: ToolCall, arguments: object) -> JsonObject:
+async def _invoke(verbs: Verbs, server: str, tool: Tool | str, call: ToolCall, arguments: object) -> JsonObject:
+    if isinstance(tool, Tool):
+        return (await verbs.call(call.request(tool, arguments))).body
+    view = await verbs.known(call.caller.principal)
     try:
-        name = verbs.catalogue.server(server).name
+        name = view.server(server).name
     except UnknownName as problem:
-        raise ServerNotFound(server, problem.near) from None
+        raise ServerNotFound(server, problem.near, view.hint()) from None
     key = f"{name}.{tool.removeprefix(f'{name}.')}"
     try:
-        return (await verbs.call(CallRequest(key, arguments, call.caller, call.meta, resume=call.resume))).body
+        return (await verbs.call(call.request(key, arguments))).body
     except UnknownName as problem:
-        raise ToolNotFound(tool, problem.near) from None
+        raise ToolNotFound(tool, problem.near, view.hint()) from None
 
 
 async def _matching(verbs: Verbs, query: str, servers: Collection[str], principal: Principal) -> list[Tool]:
     """The tools of `servers`, in their order; with a query those that fit it, the better ones of a server first."""
-    snapshot = await verbs.catalogue.complete(servers)
-    every = [tool for server in servers for tool in snapshot.by_server.get(server, ())]
+    view = await verbs.view(principal, servers)
+    every = [tool for server in servers for tool in view.by_server.get(server, ())]
     if not query:
         return every
-    some = servers if len(servers) < len(verbs.catalogue.servers) else None
+    some = servers if len(servers) < len(view.servers) else None
     hits = (await verbs.search(query, principal=principal, limit=MOST_HITS, servers=some)).hits
     rank = {hit.tool.key: place for place, hit in enumerate(hits)}
     fitting = [tool for tool in every if tool.key in rank or _contains(query, tool.key, tool.title, tool.description)]
@@ -140,18 +143,18 @@ async def _matching(verbs: Verbs, query: str, servers: Collection[str], principa
     return sorted(fitting, key=lambda tool: (order[tool.server], rank.get(tool.key, MOST_HITS)))
 
 
-def _known(verbs: Verbs, asked: Collection[str] | None) -> tuple[list[str], list[str]]:
+def _known(view: View, asked: Collection[str] | None) -> tuple[list[str], list[str]]:
     """The asked servers (all, where none was asked for) in configured order, and the names that are none."""
     if not asked:
-        return list(verbs.catalogue.servers), []
+        return list(view.servers), []
     known: set[str] = set()
     unknown: list[str] = []
     for name in asked:
         try:
-            known.add(verbs.catalogue.server(name).name)
+            known.add(view.server(name).name)
         except UnknownName:
             unknown.append(name)
-    return [name for name in verbs.catalogue.servers if name in known], unknown
+    return [name for name in view.servers if name in known], unknown
 
 
 def _contains(query: str, *texts: str) -> bool:

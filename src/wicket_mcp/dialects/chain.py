@@ -52,20 +52,18 @@ class Chain(Table):
 
     async def register(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         desk, principal = self._desk(), call.caller.principal
-        await desk.keys.admit(principal, "admin")
         config = words.template(call.arguments["manual_call_template"])
         tools = await desk.managed.register(config, principal)
         return text(f"Registered backend '{config.name}' with {len(tools)} tools")
 
     async def deregister(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         desk, name = self._desk(), call.arguments["manual_name"]
-        await desk.keys.admit(call.caller.principal, "admin")
         return text(f"Deregistered backend '{await desk.managed.deregister(name)}'")
 
 
 async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     given = call.arguments
-    servers = verbs.tagged(given["tag"]) if given.get("tag") else None
+    servers = verbs.tagged(given["tag"], call.caller.principal) if given.get("tag") else None
     answer = await verbs.search(
         given["task_description"], principal=call.caller.principal, limit=given.get("limit", 10), servers=servers
     )
@@ -78,7 +76,7 @@ async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def list_tools_meta(verbs: Verbs, call: ToolCall) -> JsonObject:
-    tools, usage = await verbs.tools(), await verbs.usage(call.caller.principal)
+    tools, usage = await verbs.tools(call.caller.principal), await verbs.usage(call.caller.principal)
     ordered = sorted((-usage.get(tool.key, 0), tool.key) for tool in tools)
     shown, cursor = page(ordered, call.arguments.get("cursor"), call.arguments.get("page_size", 50))
     body: JsonObject = {"tools": [key for _, key in shown], "next_cursor": cursor}
@@ -87,7 +85,7 @@ async def list_tools_meta(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def tool_info(verbs: Verbs, call: ToolCall) -> JsonObject:
     try:
-        tool = await verbs.catalogue.resolve(call.arguments["tool_name"])
+        tool = await verbs.resolve(call.arguments["tool_name"], call.caller.principal)
     except UnknownName as problem:
         return _unknown(problem)
     api = await _api(verbs, call)
@@ -97,10 +95,13 @@ async def tool_info(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def required_keys(verbs: Verbs, call: ToolCall) -> JsonObject:
     try:
-        tool = await verbs.catalogue.resolve(call.arguments["tool_name"])
+        tool = await verbs.resolve(call.arguments["tool_name"], call.caller.principal)
     except UnknownName as problem:
         return _unknown(problem)
-    keys = [{"name": name, "set": is_set} for name, is_set in verbs.required_keys(tool.server).items()]
+    keys = [
+        {"name": name, "set": is_set}
+        for name, is_set in verbs.required_keys(tool.server, call.caller.principal).items()
+    ]
     body: JsonObject = {"tool_name": tool.key, "backend": tool.server, "required_keys": keys}
     return _json(body, body)
 
@@ -133,7 +134,7 @@ async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | 
     except (UnknownName, AmbiguousName):
         return None if wanted.server else _failed(f"Tool '{wanted.tool}' not found.")
     try:
-        request = CallRequest(tool.key, wanted.arguments, InScript(call.caller), call.meta, whole=True)
+        request = CallRequest(tool, wanted.arguments, InScript(call.caller), call.meta, whole=True)
         ok, value = unwrap((await verbs.call(request)).body)
     except WicketError as problem:
         return _failed(f"{tool.key}: {problem}")
@@ -142,14 +143,14 @@ async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | 
 
 async def _target(verbs: Verbs, call: ToolCall, wanted: OneCall) -> Tool:
     if not wanted.server:
-        return await verbs.catalogue.resolve(wanted.tool)
+        return await verbs.resolve(wanted.tool, call.caller.principal)
     api = await verbs.scripting.api(verbs, call.caller.principal, wanted.server)
     return api.find(wanted.server, wanted.tool)
 
 
 async def _interface(verbs: Verbs, call: ToolCall, name: str) -> Outcome:
     try:
-        tool = await verbs.catalogue.resolve(name)
+        tool = await verbs.resolve(name, call.caller.principal)
     except WicketError as problem:
         return _failed(str(problem))
     ident, server = words.identifiers(tool, await _api(verbs, call))

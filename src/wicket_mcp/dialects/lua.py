@@ -9,7 +9,7 @@ from wicket_mcp.dialects import lua_words as words
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, own_tool, takes, text
 from wicket_mcp.dialects.outcomes import told
 from wicket_mcp.errors import UnknownName
-from wicket_mcp.model import CallRequest, JsonObject, Tool, as_object
+from wicket_mcp.model import JsonObject, Tool, as_object
 from wicket_mcp.scripting import Script
 from wicket_mcp.scripts.api import Api, Server
 from wicket_mcp.scripts.values import unwrap
@@ -21,14 +21,14 @@ _STRING: JsonObject = {"type": "string"}
 
 
 async def list_servers(verbs: Verbs, call: ToolCall) -> JsonObject:
-    snapshot = await verbs.catalogue.complete()
+    view = await verbs.view(call.caller.principal)
     api = await verbs.scripting.api(verbs, call.caller.principal)
     parts = [
         words.server(
             ident,
-            verbs.catalogue.servers[server.name],
-            snapshot.listings.get(server.name),
-            verbs.catalogue.failures.get(server.name, ""),
+            view.servers[server.name],
+            view.listings.get(server.name),
+            view.failures.get(server.name, ""),
         )
         for ident, server in api.servers.items()
     ]
@@ -41,7 +41,7 @@ async def list_server_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     except UnknownName as problem:
         return failure(problem, str(problem))
     if not server.tools:
-        problem_text = verbs.catalogue.failures.get(server.name, "")
+        problem_text = (await verbs.known(call.caller.principal)).failures.get(server.name, "")
         words_for_it = f"\nError: {problem_text.splitlines()[0]}" if problem_text else ""
         return {**text(f"No tools available on {server.name}.{words_for_it}"), "isError": bool(problem_text)}
     lines = [words.tool_line(ident, tool) for ident, tool in server.tools.items()]
@@ -54,10 +54,12 @@ async def tool_details(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
-    _, _, tool = await _tool(verbs, call)
-    arguments = call.arguments.get("sampleArgs")
-    request = CallRequest(tool.key, arguments, call.caller, call.meta, resume=call.resume)
-    body = verbs.readdressed(await verbs.call(request))
+    if call.caller.principal.may("discover"):
+        _, _, tool = await _tool(verbs, call)
+    else:  # the identifiers are not theirs to see, but a name that they know is as good
+        name = f"{call.arguments['luaServerName']}.{call.arguments['luaToolName']}"
+        tool = await verbs.resolve(name, call.caller.principal)
+    body = verbs.readdressed(await verbs.call(call.request(tool, call.arguments.get("sampleArgs"))))
     ok, value = unwrap(body)
     if not ok:
         return body
@@ -78,7 +80,7 @@ async def _server(verbs: Verbs, call: ToolCall) -> tuple[str, Server]:
     found = _find(name, {ident: server.name for ident, server in api.servers.items()})
     if found is None:
         raise words.NotFound(f"Server '{name}' not found.", "server", name, list(api.servers), _near(name, api))
-    await verbs.catalogue.complete([api.servers[found].name])
+    await verbs.view(call.caller.principal, [api.servers[found].name])
     whole = await verbs.scripting.api(verbs, call.caller.principal, found)
     return found, whole.servers[found]
 

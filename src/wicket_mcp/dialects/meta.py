@@ -5,12 +5,12 @@ where two servers share one. They match in any case.
 """
 
 import asyncio
-from collections.abc import Iterable
 
-from wicket_mcp.catalog.names import plain_names
+from wicket_mcp.catalog.names import plain_names, upper_names
+from wicket_mcp.catalog.view import Naming, View
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, answer, failure, own_tool, takes
 from wicket_mcp.errors import UnknownName, WicketError
-from wicket_mcp.model import CallRequest, JsonObject, Tool, as_list
+from wicket_mcp.model import JsonObject, Principal, Tool, as_list
 from wicket_mcp.results.content import value_of
 from wicket_mcp.schema.prose import first_sentence
 from wicket_mcp.verbs import Verbs
@@ -23,26 +23,26 @@ class Meta(Table):
     """See the module's docstring."""
 
     def __init__(self, *, upper: bool = False) -> None:
-        self._upper = upper
+        self._naming: Naming = upper_names if upper else plain_names
         super().__init__("meta", self._rows_of())
 
     async def list_tools(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        listed = await asyncio.to_thread(self._listed, await verbs.tools())
+        listed = await asyncio.to_thread(self._describe_briefly, await verbs.view(call.caller.principal))
         return answer(listed, {"tools": listed})
 
     async def get(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         asked = call.arguments["tool_name"]
         if isinstance(asked, str):
             try:
-                found = await self._described(verbs, asked)
+                found = await self._describe(verbs, asked, call.caller.principal)
             except UnknownName as problem:
-                return failure(problem, self._not_found(verbs, asked))
+                return await self._not_found(verbs, problem, call.caller.principal)
             return answer(found, {"tools": [found]})
         tools: list[JsonObject] = []
         errors: list[str] = []
         for name in as_list(asked):
             try:
-                tools.append(await self._described(verbs, name))
+                tools.append(await self._describe(verbs, name, call.caller.principal))
             except WicketError as problem:
                 errors.append(str(problem))
         missing: JsonObject = {"errors": errors} if errors else {}
@@ -52,42 +52,42 @@ class Meta(Table):
     async def call_tool(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         name = call.arguments["tool_name"]
         try:
-            tool = await self._find(verbs, name)
+            tool = await self._find(verbs, name, call.caller.principal)
         except UnknownName as problem:
-            return failure(problem, self._not_found(verbs, name))
-        request = CallRequest(tool.key, call.arguments.get("arguments"), call.caller, call.meta, resume=call.resume)
-        body = (await verbs.call(request)).body
+            return await self._not_found(verbs, problem, call.caller.principal)
+        body = (await verbs.call(call.request(tool, call.arguments.get("arguments")))).body
         if body.get("isError"):
             return body
         structured = body.get("structuredContent")
         return {**body, "structuredContent": {"result": value_of(body) if structured is None else structured}}
 
-    def _listed(self, tools: Iterable[Tool]) -> list[JsonObject]:
+    def _describe_briefly(self, view: View) -> list[JsonObject]:
         """Away from the event loop: thousands of descriptions take a while to cut."""
-        named = plain_names(tools, upper=self._upper)
         return [
             {"name": name, "description": first_sentence(tool.description or tool.title)}
-            for name, tool in named.items()
+            for name, tool in view.spell(self._naming).items()
         ]
 
-    async def _described(self, verbs: Verbs, name: str) -> JsonObject:
-        tool = await self._find(verbs, name)
-        every = plain_names(verbs.catalogue.now.tools, upper=self._upper)
-        shown = {one.key: plain for plain, one in every.items()}
+    async def _describe(self, verbs: Verbs, name: str, principal: Principal) -> JsonObject:
+        tool = await self._find(verbs, name, principal)
+        named = (await verbs.known(principal)).spell(self._naming)
+        shown = next((plain for plain, one in named.items() if one.key == tool.key), name)
         parameters: JsonObject = {"type": "object", "properties": {}, **tool.input_schema}
-        return {"name": shown.get(tool.key, name), "description": tool.description, "parameters": parameters}
+        return {"name": shown, "description": tool.description, "parameters": parameters}
 
-    async def _find(self, verbs: Verbs, name: str) -> Tool:
-        if self._upper:
-            tools = plain_names(await verbs.tools(), upper=True)
-            if name.upper() in tools:
-                return tools[name.upper()]
-        return await verbs.catalogue.resolve(name)
+    async def _find(self, verbs: Verbs, name: str, principal: Principal) -> Tool:
+        if self._naming is upper_names:
+            tool = (await verbs.view(principal)).find_spelled(self._naming, name.upper())
+            if tool is not None:
+                return tool
+        return await verbs.resolve(name, principal)
 
-    def _not_found(self, verbs: Verbs, name: str) -> str:
-        names = list(plain_names(verbs.catalogue.now.tools, upper=self._upper))
+    async def _not_found(self, verbs: Verbs, problem: UnknownName, principal: Principal) -> JsonObject:
+        view = await verbs.known(principal)
+        names = list(view.spell(self._naming))
         more = "..." if len(names) > _NAMES_IN_ERROR else ""
-        return f"Tool '{name}' not found. Available tools include: {names[:_NAMES_IN_ERROR]}{more}"
+        advice = view.hint() or f"Available tools include: {names[:_NAMES_IN_ERROR]}{more}"
+        return failure(problem, f"Tool '{problem.name}' not found. {advice}")
 
     def _rows_of(self) -> tuple[DialectTool, ...]:
         one_or_many: JsonObject = {"anyOf": [_STRING, {"type": "array", "items": _STRING, "minItems": 1}]}

@@ -6,10 +6,11 @@ A hit of `find_tools` is a typed signature, enough to call at once, so that most
 from typing import Any
 
 from wicket_mcp.catalog.instructions import capability_index
+from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, own_tool, takes, text
 from wicket_mcp.dialects.outcomes import told
-from wicket_mcp.model import CallRequest, Detail, JsonObject, Tool
+from wicket_mcp.model import Detail, JsonObject, Tool
 from wicket_mcp.schema.signature import describe, signature
 from wicket_mcp.scripting import Script
 from wicket_mcp.scripts.languages import OFFERED, PYTHON
@@ -22,23 +23,23 @@ FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in 
 
 async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     query, server = str(call.arguments.get("query", "")).strip(), call.arguments.get("server")
+    principal = call.caller.principal
     if not query and not server:
-        snapshot = await verbs.catalogue.complete()
-        index = capability_index(verbs.catalogue.servers, snapshot, EMPTY_QUERY_BUDGET)
-        return text(f"{len(snapshot.tools):,} tools. Servers (number of tools):\n{index}{_unlisted(verbs)}")
+        view = await verbs.view(principal)
+        index = capability_index(view, EMPTY_QUERY_BUDGET)
+        return text(f"{len(view.tools):,} tools. Servers (number of tools):\n{index}{_failures(view)}")
     if not query:
-        tools = await verbs.tools(server)
+        tools = await verbs.tools(principal, server)
         lines = [str(describe(tool, "signature")) for tool in tools[: _limit(call, 50)]]
         more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
-        return text("\n".join(lines) + more if lines else f"Server '{server}' offers no tools.{_unlisted(verbs)}")
-    answer = await verbs.search(
-        query, principal=call.caller.principal, limit=_limit(call, 5), servers=[server] if server else None
-    )
-    return text(_found(answer) + _unlisted(verbs))
+        nothing = f"Server '{server}' offers no tools.{_failures(await verbs.known(principal))}"
+        return text("\n".join(lines) + more if lines else nothing)
+    answer = await verbs.search(query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None)
+    return text(_hits(answer) + _failures(await verbs.known(principal)))
 
 
 async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
-    described = await verbs.describe(call.arguments["names"])
+    described = await verbs.describe(call.arguments["names"], call.caller.principal)
     detail: Detail = call.arguments.get("detail", "full")
     parts = [describe(tool, detail) for tool in described.tools]
     shown = [part if isinstance(part, str) else encode(part).decode() for part in parts]
@@ -49,8 +50,7 @@ async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
     name, arguments = call.arguments["name"], call.arguments.get("arguments")
-    request = CallRequest(name, arguments, call.caller, call.meta, resume=call.resume)
-    return (await verbs.call(request)).body
+    return (await verbs.call(call.request(name, arguments))).body
 
 
 async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -84,7 +84,7 @@ def _name(tool: Tool) -> str:
     return tool.key
 
 
-def _found(answer: Answer) -> str:
+def _hits(answer: Answer) -> str:
     lines = [shown.text for shown in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
     if not answer.confident:
         near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
@@ -95,11 +95,10 @@ def _found(answer: Answer) -> str:
     return "\n".join(lines)
 
 
-def _unlisted(verbs: Verbs) -> str:
-    """A line for each server that could not be asked, so that a missing tool is never a silent one."""
+def _failures(view: View) -> str:
+    """A line for each server that could not be asked, so that no tool is missing silently."""
     return "".join(
-        f"\n[Server '{name}' could not be listed: {problem.splitlines()[0]}]"
-        for name, problem in verbs.catalogue.failures.items()
+        f"\n[Server '{name}' could not be listed: {problem.splitlines()[0]}]" for name, problem in view.failures.items()
     )
 
 

@@ -68,29 +68,28 @@ async def read(verbs: Verbs, caller: Caller, uri: str) -> JsonObject | None:
 
 async def overview(verbs: Verbs, caller: Caller) -> str:
     """What this is and how to go on, within 500 tokens whatever is behind it."""
-    snapshot = await verbs.catalogue.complete()
-    servers = verbs.catalogue.servers
+    view = await verbs.view(caller.principal)
     return (
-        f"# Wicket\n\nA gateway to {len(snapshot.tools):,} tools of {len(servers)} servers. A client sees a few tools "
+        f"# Wicket\n\nA gateway to {len(view.tools):,} tools of {len(view.servers)} servers. A client sees a few tools "
         "with which it finds, describes and calls all the others.\n\n"
         "- Search by task before listing: a hit says how the tool is called.\n"
         "- wicket://backends has the servers and their state, wicket://backend/{name}/tools the tools of one.\n"
         "- wicket://tool/{name} has the full schema of one tool, for when a hit is not enough.\n"
         "- A result that is too large to show is kept: wicket://result/{id}?path=items[0] reads a part of it.\n"
         "- wicket://health and wicket://recent help when a call fails.\n\n"
-        f"Servers (number of tools):\n{capability_index(servers, snapshot, _INDEX_BUDGET)}\n"
+        f"Servers (number of tools):\n{capability_index(view, _INDEX_BUDGET)}\n"
     )
 
 
 async def backends(verbs: Verbs, caller: Caller) -> list[JsonObject]:
     return [
         {"name": one.name, "tool_count": one.tools, "status": one.state, "description": one.description}
-        for one in await verbs.servers(connect=True)
+        for one in await verbs.servers(caller.principal, connect=True)
     ]
 
 
 async def tools(verbs: Verbs, caller: Caller) -> list[JsonObject]:
-    every = await verbs.tools()
+    every = await verbs.tools(caller.principal)
     return await asyncio.to_thread(lambda: [_line(tool) for tool in every])
 
 
@@ -130,7 +129,7 @@ async def stats(verbs: Verbs, caller: Caller) -> JsonObject:
 async def health(verbs: Verbs, caller: Caller) -> list[JsonObject]:
     measured = by_server(await verbs.recent(caller.principal, SAMPLE))
     shown: list[JsonObject] = []
-    for one in await verbs.servers():
+    for one in await verbs.servers(caller.principal):
         seen = measured.get(one.name)
         entry: JsonObject = {"name": one.name, "status": one.state, "tool_count": one.tools}
         if seen is not None:
@@ -144,11 +143,11 @@ async def _item(
 ) -> JsonObject | list[JsonObject] | str:
     match path:
         case ["tool", name]:
-            return describe(await verbs.catalogue.resolve(name), "full")
+            return describe(await verbs.resolve(name, caller.principal), "full")
         case ["backend", name]:
-            return await _backend(verbs, verbs.catalogue.server(name).name)
+            return await _backend(verbs, caller, name)
         case ["backend", name, "tools"]:
-            offered = await verbs.tools(name)
+            offered = await verbs.tools(caller.principal, name)
             return [{"name": tool.name, "description": first_sentence(tool.description)} for tool in offered]
         case ["result", handle]:
             try:
@@ -160,9 +159,10 @@ async def _item(
             raise UnknownName("resource", uri, nearest(uri, known))
 
 
-async def _backend(verbs: Verbs, name: str) -> JsonObject:
-    offered = await verbs.tools(name)
-    one = next(status for status in await verbs.servers() if status.name == name)
+async def _backend(verbs: Verbs, caller: Caller, asked: str) -> JsonObject:
+    name = (await verbs.known(caller.principal)).server(asked).name
+    offered = await verbs.tools(caller.principal, name)
+    one = next(status for status in await verbs.servers(caller.principal) if status.name == name)
     body: JsonObject = {
         "name": name,
         "status": one.state,
@@ -170,7 +170,7 @@ async def _backend(verbs: Verbs, name: str) -> JsonObject:
         "version": one.version,
         "description": one.description,
         "tags": list(one.tags),
-        "required_keys": dict(verbs.required_keys(name)),
+        "required_keys": dict(verbs.required_keys(name, caller.principal)),
         "tool_count": len(offered),
         "tools": [tool.name for tool in offered],
     }

@@ -56,7 +56,7 @@ class Finder:
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
     ) -> Answer:
         snapshot = await self._current(servers)
-        policy = snapshot.policy
+        visible = snapshot.view(principal).visible
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
         trouble = self._trouble()
         return await self._compute(
@@ -64,7 +64,7 @@ class Finder:
                 query,
                 limit=limit,
                 servers=servers,
-                visible=lambda tool: policy.visible(principal, tool),
+                visible=visible,
                 usage=usage,
                 favourites=favourites,
                 trouble=lambda tool: trouble(tool.server),

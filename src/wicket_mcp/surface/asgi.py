@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wicket_mcp.codec import decode
+from wicket_mcp.dialects.base import Named
 from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from wicket_mcp.model import META_VERSION, MODERN_VERSION, JsonObject, Principal, as_object, as_text
 from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
@@ -130,9 +131,10 @@ class App:
         params: JsonObject = body.get("params", {})
         if modern:
             caller = modern_caller(principal, f"modern {principal.name}", exchange.post, as_object(params["_meta"]))
+            named = None
             if principal.may("invoke"):  # others learn nothing of a name, and start no server with it
-                await self._check_parameters(protocol, body, headers)
-            await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True))
+                named = await self._check_parameters(protocol, principal, body, headers)
+            await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True, named=named))
             return
         extra: tuple[tuple[bytes, bytes], ...] = ()
         if body["method"] == "initialize":
@@ -148,18 +150,24 @@ class App:
         finally:
             session.running.pop(request.id, None)
 
-    async def _check_parameters(self, protocol: Protocol, body: JsonObject, headers: RawHeaders) -> None:
-        """Headers that repeat a tool's arguments must agree with the body. Raises HttpProblem."""
+    async def _check_parameters(
+        self, protocol: Protocol, principal: Principal, body: JsonObject, headers: RawHeaders
+    ) -> Named | None:
+        """The upstream tool that is called by its own name; headers that repeat its arguments must agree with the body.
+
+        Raises HttpProblem.
+        """
         if body["method"] != "tools/call":
-            return
+            return None
         given: dict[str, list[str]] = {}
         for key, value in headers:
             if key.startswith(PREFIX.encode()):
                 given.setdefault(key.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
         params = as_object(body.get("params"))
-        tool = await protocol.menu.find(protocol.verbs, as_text(params.get("name")))
-        if tool is not None and (problem := disagreement(tool, as_object(params.get("arguments")), given)):
+        named = await protocol.menu.find(protocol.verbs, as_text(params.get("name")), principal)
+        if named and (problem := disagreement(named.tool, as_object(params.get("arguments")), given)):
             raise HttpProblem(400, HEADER_MISMATCH, problem, None, body["id"])
+        return named
 
     async def _read(self, headers: RawHeaders, receive: Receive) -> JsonObject:
         declared = header(headers, b"content-length")

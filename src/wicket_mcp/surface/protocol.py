@@ -14,7 +14,7 @@ from wicket_mcp import __version__
 from wicket_mcp.calls.offers import Offers
 from wicket_mcp.catalog.pages import page
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
-from wicket_mcp.dialects.base import Menu, ToolCall
+from wicket_mcp.dialects.base import Menu, Named, ToolCall
 from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
@@ -61,6 +61,8 @@ class Request:
     caller: Caller
     modern: bool
     client: LegacyClient | None = None
+    named: Named | None = None
+    """The upstream tool that a call names by itself, where the transport has looked it up already."""
 
     @property
     def meta(self) -> JsonObject:
@@ -157,7 +159,7 @@ class Protocol:
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
         arguments = request.params.get("arguments")
-        call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume)
+        call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
         return await self.menu.call(self.verbs, name, call)
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
