@@ -1,26 +1,41 @@
-"""The life of one upstream as a transition table: events in, state out, no I/O and no clock of its own.
+"""The life of one upstream as a pure state machine: events in, commands out, no I/O and no clock of its own.
 
-    idle ──START──> starting ──CONNECTED──> ready ──REST──> idle
-                        │                     │
-                        └──FAILED─┐   ┌──LOST─┘
-                                  v   v
-                        waiting (retry soon)  ──START──> starting
-                        broken  (after 3 failures in a row: calls fail at once until the pause is over)
+    idle ──Needed──> starting ──Connected──> ready ──Rested──> stopping ──Stopped──> idle
+      ^                  │                     │                  │ Needed
+      │                Failed               Failed                v
+      │                  └────────┬────────────┘              restarting ──Stopped──> starting
+      │                           v
+      │              waiting (after failure 1 and 2: the next Needed connects, after a pause)
+      │              broken  (after 3 in a row: Needed is rejected until the pause is over)
+    closed <── Closed, from everywhere and for good
 
-`CLOSE` ends everything. An answered call (`succeeded`) forgets past failures.
+The session is part of the state: it is there in `ready` and nowhere else. Every connection has a generation number,
+and an event that carries the number of another one changes nothing. `supervisor.py` reports events and carries out
+commands.
 """
 
 import random
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
+
+from wicket_mcp.errors import Crashed, Unavailable, UpstreamError, WicketError
+from wicket_mcp.telemetry.log import clean
 
 BREAKER_FAILURES = 3
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
+S = TypeVar("S")
+
 
 class State(StrEnum):
+    """In the order of how much they matter to somebody who looks at several."""
+
     IDLE = "idle"
+    STOPPING = "stopping"
+    RESTARTING = "restarting"
     STARTING = "starting"
     READY = "ready"
     WAITING = "waiting"
@@ -28,57 +43,265 @@ class State(StrEnum):
     CLOSED = "closed"
 
 
-class Event(StrEnum):
-    START = "start"
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Somebody waits for a session. `Admit` or `Reject` follows, now or later."""
+
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Connected(Generic[S]):
+    """The connection stands, and the upstream has been greeted."""
+
+    generation: int
+    session: S
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The connection could not be made, or has ended by itself."""
+
+    generation: int
+    problem: WicketError
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A call was answered: past failures do not count any more."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rested:
+    """Nobody has used the session for long enough."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The session that was to be closed is closed."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The upstream is not to be used any more."""
+
+
+Event: TypeAlias = "Needed | Connected[S] | Failed | Answered | Rested | Stopped | Closed"
+
+# Commands
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Connect after a pause, in seconds; report `Connected` or `Failed` with this generation."""
+
+    generation: int
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Nobody waits any more for the connection of this generation that is being made."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admit(Generic[S]):
+    """Let everybody who waits use this session."""
+
+    session: S
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Fail everybody who waits."""
+
+    problem: WicketError
+
+
+@dataclass(frozen=True, slots=True)
+class Close(Generic[S]):
+    """Close this session and report `Stopped` with this generation."""
+
+    generation: int
+    session: S
+
+
+Command: TypeAlias = "Connect | Abandon | Admit[S] | Reject | Close[S]"
+
+
+class Trigger(StrEnum):
+    """An event with what decides where it leads."""
+
+    NEEDED = "needed"
+    NEEDED_TOO_SOON = "needed during the pause"
     CONNECTED = "connected"
     FAILED = "failed"
-    LOST = "lost"
-    REST = "rest"
+    FAILED_TOO_OFTEN = "failed too often"
+    ANSWERED = "answered"
+    RESTED = "rested"
+    STOPPED = "stopped"
+    CLOSED = "closed"
+
+
+class Act(StrEnum):
+    CONNECT = "connect"
+    ABANDON = "abandon"
+    ADMIT = "admit"
+    REJECT = "reject"
     CLOSE = "close"
 
 
-TABLE: dict[tuple[State, Event], State] = {
-    (State.IDLE, Event.START): State.STARTING,
-    (State.WAITING, Event.START): State.STARTING,
-    (State.BROKEN, Event.START): State.STARTING,
-    (State.STARTING, Event.CONNECTED): State.READY,
-    (State.STARTING, Event.FAILED): State.WAITING,
-    (State.STARTING, Event.LOST): State.WAITING,
-    (State.READY, Event.LOST): State.WAITING,
-    (State.READY, Event.REST): State.IDLE,
-    **{(state, Event.CLOSE): State.CLOSED for state in State},
+TABLE: dict[tuple[State, Trigger], tuple[State, tuple[Act, ...]]] = {
+    (State.IDLE, Trigger.NEEDED): (State.STARTING, (Act.CONNECT,)),
+    (State.IDLE, Trigger.CLOSED): (State.CLOSED, ()),
+    (State.WAITING, Trigger.NEEDED): (State.STARTING, (Act.CONNECT,)),
+    (State.WAITING, Trigger.CLOSED): (State.CLOSED, ()),
+    (State.BROKEN, Trigger.NEEDED): (State.STARTING, (Act.CONNECT,)),
+    (State.BROKEN, Trigger.NEEDED_TOO_SOON): (State.BROKEN, (Act.REJECT,)),
+    (State.BROKEN, Trigger.CLOSED): (State.CLOSED, ()),
+    (State.STARTING, Trigger.CONNECTED): (State.READY, (Act.ADMIT,)),
+    (State.STARTING, Trigger.FAILED): (State.WAITING, (Act.ABANDON, Act.REJECT)),
+    (State.STARTING, Trigger.FAILED_TOO_OFTEN): (State.BROKEN, (Act.ABANDON, Act.REJECT)),
+    (State.STARTING, Trigger.CLOSED): (State.CLOSED, (Act.ABANDON, Act.REJECT)),
+    (State.READY, Trigger.NEEDED): (State.READY, (Act.ADMIT,)),
+    (State.READY, Trigger.ANSWERED): (State.READY, ()),
+    (State.READY, Trigger.FAILED): (State.WAITING, ()),
+    (State.READY, Trigger.FAILED_TOO_OFTEN): (State.BROKEN, ()),
+    (State.READY, Trigger.RESTED): (State.STOPPING, (Act.CLOSE,)),
+    (State.READY, Trigger.CLOSED): (State.CLOSED, (Act.CLOSE,)),
+    (State.STOPPING, Trigger.NEEDED): (State.RESTARTING, ()),
+    (State.STOPPING, Trigger.STOPPED): (State.IDLE, ()),
+    (State.STOPPING, Trigger.CLOSED): (State.CLOSED, ()),
+    (State.RESTARTING, Trigger.STOPPED): (State.STARTING, (Act.CONNECT,)),
+    (State.RESTARTING, Trigger.CLOSED): (State.CLOSED, (Act.REJECT,)),
+    (State.CLOSED, Trigger.NEEDED): (State.CLOSED, (Act.REJECT,)),
 }
+"""Where each trigger leads, and what is to be done. What is not here changes nothing and asks for nothing, except
+that a session that comes too late is closed.
+"""
 
 
-@dataclass(slots=True)
-class Life:
-    """Where an upstream is, and what went wrong last."""
+def jitter(pause: float) -> float:
+    """A random part of a pause, so that upstreams that failed together do not come back together."""
+    return random.uniform(0, pause)
 
-    state: State = State.IDLE
-    failures: int = 0
-    retry_at: float = 0.0
-    problem: str = ""
-    dice: random.Random = field(default_factory=random.Random, repr=False)
 
-    def on(self, event: Event, now: float = 0.0, problem: str = "") -> State:
-        """Apply `event`; one that makes no sense in this state changes nothing (a race lost, not a fault)."""
-        target = TABLE.get((self.state, event))
-        if target is None:
-            return self.state
-        if event in (Event.FAILED, Event.LOST):
-            self.failures += 1
-            self.problem = problem
-            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1))
-            self.retry_at = now + self.dice.uniform(0, pause)
-            target = State.BROKEN if self.failures >= BREAKER_FAILURES else State.WAITING
-        elif event is Event.CONNECTED:
-            self.problem = ""
-        self.state = target
-        return target
+class Life(Generic[S]):
+    """Where one upstream is, and what went wrong last."""
 
-    def succeeded(self) -> None:
+    def __init__(self, server: str, shorten: Callable[[float], float] = jitter) -> None:
+        """`shorten` turns the longest pause before a new attempt into the one that is taken."""
+        self.state = State.IDLE
+        self.session: S | None = None
+        self.generation = 0
+        """The number of the connection that is being made, or was made last."""
         self.failures = 0
+        """In a row."""
+        self.retry_at = 0.0
+        self.problem = ""
+        """Why the last connection failed or ended; empty once another one stands."""
+        self._server = server
+        self._shorten = shorten
 
     def __repr__(self) -> str:
         trouble = f", {self.failures} failures: {self.problem}" if self.failures else ""
         return f"<{self.state}{trouble}>"
+
+    def on(self, event: "Event[S]") -> "list[Command[S]]":
+        """Take an event; what is to be done now, in this order."""
+        row = TABLE.get((self.state, trigger)) if (trigger := self._trigger(event)) else None
+        if row is None:
+            return [Close(event.generation, event.session)] if isinstance(event, Connected) else []
+        before = self.state
+        leaving = self.session
+        self.state, acts = row
+        if isinstance(event, Connected):
+            self.session, self.problem = event.session, ""
+        elif self.state is not State.READY:
+            self.session = None
+        if isinstance(event, Failed):
+            self._count(event)
+        elif isinstance(event, Answered):
+            self.failures = 0
+        return [self._command(act, before, event, leaving) for act in acts]
+
+    def _trigger(self, event: "Event[S]") -> Trigger | None:
+        """What an event means here; None for one about a connection that is not the current one."""
+        match event:
+            case Needed(now):
+                early = self.state is State.BROKEN and now < self.retry_at
+                return Trigger.NEEDED_TOO_SOON if early else Trigger.NEEDED
+            case Closed():
+                return Trigger.CLOSED
+            case _ if event.generation != self.generation:
+                return None
+            case Failed():
+                often = self.failures + 1 >= BREAKER_FAILURES
+                return Trigger.FAILED_TOO_OFTEN if often else Trigger.FAILED
+            case Connected():
+                return Trigger.CONNECTED
+            case Answered():
+                return Trigger.ANSWERED
+            case Rested():
+                return Trigger.RESTED
+            case Stopped():
+                return Trigger.STOPPED
+
+    def _count(self, failed: Failed) -> None:
+        self.failures += 1
+        self.problem = summarize(failed.problem)
+        self.retry_at = failed.now + self._shorten(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1)))
+
+    def _command(self, act: Act, before: State, event: "Event[S]", leaving: S | None) -> "Command[S]":
+        match act:
+            case Act.CONNECT:
+                self.generation += 1
+                pause = self.retry_at - event.now if before is State.WAITING and isinstance(event, Needed) else 0.0
+                return Connect(self.generation, max(0.0, pause))
+            case Act.ABANDON:
+                return Abandon(self.generation)
+            case Act.REJECT:
+                return Reject(self._rejection(before, event))
+            case Act.ADMIT if self.session is not None:
+                return Admit(self.session)
+            case Act.CLOSE if leaving is not None:
+                return Close(self.generation, leaving)
+            case Act.ADMIT | Act.CLOSE:
+                raise AssertionError(f"no session to {act} in {before}")
+
+    def _rejection(self, before: State, event: "Event[S]") -> WicketError:
+        name = self._server
+        match event:
+            case Failed(_, Crashed() as crash):  # it never got as far as a call: trying again is safe
+                hint = "Run its command by hand to see why."
+                return Unavailable(name, crash.message, hint=hint, stderr=crash.stderr)
+            case Failed(_, problem):
+                return problem
+            case Needed(now) if before is State.BROKEN:
+                what = f"Server '{name}' failed {self.failures} times in a row: {self.problem}"
+                wait = self.retry_at - now
+                return Unavailable(name, what, hint=f"It is tried again in {wait:.0f} s; `wicket status` shows more.")
+            case Needed():
+                return Unavailable(name, f"Server '{name}' is stopped: it was removed, or the gateway is closing.")
+            case _:
+                text = f"Server '{name}' was stopped or reconfigured while it started."
+                return Unavailable(name, text, hint="Try again.")
+
+
+def summarize(problem: WicketError) -> str:
+    """What happened, and the server's last words: for a list of servers, where there is room for a line."""
+    words = problem.message.splitlines()[0] if problem.message else type(problem).__name__
+    last = problem.stderr[-1] if isinstance(problem, UpstreamError) and problem.stderr else ""
+    return clean(f"{words} It said: {last}" if last else words, 300)

@@ -1,31 +1,50 @@
-"""All upstreams: finds the one a request is for, and knows how each is reached.
+"""All upstreams: finds the one that a request is for, and makes it when there is none.
 
-Servers with `isolation = "session"` get one upstream for each client session; all others share one. At most a few
-start at the same time, so that fifty cold servers do not starve each other of the processor.
+`key_of` says which requests share an upstream: one for all clients, or one for each client session where the server
+has `isolation = "session"`. Those of single sessions are removed when they were stopped for idleness, and counted only
+while they run. How a server is reached is `connector.py`'s, when it starts and stops `supervisor.py`'s.
 """
 
 import asyncio
-import os
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
-from wicket_mcp.config.read.secrets import resolve
-from wicket_mcp.errors import Overloaded, Unavailable, UnknownName
-from wicket_mcp.model import LOG_LEVELS, JsonObject
-from wicket_mcp.tasks import uninterrupted
-from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection, Host
-from wicket_mcp.upstream.era import Greeting, Session, envelope, negotiate
-from wicket_mcp.upstream.http import HttpClient, HttpConnection
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import Overloaded, UnknownName
+from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Principal
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
+from wicket_mcp.upstream.connector import Connector
+from wicket_mcp.upstream.era import Greeting
+from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
-from wicket_mcp.upstream.sse import SseConnection
-from wicket_mcp.upstream.stdio import StdioConnection
-from wicket_mcp.upstream.supervisor import OnEvent, Upstream
+from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream
 
-STARTS_AT_ONCE = 8
 SESSIONS_PER_SERVER = 64
+SESSIONS_PER_PRINCIPAL = 32  # of one server: nobody can take all of them
+
+
+class Key(NamedTuple):
+    """Requests with the same key are sent over the same connection."""
+
+    server: str
+    session: str
+    """Empty where all clients share the connection."""
+
+
+def key_of(config: ServerConfig, principal: Principal, session: str) -> Key:
+    """The one place that decides which clients share an upstream; none is the principal's own yet."""
+    return Key(config.name, session if config.isolation == "session" else "")
+
+
+class _Watch(NamedTuple):
+    """Who watches resources of which server: it outlives the upstream, which may be stopped or replaced meanwhile."""
+
+    server: str
+    session: str
+    principal: Principal
 
 
 class Pool:
@@ -40,25 +59,27 @@ class Pool:
         max_call: float,
         base_dir: Path | None = None,
         http: HttpClient | None = None,
+        opener: Opener | None = None,
     ) -> None:
+        """`opener` connects to servers; where none is given, over the transports of this package."""
         self._configs = {server.name: server for server in servers if server.enabled}
-        self._clients: dict[str, HttpClient] = {}
-        """Servers that are reached through another client than the others."""
         self._on_event = on_event
-        self._max_message = max_message
         self._max_call = max_call
-        self._base_dir = base_dir or Path.cwd()
-        self._http = http or HttpClient()
-        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._upstreams: dict[tuple[str, str], Upstream] = {}
+        self._connector = Connector(max_message=max_message, base_dir=base_dir, http=http)
+        self._opener = opener or self._connector.open
+        self._upstreams: dict[Key, Upstream] = {}
+        self._owners: dict[Key, str] = {}
+        """The name of the principal that each upstream of a single session was made for."""
+        self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
-        self._watched: dict[tuple[str, str], set[str]] = {}
-        """The resources that somebody watches, by server and session: they outlive an upstream that is replaced."""
 
     def __repr__(self) -> str:
         states = [upstream.state for upstream in self._upstreams.values()]
         counted = ", ".join(f"{states.count(state)} {state}" for state in State if state in states) or "idle"
-        return f"<Pool {counted} | {sum(upstream.calls for upstream in self._upstreams.values())} calls>"
+        return f"<Pool {counted} | {self.calls} calls>"
+
+    def __len__(self) -> int:
+        return len(self._upstreams)
 
     @property
     def calls(self) -> int:
@@ -66,25 +87,26 @@ class Pool:
 
     def state(self, server: str) -> tuple[State, str]:
         """The state and last problem of a server (of its worst session, where it has several)."""
-        found = [upstream for (name, _), upstream in self._upstreams.items() if name == server]
-        if not found:
+        upstreams = [upstream for key, upstream in self._upstreams.items() if key.server == server]
+        if not upstreams:
             return State.IDLE, ""
-        worst = max(found, key=lambda upstream: list(State).index(upstream.state))
+        worst = max(upstreams, key=lambda upstream: list(State).index(upstream.state))
         return worst.state, worst.problem
 
     def failing(self) -> dict[str, str]:
         """The servers that are broken now, each with its last problem."""
         upstreams = self._upstreams.items()
-        return {name: upstream.problem for (name, _), upstream in upstreams if upstream.state is State.BROKEN}
+        return {key.server: upstream.problem for key, upstream in upstreams if upstream.state is State.BROKEN}
 
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)
 
     def greeting(self, server: str) -> Greeting | None:
-        return next((u.greeting for (name, _), u in self._upstreams.items() if name == server and u.greeting), None)
+        upstreams = self._upstreams.items()
+        return next((one.greeting for key, one in upstreams if key.server == server and one.greeting), None)
 
-    async def start(self, server: str, session: str = "") -> Greeting:
-        return await self._find(server, session).start()
+    async def start(self, server: str, session: str = "", principal: Principal = LOCAL) -> Greeting:
+        return await self._find(server, principal, session).start()
 
     async def request(
         self,
@@ -92,60 +114,99 @@ class Pool:
         method: str,
         params: JsonObject,
         *,
+        principal: Principal = LOCAL,
         session: str = "",
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
         timeout: float | None = None,
     ) -> JsonObject:
-        """One request to `server`, on the connection that belongs to the client session `session`."""
-        return await self._find(server, session).request(
+        """One request to `server` on behalf of `principal`, over the connection for the client session `session`."""
+        return await self._find(server, principal, session).request(
             method, params, callbacks=callbacks, headers=headers, capabilities=capabilities, timeout=timeout
         )
+
+    # Servers come and go
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
         """Know one more server from now on; with `http`, reached through that client."""
         self._configs[server.name] = server
         if http is not None:
-            self._clients[server.name] = http
+            self._connector.assign(server.name, http)
 
     def release(self, server: str) -> None:
         """Reach a server like the configured ones from now on."""
-        self._clients.pop(server, None)
+        self._connector.unassign(server)
 
     async def remove(self, server: str) -> None:
         """Forget a server and end its connections; calls in flight end with it."""
         self._configs.pop(server, None)
-        self._clients.pop(server, None)
-        leaving = [self._upstreams.pop(key) for key in list(self._upstreams) if key[0] == server]
+        self._connector.unassign(server)
+        leaving = [self._forget(key) for key in list(self._upstreams) if key.server == server]
         await asyncio.gather(*(upstream.close() for upstream in leaving))
 
     def swap(self, servers: Iterable[ServerConfig], *, max_message: int, max_call: float) -> list[Upstream]:
         """Take another configuration at once. Upstreams that are reached as before go on; the others are returned,
         to be retired: no new call finds them. A new `max_message` holds for connections from now on.
         """
-        self._max_message, self._max_call = max_message, max_call
+        self._connector.limit_messages(max_message)
+        self._max_call = max_call
         new = {server.name: server for server in servers if server.enabled}
         old, self._configs = self._configs, new
         leaving: list[Upstream] = []
-        for key in list(self._upstreams):
-            server = new.get(key[0])
-            if server is not None and _connection_of(server) == _connection_of(old[key[0]]):
-                self._upstreams[key].config, self._upstreams[key].max_call = server, max_call
+        for key, upstream in list(self._upstreams.items()):
+            server = new.get(key.server)
+            if server is not None and _connection_of(server) == _connection_of(old[key.server]):
+                upstream.reconfigure(server, max_call)
             else:
-                leaving.append(self._upstreams.pop(key))
+                leaving.append(self._forget(key))
         return leaving
 
-    async def watch(self, server: str, uri: str, *, session: str = "") -> None:
-        """Have `server` tell of changes to a resource, now and after every reconnect."""
-        await self._find(server, session).watch(uri)
+    async def close_session(self, session: str) -> None:
+        """A client session has ended: stop the upstreams that served it alone, and watch nothing for it any more."""
+        if not session:
+            return
+        for watch in [watch for watch in self._watched if watch.session == session]:
+            for uri in list(self._watched[watch]):
+                self.unwatch(watch.server, uri, session=session, principal=watch.principal)
+        leaving = [self._forget(key) for key in list(self._upstreams) if key.session == session]
+        await asyncio.gather(*(upstream.close() for upstream in leaving))
 
-    def unwatch(self, server: str, uri: str, *, session: str = "") -> None:
+    async def close(self) -> None:
+        await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
+        await self._connector.close()
+
+    # Watched resources, log level
+
+    async def watch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
+        """Have `server` tell of changes to a resource, now and after every reconnect, until `unwatch`."""
+        upstream = self._find(server, principal, session)
+        self._watched.setdefault(_Watch(server, session, principal), set()).add(uri)
+        await upstream.watch(uri)
+
+    def unwatch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
         """The last one who watched a resource for this client session has gone."""
-        config = self._configs.get(server)
-        shared = config is None or config.isolation != "session"
-        if upstream := self._upstreams.get((server, "" if shared else session)):
+        watch = _Watch(server, session, principal)
+        uris = self._watched.get(watch, set())
+        uris.discard(uri)
+        if not uris:
+            self._watched.pop(watch, None)
+        if (config := self._configs.get(server)) is None:
+            return
+        key = key_of(config, principal, session)
+        upstream = self._upstreams.get(key)
+        if upstream is not None and uri not in self._watched_over(key):
             upstream.unwatch(uri)
+
+    def _watched_over(self, key: Key) -> set[str]:
+        """The resources that somebody watches over the connection with this key."""
+        config = self._configs[key.server]
+        return {
+            uri
+            for watch, uris in self._watched.items()
+            if watch.server == key.server and key_of(config, watch.principal, watch.session) == key
+            for uri in uris
+        }
 
     async def set_log_level(self, level: str) -> None:
         """Have every legacy upstream send log messages from this level on, those that connect later too.
@@ -157,61 +218,52 @@ class Pool:
         self._log_level = level
         await asyncio.gather(*(upstream.set_log_level(level) for upstream in self._upstreams.values()))
 
-    async def close_session(self, session: str) -> None:
-        """Stop the upstreams that served this client session alone."""
-        keys = [key for key in self._upstreams if key[1] == session and session]
-        for key in keys:
-            self._watched.pop(key, None)
-        leaving = [self._upstreams.pop(key) for key in keys]
-        await asyncio.gather(*(upstream.close() for upstream in leaving))
+    # Finding
 
-    async def close(self) -> None:
-        await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
-        await self._http.close()
-
-    def _find(self, server: str, session: str) -> Upstream:
+    def _find(self, server: str, principal: Principal, session: str) -> Upstream:
         config = self._configs.get(server)
         if config is None:
             raise UnknownName("server", server)
-        key = (server, session if config.isolation == "session" else "")
-        upstream = self._upstreams.get(key)
-        if upstream is None:
-            if sum(name == server for name, _ in self._upstreams) >= SESSIONS_PER_SERVER:
-                raise Overloaded(f"Server '{server}' already runs for {SESSIONS_PER_SERVER} client sessions.")
-            watched = self._watched.setdefault(key, set())
-            upstream = self._upstreams[key] = Upstream(
-                config, self._connect, self._on_event, self._max_call, key[1], watched
-            )
-            upstream.log_level = self._log_level
+        key = key_of(config, principal, session)
+        return self._upstreams.get(key) or self._make(key, config, principal)
+
+    def _make(self, key: Key, config: ServerConfig, principal: Principal) -> Upstream:
+        if key.session:
+            self._admit(config, principal)
+            self._owners[key] = principal.name
+        upstream = self._upstreams[key] = Upstream(
+            config,
+            self._opener,
+            self._on_event,
+            max_call=self._max_call,
+            session=key.session,
+            watched=self._watched_over(key),
+            log_level=self._log_level,
+            on_rest=(lambda: self._evict(key)) if key.session else None,
+        )
         return upstream
 
-    async def _connect(self, config: ServerConfig, host: Host) -> Session:
-        server = resolve(config, os.environ, self._base_dir)
-        async with self._starting:
-            if server.url is None:
-                connection = await StdioConnection.open(server, host, self._max_message)
-                return await _met(connection, config.name)
-            return await self._connect_http(server, server.url, host)
+    def _admit(self, config: ServerConfig, principal: Principal) -> None:
+        """Whether one more client session may have an upstream of its own. Raises Overloaded."""
+        for key in [key for key in self._owners if key.server == config.name]:
+            self._evict(key)
+        owners = [owner for key, owner in self._owners.items() if key.server == config.name]
+        hint = "Try again later: a session's server is stopped when the session ends, or was idle for 'idle_stop'."
+        if len(owners) >= SESSIONS_PER_SERVER:
+            raise Overloaded(f"Server '{config.name}' already runs for {len(owners)} client sessions.", hint=hint)
+        if (own := owners.count(principal.name)) >= SESSIONS_PER_PRINCIPAL:
+            raise Overloaded(
+                f"Server '{config.name}' already runs for {own} client sessions of '{principal.name}'.", hint=hint
+            )
 
-    async def _connect_http(self, server: ResolvedServer, url: str, host: Host) -> Session:
-        name, transport = server.config.name, server.config.transport
-        client = self._clients.get(name, self._http)
+    def _evict(self, key: Key) -> None:
+        """Forget the upstream of a single session that does not run and that nobody waits for."""
+        if (upstream := self._upstreams.get(key)) is not None and upstream.at_rest:
+            self._forget(key)
 
-        def streamable() -> Connection:
-            return HttpConnection(name, url, server.headers, client, host, max_message=self._max_message)
-
-        def sse() -> Connection:
-            return SseConnection(name, url, server.headers, client, host, max_message=self._max_message)
-
-        if transport == "sse":
-            return await _met(sse(), name)
-        try:
-            return await _met(streamable(), name)
-        except Unavailable as problem:
-            # What the specification asks of clients: a POST refused with 4xx may be a server of the older transport.
-            if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
-                raise
-            return await _or_first(_met(sse(), name), problem)
+    def _forget(self, key: Key) -> Upstream:
+        self._owners.pop(key, None)
+        return self._upstreams.pop(key)
 
 
 def _connection_of(server: ServerConfig) -> ServerConfig:
@@ -229,22 +281,3 @@ def _connection_of(server: ServerConfig) -> ServerConfig:
         listing_retries=0,
         start="lazy",
     )
-
-
-async def _met(connection: Connection, server: str) -> Session:
-    connection.envelope = envelope()
-    try:
-        session = await negotiate(connection, server)
-        await connection.listen()
-    except BaseException:
-        await uninterrupted(connection.close())
-        raise
-    return session
-
-
-async def _or_first(second: Awaitable[Session], first: Unavailable) -> Session:
-    """The second way's session; when that fails too, the first way's error is the one worth reading."""
-    try:
-        return await second
-    except Unavailable:
-        raise first from None

@@ -1,33 +1,47 @@
-"""One configured server: started when needed, called under limits and deadlines, stopped when idle.
+"""One configured server: connected to when needed, called under limits and deadlines, stopped when idle.
 
-State changes are decided synchronously (`lifecycle.py`); awaiting happens around them. A caller that gives up never
-disturbs the others: connecting is a task of its own that everybody waits for behind a shield.
+`lifecycle.py` decides, this carries it out: every event goes to `Life.on`, and the commands that it returns become
+tasks of this upstream's own. A caller that gives up never disturbs the others: all of them wait for the same future
+behind a shield. `pool.py` makes upstreams and finds the one for a request; transports are behind `Connection`.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Crashed, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Internal, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
-from wicket_mcp.telemetry.log import clean
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.era import Greeting, Session
-from wicket_mcp.upstream.lifecycle import Event, Life, State
+from wicket_mcp.upstream.lifecycle import (
+    Abandon,
+    Admit,
+    Answered,
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Event,
+    Failed,
+    Life,
+    Needed,
+    Reject,
+    Rested,
+    State,
+    Stopped,
+)
 
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 1000  # calls that may queue for a slot before more are turned away
-TOLD = 2.0  # seconds that an upstream may take to note a log level
+LOG_LEVEL_TIMEOUT = 2.0  # seconds that an upstream may take to note a log level
 
-_OF_THE_CALL = ("notifications/message", "notifications/elicitation/complete")
+_CALL_NOTIFICATIONS = ("notifications/message", "notifications/elicitation/complete")
 """What belongs to a call, whether the transport says to which or not."""
-
-Connect = Callable[[ServerConfig, Host], Awaitable[Session]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,44 +55,74 @@ class UpstreamEvent:
     params: JsonObject
 
 
+Opener = Callable[[ServerConfig, Host], Awaitable[Session]]
+"""Connects to a server and greets it."""
 OnEvent = Callable[[UpstreamEvent], None]
 
 
 class Upstream:
-    """See the module's docstring. Implements `Host` for its connection."""
+    """See the module's docstring."""
 
     def __init__(
         self,
         config: ServerConfig,
-        connect: Connect,
+        opener: Opener,
         on_event: OnEvent,
+        *,
         max_call: float,
         session: str = "",
-        watched: set[str] | None = None,
+        watched: Iterable[str] = (),
+        log_level: str = "",
+        on_rest: Callable[[], None] | None = None,
     ) -> None:
-        """`session` is the client session that it serves alone; `watched` the resources to be told of."""
-        self.config = config
-        self.session = session
-        self.calls = 0
-        """Calls in flight."""
-        self._connect = connect
+        """`session` is the client session that it serves alone; `watched` are the resources to subscribe to on every
+        connection; `on_rest` is called when it was stopped because nobody used it.
+        """
+        self._config = config
+        self._session = session
+        self._opener = opener
         self._on_event = on_event
-        self.max_call = max_call
-        self._life = Life()
-        self._session: Session | None = None
-        self._connecting: asyncio.Task[Session] | None = None
-        self._slots = asyncio.Semaphore(config.max_concurrent)
-        self._waiting = 0
+        self._on_rest = on_rest
+        self._max_call = max_call
+        self._watched = set(watched)
+        self._log_level = log_level
+        self._life: Life[Session] = Life(config.name)
+        self._arrival: asyncio.Future[None] | None = None
+        """Settled when everybody who waits for a session is admitted or rejected."""
+        self._expecting = 0
+        """How many wait for a session."""
+        self._connecting: asyncio.Task[None] | None = None
         self._tasks = Tasks()
+        self._closing = Tasks()
+        """Sessions that are being closed: waited for, never cancelled."""
+        self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._queued = 0
+        self._calls = 0
         self._used_at = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
-        self.log_level = ""
-        self.watched: set[str] = set() if watched is None else watched
-        self._asking: list[Callbacks] = []
-        """The calls under way whose client hears and can be asked."""
+        self._open_callbacks: list[Callbacks] = []
+        """Those of the calls under way whose client can be notified and asked."""
 
     def __repr__(self) -> str:
-        return f"<Upstream {self.config.name} {self._life!r} | {self.calls} calls>"
+        return f"<Upstream {self._config.name} {self._life!r} | {self._calls} calls>"
+
+    @property
+    def config(self) -> ServerConfig:
+        return self._config
+
+    @property
+    def session(self) -> str:
+        return self._session
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """The resources that somebody watches."""
+        return frozenset(self._watched)
+
+    @property
+    def calls(self) -> int:
+        """Calls in flight."""
+        return self._calls
 
     @property
     def state(self) -> State:
@@ -90,7 +134,20 @@ class Upstream:
 
     @property
     def greeting(self) -> Greeting | None:
-        return self._session.greeting if self._session else None
+        return self._life.session.greeting if self._life.session else None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing would be lost with it: no connection, nobody who waits, no pause that must be kept."""
+        if self._calls or self._queued or self._expecting:
+            return False
+        if self.state in (State.WAITING, State.BROKEN):
+            return asyncio.get_running_loop().time() >= self._life.retry_at
+        return self.state is State.IDLE
+
+    def reconfigure(self, config: ServerConfig, max_call: float) -> None:
+        """Go on with another configuration of the same connection."""
+        self._config, self._max_call = config, max_call
 
     async def start(self) -> Greeting:
         """Be connected; the greeting of the upstream."""
@@ -111,64 +168,59 @@ class Upstream:
         `timeout` (default: the server's) counts from the last sign of life, which is the start, a progress
         notification or an answered question; `max_call` bounds the whole.
         """
-        allowance = timeout or self.config.timeout
+        allowance = timeout or self._config.timeout
         await self._enter()
-        self.calls += 1
-        asking: Callbacks | None = None
+        self._calls += 1
+        extending: Callbacks | None = None
         started = asyncio.get_running_loop().time()
         try:
-            session = self._session or await self._ready()
+            session = self._life.session or await self._ready()
+            generation = self._life.generation
             started = asyncio.get_running_loop().time()
-            async with asyncio.timeout(min(allowance, self.max_call)) as deadline:
+            async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
                 if callbacks is not NO_CALLBACKS:
-                    callbacks = asking = _attentive(callbacks, deadline, allowance, self.max_call)
-                    self._asking.append(asking)
+                    callbacks = extending = _extend_deadline(callbacks, deadline, allowance, self._max_call)
+                    self._open_callbacks.append(extending)
                 answer = await session.request(
                     method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
                 )
         except TimeoutError:
             raise self._timed_out(method, allowance, asyncio.get_running_loop().time() - started) from None
         finally:
-            if asking is not None:
-                self._asking.remove(asking)
-            self.calls -= 1
+            if extending is not None:
+                self._open_callbacks.remove(extending)
+            self._calls -= 1
             self._used_at = asyncio.get_running_loop().time()
             self._slots.release()
-        self._life.succeeded()
+        if self._life.failures:
+            self._report(Answered(generation))
         return answer
 
     async def watch(self, uri: str) -> None:
-        """Be told of changes to a resource, on this connection and every later one."""
-        self.watched.add(uri)
-        session = self._session or await self._ready()
+        """Hear of changes to a resource, on this connection and every later one."""
+        self._watched.add(uri)
+        session = await self._ready()
         if session.greeting.modern:
-            await session.connection.listen(sorted(self.watched))
-        elif _takes_subscriptions(session):
+            await session.connection.listen(sorted(self._watched))
+        elif _offers_subscriptions(session):
             await self.request("resources/subscribe", {"uri": uri})
 
     def unwatch(self, uri: str) -> None:
-        """Be told no more of a resource."""
-        self.watched.discard(uri)
-        if self._session:
-            self._tasks.start(self._unwatch(self._session, uri), f"stop watching at {self.config.name}")
-
-    async def _unwatch(self, session: Session, uri: str) -> None:
-        with suppress(WicketError):  # then it tells us what nobody hears
-            if session.greeting.modern:
-                await session.connection.listen(sorted(self.watched))
-            elif _takes_subscriptions(session):
-                await self.request("resources/unsubscribe", {"uri": uri})
+        """Hear no more of a resource."""
+        self._watched.discard(uri)
+        if self._life.session:
+            self._tasks.start(self._unsubscribe(self._life.session, uri), f"stop watching at {self._config.name}")
 
     async def set_log_level(self, level: str) -> None:
-        self.log_level = level
-        if self._session:
-            await self._restore_level(self._session)
+        self._log_level = level
+        if self._life.session:
+            await self._send_log_level(self._life.session)
 
     async def retire(self) -> None:
         """Close once the calls in flight have ended, or had the time that any call has."""
         try:
-            async with asyncio.timeout(self.max_call):
-                for _ in range(self.config.max_concurrent):
+            async with asyncio.timeout(self._max_call):
+                for _ in range(self._config.max_concurrent):
                     await self._slots.acquire()
         except TimeoutError:
             log.warning("%r: a call outlived its server's configuration and is ended", self)
@@ -176,236 +228,263 @@ class Upstream:
             await uninterrupted(self.close())
 
     async def close(self) -> None:
-        self._life.on(Event.CLOSE)
+        """End the connection, and with it every call in flight; for good."""
+        self._report(Closed())
         if self._idle_check:
             self._idle_check.cancel()
         await self._tasks.close()
-        await self._disconnect()
+        await self._closing.wait()
 
-    # Host: what the connection tells us
-
-    def notification(self, method: str, params: JsonObject) -> None:
-        if method in _OF_THE_CALL and (callbacks := self._only_asking()) and callbacks.notification:
-            callbacks.notification(method, params)
-        else:
-            self._on_event(UpstreamEvent(self.config.name, self.session, method, params))
-
-    async def request_from_upstream(self, method: str, params: JsonObject) -> JsonObject:
-        """A question that the transport does not tie to a call: it can only be about the one that is under way."""
-        if method == "ping":
-            return {}
-        if method in ("initialize", "server/discover"):
-            raise Unasked(
-                f"'{self.config.name}' sends back what it is sent: it is no MCP server.", hint="Check its command."
-            )
-        callbacks = self._only_asking()
-        if callbacks is None or callbacks.request is None:
-            several = f"{len(self._asking)} calls are under way and" if self._asking else "no call is under way, so"
-            raise Unasked(
-                f"{several} nobody knows whom '{self.config.name}' asks with {method}.",
-                hint=f"Give server '{self.config.name}' isolation = \"session\" to tie its questions to a client.",
-            )
-        return await callbacks.request(method, params)
-
-    def _only_asking(self) -> Callbacks | None:
-        """The one call that an upstream's unrelated words belong to. All calls of an isolated one are one client's."""
-        one_client = self.config.isolation == "session"
-        return self._asking[-1] if self._asking and (one_client or len(self._asking) == 1) else None
-
-    def closed(self, reason: UpstreamError) -> None:
-        self._session = None
-        self._life.on(Event.LOST, asyncio.get_running_loop().time(), _in_short(reason))
-        log.info("%r", self)
-
-    # Admission and connecting
+    # Admission
 
     async def _enter(self) -> None:
-        if self._slots.locked() and self._waiting >= MAX_WAITING:
+        if self._slots.locked() and self._queued >= MAX_WAITING:
             raise Overloaded(
-                f"Server '{self.config.name}' has {self.calls} calls in flight and {self._waiting} waiting.",
+                f"Server '{self._config.name}' has {self._calls} calls in flight and {self._queued} waiting.",
                 hint="Try again in a moment.",
             )
         if not self._slots.locked():  # the usual case needs no deadline
             await self._slots.acquire()
             return
-        self._waiting += 1
+        self._queued += 1
         try:
-            async with asyncio.timeout(self.config.timeout):
+            async with asyncio.timeout(self._config.timeout):
                 await self._slots.acquire()
         except TimeoutError:
             raise Overloaded(
-                f"Server '{self.config.name}' had no free slot for {self.config.timeout:g} s.",
+                f"Server '{self._config.name}' had no free slot for {self._config.timeout:g} s.",
                 hint="Try again later, or raise its 'max_concurrent'.",
             ) from None
         finally:
-            self._waiting -= 1
+            self._queued -= 1
 
     async def _ready(self) -> Session:
-        if self._session:
-            return self._session
-        if self._life.state is State.CLOSED:
-            raise Unavailable(self.config.name, f"Server '{self.config.name}' is stopped: the gateway is closing.")
-        if self._connecting is None:
-            pause = self._life.retry_at - asyncio.get_running_loop().time()
-            if self._life.state is State.BROKEN and pause > 0:
-                raise Unavailable(
-                    self.config.name,
-                    f"Server '{self.config.name}' failed {self._life.failures} times in a row: {self._life.problem}",
-                    hint=f"It is tried again in {pause:.0f} s; `wicket status` shows more.",
-                )
-            self._connecting = self._tasks.start(self._open(max(0.0, pause)), f"connect {self.config.name}")
-            self._connecting.add_done_callback(self._connected)
-        connecting = self._connecting
+        """The session, once there is one. Raises what the life cycle rejects with."""
+        self._expecting += 1
         try:
-            return await asyncio.shield(connecting)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if connecting.cancelled() and not (task and task.cancelling()):  # it leaves, not who waits for it
-                raise Unavailable(
-                    self.config.name,
-                    f"Server '{self.config.name}' was stopped or reconfigured while it started.",
-                    hint="Try again.",
-                ) from None
-            raise
+            while (session := self._life.session) is None:  # it may be gone again by the time we are woken
+                loop = asyncio.get_running_loop()
+                arrival = self._arrival = self._arrival or loop.create_future()
+                self._report(Needed(loop.time()))
+                await asyncio.shield(arrival)
+            return session
+        finally:
+            self._expecting -= 1
 
-    async def _open(self, pause: float) -> Session:
-        if self._life.state is State.WAITING:
-            await asyncio.sleep(pause)
-        self._life.on(Event.START)
+    def _settle(self, problem: WicketError | None = None) -> None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is None:
+            return
+        if problem is None:
+            arrival.set_result(None)
+        else:
+            arrival.set_exception(problem)
+            arrival.exception()  # that nobody waits any more is no defect
+
+    # The life cycle: events in, commands out
+
+    def _report(self, event: "Event[Session]") -> None:
+        """Tell the life cycle, and start what it commands."""
+        for command in self._life.on(event):
+            match command:
+                case Connect(generation, after):
+                    work = self._open(generation, after)
+                    self._connecting = self._tasks.start(work, f"connect {self._config.name}")
+                    self._connecting.add_done_callback(lambda task, made=generation: self._opened(made, task))
+                case Abandon():
+                    if self._connecting and self._connecting is not asyncio.current_task():
+                        self._connecting.cancel()
+                case Admit():
+                    self._settle()
+                case Reject(problem):
+                    self._settle(problem)
+                case Close(generation, session):
+                    self._closing.start(self._stop(generation, session), f"stop {self._config.name}")
+        if not isinstance(event, Needed | Answered):
+            log.info("%r", self)
+
+    async def _open(self, generation: int, after: float) -> None:
+        """Connect, and report how that went."""
+        loop, config = asyncio.get_running_loop(), self._config
+        host = _HostOf(generation, self._life, Callbacks(self._take_notification, self._answer), self._report)
+        if after:
+            await asyncio.sleep(after)
         try:
-            async with asyncio.timeout(self.config.patience):
-                session = await self._connect(self.config, _HostOf(self))
+            async with asyncio.timeout(config.patience):
+                session = await self._opener(config, host)
         except TimeoutError:
-            raise self._failed(
-                Unavailable(
-                    self.config.name,
-                    f"Server '{self.config.name}' did not answer within {self.config.patience:g} s.",
-                    hint="Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why.",
-                )
-            ) from None
+            text = f"Server '{config.name}' did not answer within {config.patience:g} s."
+            hint = "Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why."
+            self._report(Failed(generation, Unavailable(config.name, text, hint=hint), loop.time()))
+            return
         except WicketError as problem:
-            raise self._failed(problem) from None
-        await self._restore_level(session)
-        self._session = session
-        self._life.on(Event.CONNECTED)
-        self._used_at = asyncio.get_running_loop().time()
-        self._watch_idleness(self.config.idle_stop)
-        if self.watched:
-            self._tasks.start(self._restore(session), f"restore {self.config.name}")
-        log.info("%r", self)
-        self._on_event(UpstreamEvent(self.config.name, self.session, "connected", {}))
-        return session
-
-    async def _restore(self, session: Session) -> None:
-        """Tell a connection what its predecessors were told. An upstream that refuses is left as it is."""
-        try:
-            if self.watched and session.greeting.modern:
-                await session.connection.listen(sorted(self.watched))
-            if not session.greeting.modern:
-                for uri in sorted(self.watched):
-                    await session.request("resources/subscribe", {"uri": uri})
-        except WicketError as problem:
-            log.info("server '%s' did not take up where it was: %s", self.config.name, problem)
-
-    async def _restore_level(self, session: Session) -> None:
-        """Tell a legacy upstream what to log, before the calls whose log it is; but do not wait for long."""
-        if not self.log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:
+            self._report(Failed(generation, problem, loop.time()))
             return
         try:
-            async with asyncio.timeout(TOLD):
-                await session.request("logging/setLevel", {"level": self.log_level})
+            await self._send_log_level(session)
+        except BaseException:  # nobody else knows of this session yet
+            await uninterrupted(session.connection.close())
+            raise
+        self._report(Connected(generation, session))
+        if self._life.session is session:
+            self._begin(session)
+
+    def _opened(self, generation: int, task: "asyncio.Task[None]") -> None:
+        """Those who wait must hear of it, also when it was a defect that ended the attempt."""
+        if not task.cancelled() and (defect := task.exception()):
+            text = f"Connecting to server '{self._config.name}' failed with {type(defect).__name__}: {defect}"
+            self._report(Failed(generation, Internal(text), asyncio.get_running_loop().time()))
+
+    def _begin(self, session: Session) -> None:
+        self._used_at = asyncio.get_running_loop().time()
+        self._schedule_idle_check(self._config.idle_stop)
+        if self._watched:
+            self._tasks.start(self._resubscribe(session), f"watch resources of {self._config.name}")
+        self._on_event(UpstreamEvent(self._config.name, self._session, "connected", {}))
+
+    async def _stop(self, generation: int, session: Session) -> None:
+        await session.connection.close()
+        self._report(Stopped(generation))
+        if self.state is State.IDLE and self._on_rest:
+            self._on_rest()
+
+    def _schedule_idle_check(self, after: float) -> None:
+        if self._config.idle_stop:
+            check = self._stop_if_idle
+            self._idle_check = asyncio.get_running_loop().call_later(after, check, self._life.generation)
+
+    def _stop_if_idle(self, generation: int) -> None:
+        left = self._used_at + self._config.idle_stop - asyncio.get_running_loop().time()
+        if generation != self._life.generation or self._life.session is None:
+            return
+        if self._calls or left > 0:
+            self._schedule_idle_check(max(left, 1.0))
+        else:
+            self._report(Rested(generation))
+
+    # What a connection is told of its predecessors
+
+    async def _resubscribe(self, session: Session) -> None:
+        """Subscribe to what somebody watches. An upstream that refuses is left as it is."""
+        try:
+            if session.greeting.modern:
+                await session.connection.listen(sorted(self._watched))
+                return
+            for uri in sorted(self._watched):
+                await session.request("resources/subscribe", {"uri": uri})
+        except WicketError as problem:
+            log.info("server '%s' did not subscribe to resources again: %s", self._config.name, problem)
+
+    async def _unsubscribe(self, session: Session, uri: str) -> None:
+        with suppress(WicketError):  # then it goes on to send what nobody reads
+            if session.greeting.modern:
+                await session.connection.listen(sorted(self._watched))
+            elif _offers_subscriptions(session):
+                await self.request("resources/unsubscribe", {"uri": uri})
+
+    async def _send_log_level(self, session: Session) -> None:
+        """Tell a legacy upstream what to log, before the calls whose log it is; but do not wait for long."""
+        if not self._log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:
+            return
+        try:
+            async with asyncio.timeout(LOG_LEVEL_TIMEOUT):
+                await session.request("logging/setLevel", {"level": self._log_level})
         except (WicketError, TimeoutError) as problem:
-            log.info("server '%s' did not take the log level: %r", self.config.name, problem)
+            log.info("server '%s' did not take the log level: %r", self._config.name, problem)
 
-    def _failed(self, problem: WicketError) -> WicketError:
-        if isinstance(problem, Crashed):  # it never got as far as a call: trying again is safe
-            hint = "Run its command by hand to see why."
-            problem = Unavailable(self.config.name, problem.message, hint=hint, stderr=problem.stderr)
-        self._life.on(Event.FAILED, asyncio.get_running_loop().time(), _in_short(problem))
-        log.info("%r", self)
-        return problem
+    # What the connection tells us
 
-    def _connected(self, task: "asyncio.Task[Session]") -> None:
-        self._connecting = None
-        if not task.cancelled():
-            task.exception()  # everybody who waited has it; nobody waiting is no defect
+    def _take_notification(self, method: str, params: JsonObject) -> None:
+        if method in _CALL_NOTIFICATIONS and (callbacks := self._sole_callbacks()) and callbacks.notification:
+            callbacks.notification(method, params)
+        else:
+            self._on_event(UpstreamEvent(self._config.name, self._session, method, params))
+
+    async def _answer(self, method: str, params: JsonObject) -> JsonObject:
+        """A request that the transport does not tie to a call: it can only be about the one that is under way."""
+        name = self._config.name
+        if method == "ping":
+            return {}
+        if method in ("initialize", "server/discover"):
+            raise Unasked(f"'{name}' sends back what it is sent: it is not an MCP server.", hint="Check its command.")
+        callbacks = self._sole_callbacks()
+        if callbacks is None or callbacks.request is None:
+            count = len(self._open_callbacks)
+            several = f"{count} calls are under way and" if count else "no call is under way, so"
+            raise Unasked(
+                f"{several} nobody knows which client '{name}' asks with {method}.",
+                hint=f"Give server '{name}' isolation = \"session\" to tie its questions to a client.",
+            )
+        return await callbacks.request(method, params)
+
+    def _sole_callbacks(self) -> Callbacks | None:
+        """Those of the one call that a message without a call belongs to. All calls of an isolated one are one
+        client's.
+        """
+        one_client = self._config.isolation == "session"
+        several = len(self._open_callbacks) > 1 and not one_client
+        return self._open_callbacks[-1] if self._open_callbacks and not several else None
 
     def _timed_out(self, method: str, allowance: float, taken: float) -> TimedOut:
         setting = f"the server's 'timeout' ({allowance:g} s)"
-        if taken >= self.max_call:
-            allowance, setting = self.max_call, f"'limits.max_call' ({self.max_call:g} s)"
+        if taken >= self._max_call:
+            allowance, setting = self._max_call, f"'limits.max_call' ({self._max_call:g} s)"
         return TimedOut(
-            self.config.name,
-            f"Server '{self.config.name}' did not answer {method} within {allowance:g} s; it was told to cancel.",
+            self._config.name,
+            f"Server '{self._config.name}' did not answer {method} within {allowance:g} s; it was told to cancel.",
             hint=f"It may have had effects. Raise {setting} if its tools take longer.",
         )
 
-    # Idleness
 
-    def _watch_idleness(self, after: float) -> None:
-        if self.config.idle_stop:
-            self._idle_check = asyncio.get_running_loop().call_later(after, self._rest_if_idle)
+class _HostOf:
+    """What the connection of one generation sees of its upstream; once there is a later one, nothing."""
 
-    def _rest_if_idle(self) -> None:
-        if self._session is None:
-            return
-        left = self._used_at + self.config.idle_stop - asyncio.get_running_loop().time()
-        if self.calls or left > 0:
-            self._watch_idleness(max(left, 1.0))
-            return
-        self._life.on(Event.REST)
-        self._tasks.start(self._disconnect(), f"stop {self.config.name}")
+    def __init__(
+        self, generation: int, life: Life[Session], callbacks: Callbacks, report: "Callable[[Event[Session]], None]"
+    ) -> None:
+        self._generation = generation
+        self._life = life
+        self._callbacks = callbacks
+        self._report = report
 
-    async def _disconnect(self) -> None:
-        session, self._session = self._session, None
-        if session:
-            await session.connection.close()
+    def notification(self, method: str, params: JsonObject) -> None:
+        if self._callbacks.notification and self._generation == self._life.generation:
+            self._callbacks.notification(method, params)
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        if self._callbacks.request is None or self._generation != self._life.generation:
+            raise Unasked("This connection has been replaced by a later one.")
+        return await self._callbacks.request(method, params)
+
+    def closed(self, reason: UpstreamError) -> None:
+        self._report(Failed(self._generation, reason, asyncio.get_running_loop().time()))
 
 
-def _takes_subscriptions(session: Session) -> bool:
+def _offers_subscriptions(session: Session) -> bool:
     return bool(as_object(session.greeting.capabilities.get("resources")).get("subscribe"))
 
 
-def _attentive(callbacks: Callbacks, deadline: asyncio.Timeout, allowance: float, longest: float) -> Callbacks:
+def _extend_deadline(callbacks: Callbacks, deadline: asyncio.Timeout, allowance: float, longest: float) -> Callbacks:
     """`callbacks` that move the deadline: a sign of life restarts it, and a question waits as long as a call may."""
     loop = asyncio.get_running_loop()
     end = loop.time() + longest
 
-    def heard(method: str, params: JsonObject) -> None:
-        deadline.reschedule(min(loop.time() + allowance, end))
+    def move(when: float) -> None:
+        with suppress(RuntimeError):  # the call has ended meanwhile: there is no deadline any more
+            deadline.reschedule(when)
+
+    def notify(method: str, params: JsonObject) -> None:
+        move(min(loop.time() + allowance, end))
         if callbacks.notification:
             callbacks.notification(method, params)
 
-    async def asked(method: str, params: JsonObject) -> JsonObject:
+    async def ask(method: str, params: JsonObject) -> JsonObject:
         if callbacks.request is None:
             raise Unasked(f"{method} is not available here.")
-        deadline.reschedule(end)
+        move(end)
         try:
             return await callbacks.request(method, params)
         finally:
-            deadline.reschedule(min(loop.time() + allowance, end))
+            move(min(loop.time() + allowance, end))
 
-    return Callbacks(heard, asked)
-
-
-class _HostOf:
-    """What a connection sees of its upstream; forgotten connections have no say any more."""
-
-    def __init__(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-
-    def notification(self, method: str, params: JsonObject) -> None:
-        self._upstream.notification(method, params)
-
-    async def request(self, method: str, params: JsonObject) -> JsonObject:
-        return await self._upstream.request_from_upstream(method, params)
-
-    def closed(self, reason: UpstreamError) -> None:
-        self._upstream.closed(reason)
-
-
-def _in_short(problem: UpstreamError | WicketError) -> str:
-    """What happened, and the server's last words: for a list of servers, where there is room for a line."""
-    words = problem.message.splitlines()[0] if problem.message else type(problem).__name__
-    last = problem.stderr[-1] if isinstance(problem, UpstreamError) and problem.stderr else ""
-    return clean(f"{words} It said: {last}" if last else words, 300)
+    return Callbacks(notify, ask)

@@ -1,0 +1,95 @@
+"""How each server is reached: its secrets filled in, its transport chosen, connected to and greeted.
+
+At most a few start at the same time, so that fifty cold servers do not starve each other of the processor. Knows
+nothing of life cycles: `supervisor.py` asks for a session, under a deadline, and owns it from then on.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from pathlib import Path
+
+from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
+from wicket_mcp.config.read.secrets import resolve
+from wicket_mcp.errors import Unavailable
+from wicket_mcp.tasks import uninterrupted
+from wicket_mcp.upstream.connection import Connection, Host
+from wicket_mcp.upstream.era import Session, envelope, negotiate
+from wicket_mcp.upstream.http import HttpClient, HttpConnection
+from wicket_mcp.upstream.sse import SseConnection
+from wicket_mcp.upstream.stdio import StdioConnection
+
+STARTS_AT_ONCE = 8
+
+
+class Connector:
+    """Opens connections over stdio, Streamable HTTP and SSE."""
+
+    def __init__(self, *, max_message: int, base_dir: Path | None = None, http: HttpClient | None = None) -> None:
+        self._max_message = max_message
+        self._base_dir = base_dir or Path.cwd()
+        self._http = http or HttpClient()
+        self._clients: dict[str, HttpClient] = {}
+        """Servers that are reached through another client than the others."""
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+
+    def limit_messages(self, max_message: int) -> None:
+        """Bound the messages of connections from now on."""
+        self._max_message = max_message
+
+    def assign(self, server: str, client: HttpClient) -> None:
+        """Reach `server` through this client from now on."""
+        self._clients[server] = client
+
+    def unassign(self, server: str) -> None:
+        """Reach `server` like all others from now on."""
+        self._clients.pop(server, None)
+
+    async def open(self, config: ServerConfig, host: Host) -> Session:
+        server = resolve(config, os.environ, self._base_dir)
+        async with self._starting:
+            if server.url is None:
+                return await _greet(await StdioConnection.open(server, host, self._max_message), config.name)
+            return await self._open_http(server, server.url, host)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    async def _open_http(self, server: ResolvedServer, url: str, host: Host) -> Session:
+        name, transport = server.config.name, server.config.transport
+        client = self._clients.get(name, self._http)
+
+        def streamable() -> Connection:
+            return HttpConnection(name, url, server.headers, client, host, max_message=self._max_message)
+
+        def sse() -> Connection:
+            return SseConnection(name, url, server.headers, client, host, max_message=self._max_message)
+
+        if transport == "sse":
+            return await _greet(sse(), name)
+        try:
+            return await _greet(streamable(), name)
+        except Unavailable as problem:
+            # What the specification asks of clients: a POST refused with 4xx may be a server of the older transport.
+            if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
+                raise
+            return await _or_first(_greet(sse(), name), problem)
+
+
+async def _greet(connection: Connection, server: str) -> Session:
+    connection.envelope = envelope()
+    try:
+        session = await negotiate(connection, server)
+        await connection.listen()
+    except BaseException:
+        await uninterrupted(connection.close())
+        raise
+    return session
+
+
+async def _or_first(second: Awaitable[Session], first: Unavailable) -> Session:
+    """The second way's session; when that fails too, the first way's error is the one worth reading."""
+    try:
+        return await second
+    except Unavailable:
+        raise first from None
