@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wicket_mcp.codec import encode, pretty
-from wicket_mcp.config.edit import jsonc, tomltext
+from wicket_mcp.config.edit import jsonc, toml
 from wicket_mcp.config.read.syntax import read
 
 NAMES = st.text('abz-é "\\/*', min_size=1, max_size=6)
@@ -28,19 +28,19 @@ def test_exchanging_members_changes_exactly_those(
     text = written if isinstance(written, str) else written.decode()
     if commented:
         text = f"// a file's own words {{\n{text}\n/* and, its end */"
-    changed = jsonc.exchanged(text, ("servers",), leaving, "wicket", NEW)
+    changed = jsonc.set_member(text, ("servers",), "wicket", NEW, remove=leaving)
     kept = {name: entry for name, entry in entries.items() if name not in leaving}
     assert read(changed).tree == {**tree, "servers": {**kept, "wicket": NEW}}
     assert changed.count("a file's own words") == commented
-    old, new = jsonc.located(text, ("servers",)), jsonc.located(changed, ("servers",))
+    old, new = jsonc.locate(text, ("servers",)), jsonc.locate(changed, ("servers",))
     assert old is not None
     assert new is not None
-    assert jsonc.spliced(changed, new, text[old.start : old.end]) == text, "undoing gives back every byte"
+    assert jsonc.replace_value(changed, new, text[old.start : old.end]) == text, "undoing gives back every byte"
 
 
 def test_comments_between_members_stay_and_no_comma_is_left_over() -> None:
     text = '{\n\t"servers": {\n\t\t// one\n\t\t"a": {},\n\t\t// two\n\t\t"b": {} // last\n\t}\n}\n'
-    changed = jsonc.exchanged(text, ("servers",), ["b"], "wicket", {"command": "w"})
+    changed = jsonc.set_member(text, ("servers",), "wicket", {"command": "w"}, remove=["b"])
     first, rest = (
         '\t\t"wicket": {\n\t\t\t"command": "w"\n\t\t},\n',
         '\t\t// one\n\t\t"a": {}\n\t\t// two\n\t\t // last\n',
@@ -60,36 +60,53 @@ VALUES = st.one_of(
 def test_tables_come_and_go_without_touching_others(tables: dict[str, dict[str, Any]], data: st.DataObject) -> None:
     text = "# the file\n\ntop = 1 # kept\n"
     for name, values in tables.items():
-        text = tomltext.with_table(text, ("servers", name), values)
+        text = toml.add_table(text, ("servers", name), values)
     assert tomllib.loads(text) == {"top": 1, "servers": tables}
     name = data.draw(st.sampled_from(sorted(tables)))
-    less = tomltext.without_table(text, ("servers", name))
+    less = toml.remove_table(text, ("servers", name))
     rest = {other: values for other, values in tables.items() if other != name}
     assert tomllib.loads(less).get("servers", {}) == rest
     assert less.startswith("# the file\n\ntop = 1 # kept\n")
-    switched = tomltext.with_key(text, ("servers", name), "enabled", False)
+    switched = toml.set_key(text, ("servers", name), "enabled", False)
     assert tomllib.loads(switched)["servers"][name] == {**tables[name], "enabled": False}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'servers.a.command = "x"\n',
-        'servers = { a = { command = "x" } }\n',
-        '[servers]\na = { command = "x" }\n',
-    ],
-)
-def test_unusual_spellings_are_refused_not_damaged(text: str) -> None:
-    with pytest.raises(tomltext.Uneditable) as caught:
-        tomltext.without_table(text, ("servers", "a"))
-    assert caught.value.line in (1, 2)
+SPELLINGS = [
+    'servers.a.command = "x" # why\nservers.b.command = "y"\n\n[http]\nport = 1\n',
+    'servers = { a = { command = "x" }, b = { command = "y" } } # why\n\n[http]\nport = 1\n',
+    '[servers]\na = { command = "x" } # why\nb = { command = "y" }\n\n# the web\n[http]\nport = 1\n',
+    '[servers]\na.command = "x" # why\nb.command = "y"\n\n[http]\nport = 1\n',
+    '[servers]\n[servers.a]\ncommand = "x" # why\n[http]\nport = 1\n[servers.b]\ncommand = "y"\n',
+]
+
+
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_dotted_keys_and_inline_tables_are_edited_too(text: str) -> None:
+    tree = tomllib.loads(text)
+    a, b = tree["servers"]["a"], tree["servers"]["b"]
+    switched = toml.set_key(text, ("servers", "a"), "enabled", False)
+    assert tomllib.loads(switched) == {**tree, "servers": {"a": {**a, "enabled": False}, "b": b}}
+    again = toml.set_key(switched, ("servers", "a"), "enabled", True)
+    assert tomllib.loads(again)["servers"]["a"]["enabled"] is True
+    assert "# why" in again
+    added = toml.add_table(text, ("servers", "new"), NEW)
+    assert tomllib.loads(added) == {**tree, "servers": {**tree["servers"], "new": NEW}}
+    assert "# why" in added
+    assert tomllib.loads(toml.remove_table(added, ("servers", "new"))) == tree
+    removed = toml.remove_table(text, ("servers", "b"))
+    assert tomllib.loads(removed) == {**tree, "servers": {"a": a}}
+    assert "# why" in removed
+    assert ("# the web" in removed) == ("# the web" in text)
+
+
+def test_what_cannot_be_edited_is_refused_and_not_damaged() -> None:
+    text = 'x = 1\nservers = ["a"]\n'
+    with pytest.raises(toml.Uneditable) as caught:
+        toml.add_table(text, ("servers", "a"), NEW)
+    assert caught.value.line == 2
 
 
 def test_a_header_inside_a_string_is_no_header() -> None:
     text = '[servers.a]\ncommand = """\n[servers.b]\n"""\n\n[servers.b]\ncommand = "y"\n'
-    assert tomllib.loads(tomltext.without_table(text, ("servers", "b"))) == {
-        "servers": {"a": {"command": "[servers.b]\n"}}
-    }
-    assert not re.search(
-        "command", tomltext.without_table(tomltext.without_table(text, ("servers", "b")), ("servers", "a"))
-    )
+    assert tomllib.loads(toml.remove_table(text, ("servers", "b"))) == {"servers": {"a": {"command": "[servers.b]\n"}}}
+    assert not re.search("command", toml.remove_table(toml.remove_table(text, ("servers", "b")), ("servers", "a")))

@@ -338,3 +338,16 @@ def _json(value: object) -> str:
     from wicket_mcp.codec import pretty
 
     return pretty(value)
+
+
+@pytest.mark.parametrize("change", ["", "model = 1\n"])
+def test_a_toml_file_with_inline_servers_is_taken_over_and_given_back(shell: Shell, change: str) -> None:
+    text = 'mcp_servers = { time = { command = "mcp-server-time" }, git = { command = "mcp-server-git" } } # mine\n'
+    file = shell.write(".codex/config.toml", text)
+    assert shell.run("import", "codex", "--take-over").code == 0
+    assert list(tomllib.loads(file.read_text("utf-8"))["mcp_servers"]) == ["wicket"]
+    file.write_text(change + file.read_text("utf-8"), "utf-8")
+    assert shell.run("import", "codex", "--undo").code == 0
+    if not change:
+        assert file.read_text("utf-8") == text
+    assert tomllib.loads(file.read_text("utf-8")) == tomllib.loads(change + text)

@@ -63,12 +63,24 @@ def test_removing_and_switching_leave_every_other_line_as_it_was(shell: Shell) -
 
 def test_what_cannot_be_changed_is_refused_and_left_alone(shell: Shell) -> None:
     file = shell.cwd / "wicket.toml"
-    inline = 'servers = { time = { command = "mcp-server-time" } }\n'
-    file.write_text(inline, "utf-8")
-    done = shell.run("remove", "time")
+    text = 'servers = ["time"]\n'
+    file.write_text(text, "utf-8")
+    done = shell.run("add", "git", "--", "mcp-server-git")
     assert done.code == 2
     assert f"{file}:1" in done.err
-    assert file.read_text("utf-8") == inline
+    assert file.read_text("utf-8") == text
+
+
+def test_servers_in_an_inline_table_are_changed_there(shell: Shell) -> None:
+    file = shell.cwd / "wicket.toml"
+    file.write_text('servers = { time = { command = "mcp-server-time" } } # mine\n', "utf-8")
+    assert shell.run("disable", "time").code == 0
+    assert shell.run("add", "git", "--", "mcp-server-git").code == 0
+    time, git = load(file).servers
+    assert (time.enabled, git.command) == (False, "mcp-server-git")
+    assert shell.run("remove", "time").code == 0
+    assert [server.name for server in load(file).servers] == ["git"]
+    assert file.read_text("utf-8").endswith("# mine\n")
 
 
 def test_mistakes_are_named_with_what_to_do(shell: Shell) -> None:
@@ -88,7 +100,7 @@ def test_init_in_a_pipe_writes_a_first_file_and_asks_nothing(shell: Shell) -> No
     assert load(shell.config).servers == ()
     assert "wicket import cursor" in done.err
     again = shell.run("init")
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "already exists" in again.err) == (2, True)
     assert shell.run("init", "--here", "--json").json == {"config": str(shell.cwd / "wicket.toml")}
 
 

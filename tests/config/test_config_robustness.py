@@ -119,9 +119,9 @@ def test_any_reference_is_filled_in_or_reported_as_missing(text: str, environ: d
 
 @given(st.text())
 def test_any_name_gives_a_valid_id_that_stays_the_same(name: str) -> None:
-    derived = names.derived(name)
+    derived = names.derive(name)
     assert names.is_valid(derived)
-    assert names.derived(derived) == derived
+    assert names.derive(derived) == derived
 
 
 @pytest.mark.parametrize("module", ["read.formats", "read.secrets", "model.reference", "read.locate"])

@@ -200,7 +200,7 @@ async def test_direct_mode_writes_claude_desktops_file_and_leaves_the_rest(
         listed = await talker.text("list_claude_servers")
         assert "top-secret" not in listed
         assert "abc123" not in listed
-        assert [entry["name"] for entry in json.loads(listed)] == ["old", "new"]
+        assert [entry["name"] for entry in json.loads(listed)] == ["new", "old"]
         assert "already exists" in await talker.problem(
             "install_mcp_server", name="new", type="npm", command="@x/new", mode="direct"
         )

@@ -17,9 +17,8 @@ from typing import Literal, TypeAlias
 import wicket_mcp
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.names import wire_names
-from wicket_mcp.config.edit.intake import literal_secrets
 from wicket_mcp.config.model.config import Config, ServerConfig
-from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.config.read.secrets import literal_secrets, missing_secrets
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 

@@ -19,46 +19,47 @@ FileOption = Annotated[
 
 
 def init(
-    here: Annotated[bool, typer.Option("--here", help="In this folder, not in the user's configuration.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; bring every client's servers over.")] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="In this folder instead of the user's configuration folder.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; import every client's servers.")] = False,
     config: FileOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a first wicket.toml.
 
-    On a terminal it offers to bring over the servers that clients have.
+    On a terminal it offers to import the servers that your clients have.
 
     Example: wicket init --here
     """
-    from wicket_mcp.config.edit import bring
-    from wicket_mcp.config.edit import files as edit
+    from wicket_mcp.config.edit import import_plan, wicket_toml
     from wicket_mcp.config.read import locate
 
-    given = config or (Path.cwd() / locate.CONFIG_NAME if here else None)
-    path = given or edit.target(None)
+    named = config or (Path.cwd() / locate.CONFIG_NAME if here else None)
+    path = named or wicket_toml.find_target(None)
     if path.exists():
         raise ConfigError(
-            "is there already.", file=str(path), hint="Add to it with 'wicket add' or 'wicket import', or use --here."
+            "already exists.", file=str(path), hint="Add to it with 'wicket add' or 'wicket import', or use --here."
         )
-    edit.save(path, edit.TEMPLATE)
+    wicket_toml.save(path, wicket_toml.TEMPLATE)
     if json:
         say_json({"config": str(path)})
         return
     say(f"Wrote {path}")
-    from wicket_mcp.cli.importing import overview, survey, tell
+    from wicket_mcp.cli.importing import list_clients, show_imported, show_overview
 
     asking = sys.stdin.isatty() and sys.stdout.isatty() and not yes
-    for client, intakes in survey() if asking or yes else overview():
-        offered = [intake for intake in intakes if intake.offers]
-        names = ", ".join(offer.key for intake in offered for offer in intake.offers)
-        if offered and (yes or (asking and typer.confirm(f"Bring over from {client.title}: {names}?", default=True))):
-            tell(bring.bring(offered, path))
+    for client, files in list_clients() if asking or yes else show_overview():
+        offered = [file for file in files if file.entries]
+        names = ", ".join(entry.key for file in offered for entry in file.entries)
+        if offered and (yes or (asking and typer.confirm(f"Import from {client.title}: {names}?", default=True))):
+            show_imported(import_plan.import_servers(offered, path))
     note("Next: wicket servers, then wicket search 'a task'. To connect a client: wicket import CLIENT --take-over")
 
 
 def add(
-    name: Annotated[str, typer.Argument(help="What its tools are called by: NAME.tool.")],
+    name: Annotated[str, typer.Argument(help="Its tools are called NAME.tool.")],
     command: Annotated[
         list[str] | None,
         typer.Argument(help="After --: the program to start, with its arguments.", metavar="-- COMMAND"),
@@ -78,63 +79,63 @@ def add(
 
     Example: wicket add time -- uvx mcp-server-time
     """
-    from wicket_mcp.config.edit import files as edit
+    from wicket_mcp.config.edit import wicket_toml
 
-    path = edit.target(config)
+    path = wicket_toml.find_target(config)
     server = _server(name, command or [], url, env or [], header or [], cwd=cwd, description=description)
-    server, secrets = edit.with_secrets_aside(server, path.parent)
-    text = edit.added(edit.current(path), server, path)
-    edit.save_secrets(secrets)
-    edit.save(path, text)
+    server, secrets = wicket_toml.extract_secrets(server, path.parent)
+    text = wicket_toml.add_server(wicket_toml.read_or_start(path), server, path)
+    wicket_toml.write_secrets(secrets)
+    wicket_toml.save(path, text)
     if json:
         say_json({"config": str(path), "added": name, "secrets": [str(file) for file in secrets]})
         return
     say(f"Added {name} to {path}")
     for file in secrets:
-        note(f"A secret is kept in {file} (yours alone to read), not in wicket.toml.")
-    _warn_of_another(path)
+        note(f"A secret is kept in {file} (only you can read it), not in wicket.toml.")
+    _warn_of_another_file(path)
     note(f"See what it offers: wicket tools {name}")
 
 
 def remove(
     name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
 ) -> None:
-    """Take a server out of wicket.toml.
+    """Remove a server from wicket.toml.
 
     Example: wicket remove time
     """
-    from wicket_mcp.config.edit import files as edit
+    from wicket_mcp.config.edit import wicket_toml
 
-    path = edit.target(config)
-    edit.save(path, edit.removed(_existing(path), name, path))
-    _done(json, path, "removed", name, f"Took {name} out of {path}")
+    path = wicket_toml.find_target(config)
+    wicket_toml.save(path, wicket_toml.remove_server(_existing(path), name, path))
+    _done(json, path, "removed", name, f"Removed {name} from {path}")
 
 
 def enable(
     name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
 ) -> None:
-    """Use a server again that was disabled.
+    """Enable a server that was disabled.
 
     Example: wicket enable time
     """
-    _switch(name, True, config, json)
+    _set_enabled(name, True, config, json)
 
 
 def disable(
     name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
 ) -> None:
-    """Keep a server's entry but do not use it.
+    """Keep a server's entry but stop using it.
 
     Example: wicket disable time
     """
-    _switch(name, False, config, json)
+    _set_enabled(name, False, config, json)
 
 
-def _switch(name: str, enabled: bool, config: Path | None, json: bool) -> None:
-    from wicket_mcp.config.edit import files as edit
+def _set_enabled(name: str, enabled: bool, config: Path | None, json: bool) -> None:
+    from wicket_mcp.config.edit import wicket_toml
 
-    path = edit.target(config)
-    edit.save(path, edit.switched(_existing(path), name, enabled, path))
+    path = wicket_toml.find_target(config)
+    wicket_toml.save(path, wicket_toml.set_enabled(_existing(path), name, enabled, path))
     word = "enabled" if enabled else "disabled"
     _done(json, path, word, name, f"{name} is {word} in {path}")
 
@@ -147,7 +148,7 @@ def _done(json: bool, path: Path, key: str, name: str, words: str) -> None:
 
 
 def _existing(path: Path) -> str:
-    from wicket_mcp.config.edit.intake import read_text
+    from wicket_mcp.config.edit.client_entries import read_text
 
     if not path.exists():
         raise ConfigError(
@@ -163,7 +164,7 @@ def _server(
 
     if bool(command) == bool(url):
         raise ConfigError(
-            "a server has either a command or an address.",
+            "a server needs either a command or an address.",
             hint="wicket add NAME -- COMMAND ARGS…, or wicket add NAME --url https://…",
         )
     values: dict[str, Any] = {key: value for key, value in options.items() if value}
@@ -175,14 +176,14 @@ def _server(
     return Config.from_dict({"servers": {name: values}}).servers[0]
 
 
-def _pairs(given: list[str], separator: str) -> list[tuple[str, str, str]]:
-    return [item.partition(separator) for item in given]
+def _pairs(items: list[str], separator: str) -> list[tuple[str, str, str]]:
+    return [item.partition(separator) for item in items]
 
 
-def _warn_of_another(path: Path) -> None:
-    """In a folder with a configuration of its own, the user's is not the one that is read."""
+def _warn_of_another_file(path: Path) -> None:
+    """Say so where another file is read first: a folder's own configuration comes before the user's."""
     from wicket_mcp.config.read.locate import find_config
 
     used = find_config()
     if used.resolve() != path.resolve():
-        note(f"wicket: here, {used} is read first; name the other with --config {path}")
+        note(f"wicket: in this folder {used} is used instead; to use the other: --config {path}")

@@ -1,6 +1,6 @@
 """The `bridge` tools that install servers and control them, here or in Claude Desktop. For administrators."""
 
-from wicket_mcp.config.model.names import derived
+from wicket_mcp.config.model.names import derive
 from wicket_mcp.dialects import bridge_words as words
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import BadArguments, Unavailable, UnknownName, WicketError
@@ -16,7 +16,7 @@ _RESTART = "🔄 Please restart Claude Desktop for changes to take effect."
 
 async def install(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     given, principal = call.arguments, call.caller.principal
-    name, mode = derived(given["name"]).replace(".", "-"), given.get("mode", "bridge")
+    name, mode = derive(given["name"]).replace(".", "-"), given.get("mode", "bridge")
     wanted = Wanted(name, given["type"], given["command"], given.get("env", {}))
     try:
         if mode == "direct":

@@ -7,7 +7,7 @@ import msgspec
 
 from wicket_mcp.config.model.names import is_valid
 from wicket_mcp.config.model.server import ServerConfig, check
-from wicket_mcp.config.model.validation import Misfit, dotted
+from wicket_mcp.config.model.validation import InvalidOption, dotted
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Tool, as_object
 from wicket_mcp.schema.prose import first_sentence, shortened
@@ -88,9 +88,9 @@ def template(given: Any) -> ServerConfig:
         check(config)
     except msgspec.ValidationError as problem:
         raise BadArguments(f"The template cannot be used: {problem}.") from None
-    except Misfit as misfit:
+    except InvalidOption as problem:
         raise BadArguments(
-            f"The template's {dotted(misfit.path) or 'server'} {misfit.message}", hint=misfit.hint
+            f"The template's {dotted(problem.path) or 'server'} {problem.message}", hint=problem.hint
         ) from None
     if any("${" in text for text in (config.command or "", config.url or "", *config.args, *config.headers.values())):
         raise BadArguments(

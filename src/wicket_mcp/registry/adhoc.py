@@ -16,7 +16,8 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import BadArguments, Denied, Refused, WicketError
 from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.store.base import AuditStore
-from wicket_mcp.upstream.egress import HttpClient, shown
+from wicket_mcp.telemetry.redact import mask_url
+from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.egress_rules import EgressRules, NotPublic
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -127,7 +128,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 def label_of(endpoint: str) -> str:
     """How an address is called in the audit: without what may be secret in it."""
-    return shown(endpoint)
+    return mask_url(endpoint)
 
 
 def _host(name: str) -> str:

@@ -1,25 +1,24 @@
-"""Claude Desktop's own list of servers: shown with its secrets masked, added to, and taken from.
+"""Claude Desktop's own list of servers: shown with its secrets masked, added to, and removed from.
 
-The file belongs to another program: everything in it that is not the entry in question stays, a file that cannot
-be understood is never written, and a write replaces it in one step.
+The file belongs to another program: everything in it that is not the entry in question stays, comments too, a file
+that cannot be understood is never written, and a write replaces it in one step. Called by the registry's facade.
 """
 
-import os
-import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from wicket_mcp.codec import decode, pretty
+from wicket_mcp.codec import pretty
+from wicket_mcp.config.edit import jsonc
+from wicket_mcp.config.model.validation import InvalidOption
+from wicket_mcp.config.read import syntax
 from wicket_mcp.config.read.client_files import CLIENTS, folders, user_files
 from wicket_mcp.errors import BadArguments, ConfigError, UnknownName
+from wicket_mcp.files import replace_file
 from wicket_mcp.model import JsonObject, as_list, as_object
-from wicket_mcp.telemetry.log import MASK
-from wicket_mcp.upstream.egress import shown
+from wicket_mcp.telemetry.redact import MASK, mask_arguments, mask_url
 
-_SECRET = re.compile(r"(?i)(token|key|secret|passw|auth|credential|bearer|cookie|pat\b)")
-_LONG = 24  # a word this long without a slash, dot or space is more likely a key than a name
+_SECTION = "mcpServers"
+_MEND = "Correct the file by hand."
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
@@ -29,88 +28,62 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 def servers(path: Path) -> list[JsonObject]:
     """The entries, with every value that may be a secret masked."""
-    found = as_object(_read(path).get("mcpServers"))
-    return [_shown(name, as_object(entry)) for name, entry in found.items()]
+    _, content = _read(path)
+    return [_mask_entry(name, as_object(entry)) for name, entry in as_object(content.get(_SECTION)).items()]
 
 
 def put(path: Path, name: str, entry: JsonObject) -> None:
     """Add an entry. Raises BadArguments when there is one of that name."""
-    content = _read(path)
-    known = as_object(content.get("mcpServers"))
-    if name in known:
+    text, content = _read(path)
+    if name in as_object(content.get(_SECTION)):
         raise BadArguments(
             f"Server '{name}' already exists in Claude Desktop's config.", hint="Use remove_claude_server first."
         )
-    _write(path, {**content, "mcpServers": {**known, name: entry}})
+    if not text.strip():
+        changed = f"{pretty({_SECTION: {name: entry}})}\n"
+    elif _SECTION in content:
+        changed = jsonc.set_member(text, (_SECTION,), name, entry)
+    else:
+        changed = jsonc.set_member(text, (), _SECTION, {name: entry})
+    replace_file(path, changed)
 
 
 def remove(path: Path, name: str) -> None:
-    """Take an entry out. Raises UnknownName."""
-    content = _read(path)
-    known = as_object(content.get("mcpServers"))
-    if name not in known:
+    """Remove an entry. Raises UnknownName."""
+    text, content = _read(path)
+    if name not in as_object(content.get(_SECTION)):
         raise UnknownName("server", name, hint="It is not in Claude Desktop's config; see list_claude_servers.")
-    _write(path, {**content, "mcpServers": {key: entry for key, entry in known.items() if key != name}})
+    replace_file(path, jsonc.remove_members(text, (_SECTION,), [name]))
 
 
-def _read(path: Path) -> JsonObject:
+def _read(path: Path) -> tuple[str, JsonObject]:
+    """The file's text and what it says; neither where it does not exist."""
     try:
-        content: Any = decode(path.read_bytes())
+        text = path.read_bytes().decode("utf-8")
+        document = syntax.read(text) if text.strip() else None
     except FileNotFoundError:
-        return {}
+        return "", {}
     except (OSError, ValueError) as problem:
-        raise ConfigError(f"cannot be read: {problem}", file=str(path), hint="Mend the file by hand.") from None
-    if not isinstance(content, dict) or not isinstance(as_object(content).get("mcpServers", {}), dict):
-        raise ConfigError("is not Claude Desktop's configuration", file=str(path), hint="Mend the file by hand.")
-    return as_object(content)
+        raise ConfigError(f"cannot be read: {problem}", file=str(path), hint=_MEND) from None
+    except InvalidOption as problem:
+        raise ConfigError(f"cannot be read: {problem.message}", file=str(path), line=problem.line, hint=_MEND) from None
+    if document is None:
+        return text, {}
+    content = document.tree
+    is_json = document.syntax not in ("toml", "yaml")
+    if not is_json or not isinstance(content, dict) or not isinstance(as_object(content).get(_SECTION, {}), dict):
+        raise ConfigError("is not Claude Desktop's configuration", file=str(path), hint=_MEND)
+    return text, as_object(content)
 
 
-def _write(path: Path, content: JsonObject) -> None:
-    path = path.resolve()
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"{pretty(content)}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    except OSError as problem:
-        raise ConfigError(f"cannot be written: {problem}", file=str(path), hint="Check its permissions.") from None
-
-
-def _shown(name: str, entry: JsonObject) -> JsonObject:
-    shown_entry: JsonObject = {"name": name, "mode": "direct"}
+def _mask_entry(name: str, entry: JsonObject) -> JsonObject:
+    masked: JsonObject = {"name": name, "mode": "direct"}
     if "url" in entry:
-        shown_entry["url"] = shown(str(entry["url"]))
+        masked["url"] = mask_url(str(entry["url"]))
     if "command" in entry:
-        shown_entry["command"] = str(entry["command"])
-        shown_entry["args"] = masked([str(argument) for argument in as_list(entry.get("args"))])
+        masked["command"] = str(entry["command"])
+        masked["args"] = mask_arguments([str(argument) for argument in as_list(entry.get("args"))])
     for key in ("env", "headers"):
         if as_object(entry.get(key)):
-            shown_entry[key] = dict.fromkeys(as_object(entry[key]), MASK)
-    return shown_entry
-
-
-def masked(arguments: list[str]) -> list[str]:
-    """Arguments without what follows a word that announces a secret, or looks like one itself."""
-    safe: list[str] = []
-    announced = False
-    for argument in arguments:
-        flag, equals, _ = argument.partition("=")
-        if announced and not argument.startswith("-"):
-            safe.append(MASK)
-            announced = False
-            continue
-        announced = argument.startswith("-") and not equals and bool(_SECRET.search(argument))
-        if equals and _SECRET.search(flag):
-            safe.append(f"{flag}={MASK}")
-        elif "://" in argument:
-            safe.append(shown(argument))
-        elif len(argument) >= _LONG and re.fullmatch(r"[A-Za-z0-9_+=-]+", argument):
-            safe.append(MASK)
-        else:
-            safe.append(argument)
-    return safe
+            masked[key] = dict.fromkeys(as_object(entry[key]), MASK)
+    return masked

@@ -18,7 +18,8 @@ from wicket_mcp.registry import server_json
 from wicket_mcp.registry.domains import timestamp
 from wicket_mcp.store.base import NoteStore, RecordStore
 from wicket_mcp.store.model import Status, StoredRecord
-from wicket_mcp.upstream.egress import Endpoint, HttpClient, shown
+from wicket_mcp.telemetry.redact import mask_url
+from wicket_mcp.upstream.egress import Endpoint, HttpClient
 
 PAGE = 100
 MAX_PAGES = 10_000
@@ -53,7 +54,7 @@ class Mirror:
         if urlsplit(url).scheme not in ("http", "https"):
             raise BadArguments(f"'{url}' is not the address of a registry.", hint="Give one such as https://host.")
         self._base = url.rstrip("/").removesuffix("/v0.1/servers").removesuffix("/v0.1")
-        self._origin = shown(self._base)
+        self._origin = mask_url(self._base)
         self._records = records
         self._notes = notes
         self._client = client

@@ -1,16 +1,12 @@
-"""Logs, and the one place where text is made safe to show: secrets masked, control characters removed.
+"""Logs, and the removal of characters that must not reach a terminal.
 
-Logs go to stderr, never to stdout, which belongs to the protocol. Everything that comes from an upstream and is
-meant for a person's eyes passes `clean`; everything that may carry a configured secret passes a `Redactor`.
+Logs go to stderr, never to stdout, which belongs to the protocol; every line is cleaned once, when it is formatted.
+What comes from an upstream and is shown in another way (tables, errors) passes `clean`. Secrets are `redact`'s.
 """
 
 import logging
 import re
 import sys
-from collections.abc import Iterable
-
-MASK = "***"
-_SHORTEST_SECRET = 6  # masking shorter values would blank out ordinary words
 
 # C0 and C1 controls but tab and newline, and what hides or reorders text: zero-width, bidi, tag characters.
 _UNSAFE = re.compile(
@@ -21,25 +17,25 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 
 def clean(text: str, limit: int | None = None) -> str:
     """`text` without terminal escapes and invisible characters, cut to `limit` characters."""
-    safe = _UNSAFE.sub("", _ESCAPES.sub("", text))
-    return safe if limit is None or len(safe) <= limit else f"{safe[: limit - 1]}…"
+    return cut(_UNSAFE.sub("", _ESCAPES.sub("", text)), limit)
 
 
-class Redactor:
-    """Masks the values it was given wherever they appear."""
+def cut(text: str, limit: int | None) -> str:
+    """The first `limit` characters; an ellipsis stands for what is missing."""
+    return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
-    def __call__(self, text: str) -> str:
-        return self._pattern.sub(MASK, text) if self._pattern else text
+class _CleanFormatter(logging.Formatter):
+    """Cleans the whole line, so that no caller has to clean what it logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return clean(super().format(record))
 
 
 def configure_logging(level: str) -> None:
     """Send our logs to stderr. Called by the command line only: a library leaves logging to its user."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))
     root = logging.getLogger("wicket_mcp")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -12,7 +12,8 @@ from urllib.parse import urljoin
 import aiohttp
 
 from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
-from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Endpoint, in_words, shown
+from wicket_mcp.telemetry.redact import mask_url
+from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Endpoint, in_words
 from wicket_mcp.upstream.egress_connector import CheckedSockets
 from wicket_mcp.upstream.egress_rules import EgressRules
 from wicket_mcp.upstream.inflate import CompressionError, Inflater
@@ -206,7 +207,7 @@ class HttpAnswer:
 
 def _moved(endpoint: Endpoint, status: int, location: str) -> Unavailable:
     try:
-        target = shown(urljoin(endpoint.url, location))
+        target = mask_url(urljoin(endpoint.url, location))
     except ValueError:
         target = "what is no address"
     message = (

@@ -8,16 +8,15 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import SplitResult, parse_qsl, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from wicket_mcp.errors import Unavailable
-from wicket_mcp.telemetry.log import Redactor
+from wicket_mcp.telemetry.redact import Redactor, mask_url, url_secrets
 
 if TYPE_CHECKING:
     from wicket_mcp.upstream.aiohttp_session import AiohttpSession
     from wicket_mcp.upstream.egress_rules import EgressRules
 
-_LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 MAY_HAVE_ACTED = "A call that was under way may have had effects; check before you repeat it."
@@ -35,14 +34,7 @@ class Endpoint:
     @classmethod
     def of(cls, server: str, url: str, headers: Mapping[str, str]) -> "Endpoint":
         secrets = [part for value in headers.values() for part in (value, value.partition(" ")[2])]
-        try:
-            split = urlsplit(url)
-        except ValueError:
-            return cls(server, url, "its address", Redactor((*secrets, url)))
-        secrets += [value for _, value in parse_qsl(split.query)]
-        secrets += [segment for segment in split.path.split("/") if len(segment) > _LONGEST_PLAIN_SEGMENT]
-        secrets += [split.password or "", split.username or ""]
-        return cls(server, url, shown(url), Redactor(secrets))
+        return cls(server, url, mask_url(url), Redactor((*secrets, *url_secrets(url))))
 
     def at(self, url: str) -> "Endpoint":
         """The same server at another of its addresses."""
@@ -62,23 +54,6 @@ def origin(url: str) -> tuple[str, str, int | None]:
     """Scheme, host and port of `url`. Raises ValueError."""
     split = urlsplit(url)
     return split.scheme, (split.hostname or "").lower(), split.port or _DEFAULT_PORTS.get(split.scheme)
-
-
-def shown(url: str) -> str:
-    """`url` without user, query, fragment, and path segments long enough to be keys."""
-    try:
-        split = urlsplit(url)
-        host = _host(split)
-    except ValueError:
-        return "its address"
-    path = "/".join(part if len(part) <= _LONGEST_PLAIN_SEGMENT else "…" for part in split.path.split("/"))
-    return f"{split.scheme}://{host}{path}"
-
-
-def _host(split: SplitResult) -> str:
-    name = split.hostname or ""
-    bracketed = f"[{name}]" if ":" in name else name
-    return f"{bracketed}:{split.port}" if split.port else bracketed
 
 
 def in_words(size: int) -> str:

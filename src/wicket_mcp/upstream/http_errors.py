@@ -101,7 +101,7 @@ def violation(endpoint: Endpoint, what: str, body: bytes = b"") -> ProtocolViola
 def excerpt(body: bytes, endpoint: Endpoint) -> str:
     """The beginning of `body`, fit to be shown: one line, no control characters, no secret of ours."""
     text = " ".join(clean(body[: 20 * _SHOWN].decode("utf-8", "replace")).split())
-    return clean(endpoint.redact(text), _SHOWN)
+    return endpoint.redact(text, _SHOWN)
 
 
 def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:

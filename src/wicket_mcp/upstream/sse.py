@@ -13,8 +13,9 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import Crashed, Unavailable, UpstreamError
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
+from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.connection import Host
-from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words, shown
+from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import excerpt, refusal, violation
 from wicket_mcp.upstream.http_headers import EVENTS
@@ -121,7 +122,7 @@ class SseConnection(PostingConnection):
             location = event.data.decode("utf-8", "replace").strip()
             address = self._endpoint.resolve(location)
             if address is None:
-                raise violation(self._endpoint, f"wants messages posted to another origin, {shown(location)}")
+                raise violation(self._endpoint, f"wants messages posted to another origin, {mask_url(location)}")
             self._mailbox = self._endpoint.at(address)
             self._decided.set()
         elif event.type == "message":

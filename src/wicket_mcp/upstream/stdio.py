@@ -21,7 +21,7 @@ from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, UpstreamE
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc
-from wicket_mcp.telemetry.log import Redactor, clean
+from wicket_mcp.telemetry.redact import Redactor
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
 from wicket_mcp.upstream.subscription import Subscription
@@ -192,7 +192,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         since, count = (now, 1) if now - since > 60 else (since, count + 1)
         self._garbage_since = since, count
         if count == 1:
-            shown = self._redact(clean(text.decode("utf-8", "replace"), 80))
+            shown = self._redact(text.decode("utf-8", "replace"), 80)
             log.warning("server '%s' writes to stdout what is not JSON, for example: %s", self._server, shown)
         elif count > GARBAGE_PER_MINUTE:
             self._break(f"Server '{self._server}' floods stdout with lines that are not JSON.")
@@ -248,7 +248,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             self._host.closed(reason)
 
     def stderr_tail(self) -> list[str]:
-        return [self._redact(clean(line, 300)) for line in self._stderr.lines(STDERR_SHOWN)]
+        return [self._redact(line, 300) for line in self._stderr.lines(STDERR_SHOWN)]
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:

@@ -36,7 +36,7 @@ class Member:
     comma: int | None = None
 
 
-def located(text: str, path: tuple[str, ...]) -> Value | None:
+def locate(text: str, path: tuple[str, ...]) -> Value | None:
     """Where the value at `path` stands; None when there is none. Of keys that repeat, the last counts."""
     value = _Reader(text).read()
     for key in path:
@@ -47,33 +47,42 @@ def located(text: str, path: tuple[str, ...]) -> Value | None:
     return value
 
 
-def spliced(text: str, value: Value, new: str) -> str:
+def replace_value(text: str, value: Value, new: str) -> str:
     """`text` with `new` in place of `value`."""
     return text[: value.start] + new + text[value.end :]
 
 
-def exchanged(text: str, section: tuple[str, ...], leaving: Collection[str], key: str, value: Any) -> str:
-    """`text` whose object at `section` has lost the members `leaving` and begins with `key`.
+def set_member(text: str, section: tuple[str, ...], key: str, value: Any, remove: Collection[str] = ()) -> str:
+    """`text` whose object at `section` begins with the member `key`, and has lost the members `remove`.
 
-    Comments between members stay; those inside a member leave with it.
+    Comments between members stay; those inside a member leave with it. Raises KeyError where there is no such object.
     """
-    found = located(text, section)
+    found = locate(text, section)
     if found is None:
         raise KeyError(section)
-    leaving = {*leaving, key}
-    staying = [member for member in found.members if member.key not in leaving]
-    cuts = [_extent(text, member) for member in found.members if member.key in leaving]
+    shorter = remove_members(text, section, {*remove, key})
+    followed = any(member.key not in {*remove, key} for member in found.members)
+    at = found.start + 1
+    return shorter[:at] + _render_member(text, found, key, value, followed=followed) + shorter[at:]
+
+
+def remove_members(text: str, section: tuple[str, ...], keys: Collection[str]) -> str:
+    """`text` whose object at `section` has lost these members. Raises KeyError where there is no such object."""
+    found = locate(text, section)
+    if found is None:
+        raise KeyError(section)
+    staying = [member for member in found.members if member.key not in keys]
+    cuts = [_extent(text, member) for member in found.members if member.key in keys]
     if staying and staying[-1] is not found.members[-1] and found.members[-1].comma is None:
         comma = staying[-1].comma
         cuts += [] if comma is None else [(comma, comma + 1)]
-    first = _rendered(text, found, key, value, followed=bool(staying))
     body = text[: found.end]
     for start, end in sorted(cuts, reverse=True):
         body = body[:start] + body[end:]
-    return body[: found.start + 1] + first + body[found.start + 1 :] + text[found.end :]
+    return body + text[found.end :]
 
 
-def _rendered(text: str, found: Value, key: str, value: Any, *, followed: bool) -> str:
+def _render_member(text: str, found: Value, key: str, value: Any, *, followed: bool) -> str:
     """The new first member as it goes behind the opening brace, in the style of the file."""
     comma = "," if followed else ""
     inside = text[found.start : found.end]

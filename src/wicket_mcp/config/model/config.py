@@ -18,7 +18,7 @@ from wicket_mcp.config.model.options import build
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
 from wicket_mcp.config.model.units import Bytes, Count, Seconds
-from wicket_mcp.config.model.validation import Misfit, dotted
+from wicket_mcp.config.model.validation import InvalidOption, dotted
 from wicket_mcp.config.read import layouts, locate
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.errors import ConfigError
@@ -173,12 +173,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The same content as a file would have, in Wicket's layout or a client's. Raises ConfigError."""
         try:
             return cls.from_outline(layouts.translate(data, "object"))
-        except Misfit as misfit:
-            raise ConfigError(misfit.message, key=dotted(misfit.path), hint=misfit.hint) from None
+        except InvalidOption as problem:
+            raise ConfigError(problem.message, key=dotted(problem.path), hint=problem.hint) from None
 
     @classmethod
     def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
-        """The checked configuration that a file's outline stands for. Raises Misfit."""
+        """The checked configuration that a file's outline stands for. Raises InvalidOption."""
         servers = tuple(_server(draft, outline.lenient) for draft in outline.servers)
         try:
             return build(
@@ -190,14 +190,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 path=path,
                 notes=tuple(outline.notes),
             )
-        except Misfit as misfit:
-            raise outline.relocated(misfit) from None
+        except InvalidOption as problem:
+            raise outline.relocate(problem) from None
 
 
 def _server(draft: layouts.Draft, lenient: bool) -> ServerConfig:
     try:
         made = build(ServerConfig, draft.values, lenient=lenient, name=draft.name)
         server.check(made)
-    except Misfit as misfit:
-        raise draft.relocated(misfit) from None
+    except InvalidOption as problem:
+        raise draft.relocate(problem) from None
     return made

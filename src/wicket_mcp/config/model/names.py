@@ -17,7 +17,7 @@ def is_valid(name: str) -> bool:
     return _VALID.fullmatch(name) is not None
 
 
-def derived(name: str) -> str:
+def derive(name: str) -> str:
     """A valid id that resembles `name`: `GitHub (work)` becomes `GitHub-work`."""
     if is_valid(name):
         return name
@@ -32,13 +32,13 @@ class Names:
     def __init__(self) -> None:
         self._taken: dict[str, str] = {}
 
-    def claimed(self, name: str) -> str | None:
+    def holder(self, name: str) -> str | None:
         """The id that stands in the way of `name`, if any."""
         return self._taken.get(name.lower())
 
     def claim(self, name: str) -> str:
         """Take an id for `name`: itself, or a derived one, numbered where that is taken."""
-        wanted = derived(name)
+        wanted = derive(name)
         free, number = wanted, 2
         while free.lower() in self._taken:
             suffix = f"-{number}"

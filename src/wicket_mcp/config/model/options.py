@@ -14,7 +14,7 @@ import msgspec
 from msgspec import inspect
 
 from wicket_mcp.config.model import units
-from wicket_mcp.config.model.validation import KeyPath, Misfit, quoted
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath, quoted
 from wicket_mcp.spelling import nearest
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -70,7 +70,7 @@ def build(
     beside: tuple[str, ...] = (),
     **fixed: Any,
 ) -> StructT:
-    """An instance of `cls` from plain values; `fixed` are its fields that are no options. Raises Misfit.
+    """An instance of `cls` from plain values; `fixed` are its fields that are no options. Raises InvalidOption.
 
     `beside` are keys that the caller reads itself, and that a misspelt one may mean.
     """
@@ -85,10 +85,10 @@ def build(
     return cls(**arguments)
 
 
-def unknown_key(key: str, known: Mapping[str, Any] | list[str], at: KeyPath) -> Misfit:
+def unknown_key(key: str, known: Mapping[str, Any] | list[str], at: KeyPath) -> InvalidOption:
     near = nearest(key, known, 1)
     hint = f"Did you mean '{near[0]}'?" if near else f"Known keys are {', '.join(known)}."
-    return Misfit((*at, key), "unknown key.", hint)
+    return InvalidOption((*at, key), "unknown key.", hint)
 
 
 def _read(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: bool) -> Any:
@@ -107,7 +107,7 @@ def _read(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: boo
         case inspect.LiteralType() if isinstance(value, str):
             if value in kind.values:
                 return value
-            raise Misfit(path, f"'{value}' is not {_expected(kind, unit)}.")
+            raise InvalidOption(path, f"'{value}' is not {_expected(kind, unit)}.")
         case _:
             return _scalar(kind, unit, value, path, lenient)
 
@@ -118,11 +118,11 @@ def _scalar(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: b
         result = read(_loosened(kind, value) if lenient else value)
     except ValueError:
         instead = "" if unit and isinstance(value, str) else f", not {_described(value)}"
-        raise Misfit(path, f"expected {_expected(kind, unit)}{instead}.") from None
+        raise InvalidOption(path, f"expected {_expected(kind, unit)}{instead}.") from None
     if isinstance(kind, inspect.IntType | inspect.FloatType) and not _within(kind, result):
-        raise Misfit(path, f"expected {_expected(kind, unit)}.")
+        raise InvalidOption(path, f"expected {_expected(kind, unit)}.")
     if isinstance(result, str) and not _speakable(result):
-        raise Misfit(path, "contains a NUL or half a surrogate pair, which no program can be given.")
+        raise InvalidOption(path, "contains a NUL or half a surrogate pair, which no program can be given.")
     return result
 
 

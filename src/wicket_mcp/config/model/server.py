@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from wicket_mcp.config.model.units import Count, Seconds, seconds
-from wicket_mcp.config.model.validation import Misfit
+from wicket_mcp.config.model.validation import InvalidOption
 
 Transport: TypeAlias = Literal["auto", "stdio", "http", "sse"]
 Start: TypeAlias = Literal["lazy", "eager"]
@@ -152,31 +152,33 @@ class ResolvedServer(Struct, frozen=True, kw_only=True):
 
 
 def check(server: ServerConfig) -> None:
-    """What no single option can see: how to reach the server must be said once. Raises Misfit."""
+    """What no single option can see: how to reach the server must be said once. Raises InvalidOption."""
     if server.command is None and server.url is None:
-        raise Misfit((), "has neither 'command' nor 'url'.", "Give the program to start or the address to connect to.")
+        raise InvalidOption(
+            (), "has neither 'command' nor 'url'.", "Give the program to start or the address to connect to."
+        )
     if server.command is not None and server.url is not None:
-        raise Misfit(("url",), "a server has either 'command' or 'url', not both.", "Remove one of them.")
+        raise InvalidOption(("url",), "a server has either 'command' or 'url', not both.", "Remove one of them.")
     if server.command is not None and server.transport != "stdio":
-        raise Misfit(
+        raise InvalidOption(
             ("transport",),
             f"'{server.transport}' does not fit a command.",
             "Use 'stdio', or give a 'url' instead of 'command'.",
         )
     if server.url is not None and server.transport == "stdio":
-        raise Misfit(("transport",), "'stdio' does not fit a url.", "Use 'http', 'sse' or 'auto'.")
+        raise InvalidOption(("transport",), "'stdio' does not fit a url.", "Use 'http', 'sse' or 'auto'.")
     if server.command is not None and not server.command.strip():
-        raise Misfit(("command",), "is empty.", "Name the program to start.")
+        raise InvalidOption(("command",), "is empty.", "Name the program to start.")
     if server.url is not None and "${" not in server.url and not is_web_address(server.url):
-        raise Misfit(("url",), "is not a web address.", "It must start with http:// or https://.")
+        raise InvalidOption(("url",), "is not a web address.", "It must start with http:// or https://.")
     for name, lifetime in server.cache.items():
         try:
             seconds(lifetime)
         except ValueError as problem:
-            raise Misfit(("cache", name), f"expected {problem}.") from None
+            raise InvalidOption(("cache", name), f"expected {problem}.") from None
     for name in server.env:
         if not name or "=" in name:
-            raise Misfit(("env", name), "is not a name that an environment variable can have.", "Rename it.")
+            raise InvalidOption(("env", name), "is not a name that an environment variable can have.", "Rename it.")
 
 
 def is_web_address(url: str) -> bool:

@@ -1,23 +1,31 @@
-"""How one part of this room tells another that a value does not fit: by the path of keys that leads to it.
+"""Values by the path of keys that leads to them, and the error that says what is wrong with one.
 
-`formats` turns a path into a line of the file and raises the ConfigError that users see. Nothing outside this
-room meets a Misfit.
+`formats` turns such a path into a line of the file and raises the ConfigError that users see. Nothing outside this
+room meets an InvalidOption.
 """
 
 import re
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Misfit(Exception):
+class InvalidOption(Exception):
     """Something at `path` cannot be used. `line` is set only where it is known already."""
 
     def __init__(self, path: KeyPath, message: str, hint: str = "", line: int | None = None) -> None:
         super().__init__(message)
         self.path, self.message, self.hint, self.line = path, message, hint, line
+
+
+def value_at(tree: Any, path: KeyPath) -> Any:
+    """What stands at `path` in nested tables; None where nothing does."""
+    for key in path:
+        tree = cast("Mapping[Any, Any]", tree).get(key) if isinstance(tree, Mapping) else None
+    return tree
 
 
 def dotted(path: KeyPath) -> str:

@@ -1,7 +1,7 @@
 """Where the programs that talk to MCP servers keep their lists of them, on Linux, macOS and Windows.
 
 Reads the environment it is given and opens nothing. What the files say is the business of `formats`; changing
-them is that of `takeover`.
+them is that of `edit.take_over`.
 """
 
 import os

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from wicket_mcp.config.model.validation import KeyPath, Misfit, dotted
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath, dotted
 from wicket_mcp.config.read import syntax
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import as_list, as_object
@@ -46,17 +46,17 @@ def _read(path: Path, section: str) -> list[Favourite]:
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read: {error}.", file=str(path), hint="Check the file.") from None
-    except Misfit as misfit:
-        raise ConfigError(misfit.message, file=str(path), line=misfit.line, hint=misfit.hint) from None
+    except InvalidOption as problem:
+        raise ConfigError(problem.message, file=str(path), line=problem.line, hint=problem.hint) from None
     try:
         listed: Any = as_object(document.tree).get(section, [])
         if not isinstance(listed, list):
-            raise Misfit((section,), "expected a list of tools.")
+            raise InvalidOption((section,), "expected a list of tools.")
         return [_favourite(entry, (section, index)) for index, entry in enumerate(as_list(listed))]
-    except Misfit as misfit:
-        line = document.line(misfit.path)
+    except InvalidOption as problem:
+        line = document.line(problem.path)
         raise ConfigError(
-            misfit.message, file=str(path), line=line, key=dotted(misfit.path), hint=misfit.hint
+            problem.message, file=str(path), line=line, key=dotted(problem.path), hint=problem.hint
         ) from None
 
 
@@ -64,10 +64,12 @@ def _favourite(entry: Any, at: KeyPath) -> Favourite:
     given = as_object(entry)
     for key in ("name", "server", "tool", "title", "description"):
         if not isinstance(given.get(key, ""), str):
-            raise Misfit((*at, key), "expected a string.")
+            raise InvalidOption((*at, key), "expected a string.")
     name, server = given.get("name", ""), given.get("server", "")
     if not name or not server:
-        raise Misfit(at, "needs a 'name' and a 'server'.", "'tool' is what the server calls it, where that differs.")
+        raise InvalidOption(
+            at, "needs a 'name' and a 'server'.", "'tool' is what the server calls it, where that differs."
+        )
     return Favourite(
         name=name,
         server=server,

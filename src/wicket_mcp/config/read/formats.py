@@ -1,7 +1,7 @@
 """Reads a configuration file, whoever's it is, into a `Config`.
 
 `load` and `parse` put the room together: text to data (`syntax`), data to Wicket's words (`layouts`), words
-to checked options (`model`). A Misfit from any of them leaves here as a ConfigError with file, line and key.
+to checked options (`model`). A InvalidOption from any of them leaves here as a ConfigError with file, line and key.
 Nothing is expanded or started: a missing secret is no error until its server is (`secrets`).
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.config.model.validation import Misfit, dotted
+from wicket_mcp.config.model.validation import InvalidOption, dotted
 from wicket_mcp.config.read import layouts, syntax
 from wicket_mcp.config.read.favourites import favourites
 from wicket_mcp.errors import ConfigError
@@ -47,20 +47,20 @@ def parse(text: str, path: str | Path | None = None) -> Config:
     file = str(path or "")
     try:
         document = syntax.read(text)
-    except Misfit as misfit:
+    except InvalidOption as problem:
         raise ConfigError(
-            misfit.message, file=file, line=misfit.line, key=dotted(misfit.path), hint=misfit.hint
+            problem.message, file=file, line=problem.line, key=dotted(problem.path), hint=problem.hint
         ) from None
     try:
         outline = layouts.translate(document.tree, document.syntax)
         _refuse_repeated(outline, document)
         return Config.from_outline(outline, path)
-    except Misfit as misfit:
-        line = misfit.line or document.line(misfit.path)
-        raise ConfigError(misfit.message, file=file, line=line, key=dotted(misfit.path), hint=misfit.hint) from None
+    except InvalidOption as problem:
+        line = problem.line or document.line(problem.path)
+        raise ConfigError(problem.message, file=file, line=line, key=dotted(problem.path), hint=problem.hint) from None
 
 
 def _refuse_repeated(outline: layouts.Outline, document: syntax.Document) -> None:
     for draft in outline.servers:
         if (line := document.repeated.get(draft.at)) is not None:
-            raise Misfit(draft.at, "there is another server of this name above.", "Rename one of them.", line)
+            raise InvalidOption(draft.at, "there is another server of this name above.", "Rename one of them.", line)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 from wicket_mcp.config.model import names
-from wicket_mcp.config.model.validation import KeyPath, Misfit
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath, value_at
 from wicket_mcp.config.read import clients
 
 Syntax: TypeAlias = Literal["toml", "json", "yaml", "object"]
@@ -37,10 +37,10 @@ class Draft:
     sources: dict[str, KeyPath] = field(default_factory=dict[str, KeyPath])
     """Where an option stands below `at`, when the file has another word for it."""
 
-    def relocated(self, misfit: Misfit) -> Misfit:
-        head, rest = misfit.path[:1], misfit.path[1:]
+    def relocate(self, problem: InvalidOption) -> InvalidOption:
+        head, rest = problem.path[:1], problem.path[1:]
         source = self.sources.get(str(head[0]), head) if head else ()
-        return Misfit((*self.at, *source, *rest), misfit.message, misfit.hint)
+        return InvalidOption((*self.at, *source, *rest), problem.message, problem.hint)
 
 
 @dataclass(slots=True)
@@ -54,20 +54,20 @@ class Outline:
     sources: dict[KeyPath, KeyPath] = field(default_factory=dict[KeyPath, KeyPath])
     notes: list[str] = field(default_factory=list[str])
 
-    def relocated(self, misfit: Misfit) -> Misfit:
-        return Misfit(self.sources.get(misfit.path, misfit.path), misfit.message, misfit.hint)
+    def relocate(self, problem: InvalidOption) -> InvalidOption:
+        return InvalidOption(self.sources.get(problem.path, problem.path), problem.message, problem.hint)
 
 
 def translate(tree: Any, syntax: Syntax) -> Outline:
-    """Find out whose layout `tree` has and bring it into Wicket's words. Raises Misfit."""
+    """Find out whose layout `tree` has and bring it into Wicket's words. Raises InvalidOption."""
     if not isinstance(tree, Mapping):
-        raise Misfit((), "holds no configuration: expected a table of settings at the top.", _WANTED)
+        raise InvalidOption((), "holds no configuration: expected a table of settings at the top.", _WANTED)
     top = cast("Mapping[str, Any]", tree)
-    sections = [section for section in _SECTIONS if _dig(top, section) is not None]
+    sections = [section for section in _SECTIONS if value_at(top, section) is not None]
     if syntax in {"toml", "object"} and _is_ours(top, sections, syntax):
         return _own(top)
     if not sections:
-        raise Misfit((), "lists no servers.", _WANTED)
+        raise InvalidOption((), "lists no servers.", _WANTED)
     return _foreign(top, sections[0])
 
 
@@ -86,19 +86,23 @@ def _is_ours(top: Mapping[str, Any], sections: list[KeyPath], syntax: Syntax) ->
 def _own(top: Mapping[str, Any]) -> Outline:
     listed = top.get("servers", {})
     if not isinstance(listed, Mapping):
-        raise Misfit(("servers",), "expected a table for each server.", "Write [servers.NAME] above its options.")
+        raise InvalidOption(
+            ("servers",), "expected a table for each server.", "Write [servers.NAME] above its options."
+        )
     taken = names.Names()
     drafts: list[Draft] = []
     for name, entry in cast("Mapping[str, Any]", listed).items():
         at: KeyPath = ("servers", name)
         if not names.is_valid(name):
-            raise Misfit(
+            raise InvalidOption(
                 at,
                 "a server's name is 1 to 64 letters, digits, '_', '-' and '.', the first a letter or digit.",
-                f"Use '{names.derived(name)}', and title = \"…\" for the name to show.",
+                f"Use '{names.derive(name)}', and title = \"…\" for the name to show.",
             )
-        if (other := taken.claimed(name)) is not None:
-            raise Misfit(at, f"differs from the server '{other}' only in upper and lower case.", "Rename one of them.")
+        if (other := taken.holder(name)) is not None:
+            raise InvalidOption(
+                at, f"differs from the server '{other}' only in upper and lower case.", "Rename one of them."
+            )
         taken.claim(name)
         drafts.append(Draft(name, at, dict(_entry(entry, at))))
     options = {key: value for key, value in top.items() if key not in {"servers", "$schema"}}
@@ -109,7 +113,7 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
     outline = Outline([])
     taken = names.Names()
     vocabulary = clients.Vocabulary(top)
-    for at, name, entry in _entries(_dig(top, section), section):
+    for at, name, entry in _entries(value_at(top, section), section):
         if (reason := clients.unsupported(entry)) is not None:
             outline.notes.append(f"'{name}' is left out: {reason}")
             continue
@@ -130,7 +134,7 @@ def _entries(listed: Any, section: KeyPath) -> Iterator[tuple[KeyPath, str, Mapp
             yield (*section, name), name, _entry(entry, (*section, name))
         return
     if not isinstance(listed, list):
-        raise Misfit(section, "expected the servers, as a table by name or as a list.")
+        raise InvalidOption(section, "expected the servers, as a table by name or as a list.")
     seen: set[str] = set()
     for index, entry in enumerate(cast("list[Any]", listed)):
         at = (*section, index)
@@ -138,9 +142,9 @@ def _entries(listed: Any, section: KeyPath) -> Iterator[tuple[KeyPath, str, Mapp
         key = "id" if "id" in entry else "name"
         name = entry.get(key)
         if not isinstance(name, str) or not name:
-            raise Misfit((*at, key) if key in entry else at, "expected an 'id', as a string that is not empty.")
+            raise InvalidOption((*at, key) if key in entry else at, "expected an 'id', as a string that is not empty.")
         if name in seen:
-            raise Misfit((*at, key), f"there is another server '{name}' above.", "Give each its own id.")
+            raise InvalidOption((*at, key), f"there is another server '{name}' above.", "Give each its own id.")
         seen.add(name)
         yield at, name, entry
 
@@ -148,7 +152,7 @@ def _entries(listed: Any, section: KeyPath) -> Iterator[tuple[KeyPath, str, Mapp
 def _entry(entry: Any, at: KeyPath) -> Mapping[str, Any]:
     if isinstance(entry, Mapping):
         return cast("Mapping[str, Any]", entry)
-    raise Misfit(at, "expected a table with a 'command' or a 'url'.")
+    raise InvalidOption(at, "expected a table with a 'command' or a 'url'.")
 
 
 def _global_options(top: Mapping[str, Any], section: KeyPath, outline: Outline) -> None:
@@ -164,10 +168,3 @@ def _global_options(top: Mapping[str, Any], section: KeyPath, outline: Outline) 
     if section == ("backends",) and isinstance(level, str):
         options["log_level"] = {"trace": "debug", "warn": "warning"}.get(level.lower(), level.lower())
     outline.options = options
-
-
-def _dig(top: Mapping[str, Any], path: KeyPath) -> Any:
-    found: Any = top
-    for key in path:
-        found = cast("Mapping[Any, Any]", found).get(key) if isinstance(found, Mapping) else None
-    return found

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig, is_web_address
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.telemetry.redact import SHORTEST_SECRET, is_secret_name
 
 _REFERENCE = re.compile(r"[a-z]+:.*|[A-Za-z_][A-Za-z0-9_]*(?::-.*)?|/", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -64,6 +65,14 @@ def missing_secrets(
 ) -> tuple[str, ...]:
     """The variables and files that the server needs and does not have, each once, in order."""
     return tuple(dict.fromkeys(missing.name for _, missing in _Scope(environ, base_dir).problems(server)))
+
+
+def literal_secrets(server: ServerConfig) -> Iterator[tuple[str, str, str]]:
+    """What looks like a secret and stands in the file as it is: option (`env` or `headers`), name, value."""
+    for option, values in (("env", server.env), ("headers", server.headers)):
+        for name, value in values.items():
+            if is_secret_name(name) and "${" not in value and len(value) >= SHORTEST_SECRET:
+                yield option, name, value
 
 
 class _Scope:

@@ -1,7 +1,7 @@
 """Text to plain data: TOML, JSON with or without comments, and YAML, told apart by the text itself.
 
 A `Document` also knows on which line a key stands, for errors; finding out costs a second reading and is done
-only when it is asked. Knows nothing of servers or options. Text that cannot be read is a Misfit with a line.
+only when it is asked. Knows nothing of servers or options. Text that cannot be read is a InvalidOption with a line.
 """
 
 import json
@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from wicket_mcp.config.model.validation import KeyPath, Misfit
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath
 from wicket_mcp.config.read.positions import json_lines, toml_lines
 
 _JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -41,7 +41,7 @@ class Document:
 
 
 def read(text: str) -> Document:
-    """Parse `text` in whichever syntax it is. Raises Misfit."""
+    """Parse `text` in whichever syntax it is. Raises InvalidOption."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         match _sniff(text):
@@ -52,7 +52,7 @@ def read(text: str) -> Document:
             case _:
                 return _toml(text)
     except RecursionError:
-        raise Misfit((), "is nested too deeply.", "A configuration needs a few levels only.") from None
+        raise InvalidOption((), "is nested too deeply.", "A configuration needs a few levels only.") from None
 
 
 def _sniff(text: str) -> str:
@@ -72,9 +72,9 @@ def _toml(text: str) -> Document:
         place = _TOML_PLACE.search(str(error))
         line = int(place[1]) if place and place[1] else text.count("\n") + 1
         problem = _TOML_PLACE.sub("", str(error))
-        raise Misfit((), f"is not valid TOML: {problem}.", "Fix the text near this line.", line) from None
+        raise InvalidOption((), f"is not valid TOML: {problem}.", "Fix the text near this line.", line) from None
     except ValueError as error:  # an impossible date, a number of thousands of digits
-        raise Misfit((), f"is not valid TOML: {error}.", "Fix the value.") from None
+        raise InvalidOption((), f"is not valid TOML: {error}.", "Fix the value.") from None
 
 
 def _json(text: str) -> Document:
@@ -92,9 +92,9 @@ def _json(text: str) -> Document:
         tree = json.JSONDecoder(object_pairs_hook=table, parse_constant=_refuse).decode(plain)
     except json.JSONDecodeError as error:
         problem = f"is not valid JSON: {error.msg} (column {error.colno})."
-        raise Misfit((), problem, "Comments and trailing commas are allowed.", error.lineno) from None
+        raise InvalidOption((), problem, "Comments and trailing commas are allowed.", error.lineno) from None
     except ValueError as error:
-        raise Misfit((), f"is not valid JSON: {error}.", "Fix the value.") from None
+        raise InvalidOption((), f"is not valid JSON: {error}.", "Fix the value.") from None
     return Document(tree, "json", plain, json_lines(plain)[1] if has_repeats else {})
 
 

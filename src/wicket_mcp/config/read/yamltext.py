@@ -9,24 +9,24 @@ from typing import Any, cast
 
 import yaml
 
-from wicket_mcp.config.model.validation import KeyPath, Misfit
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath
 
 _TAG = "tag:yaml.org,2002:"
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
 def read(text: str) -> tuple[Any, dict[KeyPath, int], dict[KeyPath, int]]:
-    """The data, the line of each key, and the line of each key that its table has already. Raises Misfit."""
+    """The data, the line of each key, and the line of each key that its table has already. Raises InvalidOption."""
     try:
         loaded = yaml.compose(text, Loader=yaml.SafeLoader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         root = cast("yaml.Node | None", loaded)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise Misfit((), f"is not valid YAML: {error.problem}.", "Fix the text near this line.", line) from None
+        raise InvalidOption((), f"is not valid YAML: {error.problem}.", "Fix the text near this line.", line) from None
     except (yaml.YAMLError, ValueError) as error:
         problem = str(error).partition("\n")[0]
-        raise Misfit((), f"is not valid YAML: {problem}.", "Fix the text.") from None
+        raise InvalidOption((), f"is not valid YAML: {problem}.", "Fix the text.") from None
     reader = _Reader()
     return (reader.value(root, ()) if root else None), reader.lines, reader.repeated
 
@@ -46,7 +46,7 @@ class _Reader:
         if id(node) in self._built:
             return self._built[id(node)]
         if id(node) in self._open:
-            raise Misfit(path, "an anchor refers to itself.", "Remove the alias.", _line(node))
+            raise InvalidOption(path, "an anchor refers to itself.", "Remove the alias.", _line(node))
         self._open.add(id(node))
         built: Any = self._table(node, path) if isinstance(node, yaml.MappingNode) else self._list(node, path)
         self._open.discard(id(node))
@@ -65,7 +65,7 @@ class _Reader:
         merged: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise Misfit(path, "a key must be plain text.", "Quote it.", _line(key_node))
+                raise InvalidOption(path, "a key must be plain text.", "Quote it.", _line(key_node))
             key = str(key_node.value)
             if key_node.tag == f"{_TAG}merge":
                 for source in _sources(self.value(value_node, path)):

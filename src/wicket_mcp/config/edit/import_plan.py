@@ -1,7 +1,7 @@
-"""Brings the servers of clients' files into `wicket.toml`, and lets go of those files again.
+"""An import from start to end: which files, what they hold, what `wicket.toml` gets, what becomes of the files.
 
-Puts together what `client_files`, `intake`, `edit` and `takeover` do one by one; the command line and the library
-call this. A bad file changes nothing.
+Puts together what `client_files`, `client_entries`, `wicket_toml` and `take_over` do one by one, and edits no text
+itself. A bad file changes nothing. The command line calls it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from wicket_mcp.config.edit import files as edit
-from wicket_mcp.config.edit import takeover
-from wicket_mcp.config.edit.intake import Intake, read_any, read_client
+from wicket_mcp.config.edit import take_over as taking_over
+from wicket_mcp.config.edit import wicket_toml
+from wicket_mcp.config.edit.client_entries import ClientEntries, read_any, read_client
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.read.client_files import Client, ClientFile, Folders, Section, project_file, user_files
 from wicket_mcp.errors import ConfigError
@@ -29,7 +29,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class Imported:
     """What an import did, or would do."""
 
     path: Path
@@ -48,47 +48,48 @@ def files_of(client: Client, where: Folders, *, project: bool = False) -> tuple[
     return (file,)
 
 
-def read_files(files: Sequence[ClientFile]) -> list[Intake]:
+def read_files(files: Sequence[ClientFile]) -> list[ClientEntries]:
     """Those of the files that exist. Raises ConfigError when none does, naming where it looked."""
-    found = [intake for file in files if (intake := read_client(file)) is not None]
-    if not found:
+    existing = [entries for file in files if (entries := read_client(file)) is not None]
+    if not existing:
         looked = ", ".join(dict.fromkeys(str(file.path) for file in files))
         raise ConfigError(
             f"{files[0].client.title} has no list of servers here (looked for {looked}).",
             hint="Name the file instead: wicket import FILE",
         )
-    return found
+    return existing
 
 
-def bring(intakes: Iterable[Intake], path: Path, *, dry_run: bool = False) -> Brought:
-    """Merge what the files offer into the `wicket.toml` at `path`. Raises ConfigError, and then nothing changed."""
-    text = edit.current(path)
+def import_servers(files: Iterable[ClientEntries], path: Path, *, dry_run: bool = False) -> Imported:
+    """Merge the files' entries into the `wicket.toml` at `path`. Raises ConfigError, and then nothing changed."""
+    text = wicket_toml.read_or_start(path)
     outcomes: list[Outcome] = []
     notes: list[str] = []
     secrets: dict[Path, str] = {}
-    for intake in intakes:
-        notes += intake.notes
-        for offer in intake.offers:
-            text, name, is_new = edit.merged(text, offer.server, path)
+    for file in files:
+        notes += file.notes
+        for entry in file.entries:
+            text, name, is_new = wicket_toml.merge_server(text, entry.server, path)
             if is_new:
-                renamed = msgspec.structs.replace(offer.server, name=name)
-                aside, files = edit.with_secrets_aside(renamed, path.parent)
-                text = edit.added(edit.removed(text, name, path), aside, path) if files else text
-                secrets |= files
-            outcomes.append(Outcome(name, offer.server, is_new))
+                renamed = msgspec.structs.replace(entry.server, name=name)
+                stripped, extracted = wicket_toml.extract_secrets(renamed, path.parent)
+                if extracted:
+                    text = wicket_toml.add_server(wicket_toml.remove_server(text, name, path), stripped, path)
+                secrets |= extracted
+            outcomes.append(Outcome(name, entry.server, is_new))
     if not dry_run and any(outcome.is_new for outcome in outcomes):
-        edit.save_secrets(secrets)
-        edit.save(path, text)
-    return Brought(path, tuple(outcomes), tuple(notes), tuple(secrets))
+        wicket_toml.write_secrets(secrets)
+        wicket_toml.save(path, text)
+    return Imported(path, tuple(outcomes), tuple(notes), tuple(secrets))
 
 
-def take_over(intakes: Iterable[Intake], new: Mapping[str, Any]) -> list[tuple[Path, Path]]:
+def take_over(files: Iterable[ClientEntries], new: Mapping[str, Any]) -> list[tuple[Path, Path]]:
     """Let each file name Wicket alone; the files, and the copies that were kept of them."""
-    by_path: dict[Path, list[Intake]] = {}
-    for intake in intakes:
-        if intake.offers:
-            by_path.setdefault(intake.path, []).append(intake)
-    return [(path, takeover.take_over(same, new)) for path, same in by_path.items()]
+    by_path: dict[Path, list[ClientEntries]] = {}
+    for file in files:
+        if file.entries:
+            by_path.setdefault(file.path, []).append(file)
+    return [(path, taking_over.take_over(same, new)) for path, same in by_path.items()]
 
 
 def undo(files: Iterable[ClientFile]) -> list[Path]:
@@ -96,13 +97,13 @@ def undo(files: Iterable[ClientFile]) -> list[Path]:
     by_path: dict[Path, list[Section]] = {}
     for file in files:
         by_path.setdefault(file.path, []).append(file.section)
-    return [path for path, sections in by_path.items() if takeover.undo(path, sections) is not None]
+    return [path for path, sections in by_path.items() if taking_over.undo(path, sections) is not None]
 
 
 def undo_file(path: Path) -> list[Path]:
     """The same for any file: its section is found in the copy."""
-    kept = takeover.backups(path)
+    kept = taking_over.backups(path)
     if not kept:
         return []
     section = read_any(kept[-1]).section
-    return [path] if takeover.undo(path, [section] if section else []) is not None else []
+    return [path] if taking_over.undo(path, [section] if section else []) is not None else []

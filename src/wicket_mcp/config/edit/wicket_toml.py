@@ -1,27 +1,27 @@
-"""Changes to `wicket.toml`: servers added, taken out, switched; every comment stays.
+"""Changes to `wicket.toml`: servers added, removed, enabled and disabled; every comment stays.
 
 A change is text in, text out; `save` reads the result as a configuration before it touches the file, and then
 replaces the file whole, so that a bad edit or a full disk changes nothing.
 """
 
-import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from wicket_mcp.config.edit import tomltext
-from wicket_mcp.config.edit.intake import literal_secrets, read_text
+from wicket_mcp.config.edit import toml
+from wicket_mcp.config.edit.client_entries import read_text
 from wicket_mcp.config.model import names, units
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.options import declared
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.read import formats, locate
+from wicket_mcp.config.read.secrets import literal_secrets
 from wicket_mcp.errors import ConfigError, UnknownName
+from wicket_mcp.files import replace_file
 from wicket_mcp.spelling import nearest
 
 SECRETS = "secrets"
@@ -46,7 +46,7 @@ TEMPLATE = """\
 """
 
 
-def target(explicit: str | Path | None) -> Path:
+def find_target(explicit: str | Path | None) -> Path:
     """The `wicket.toml` to change: the named one, this folder's, or the user's; it need not exist.
 
     Raises ConfigError when the named file is another program's.
@@ -59,15 +59,15 @@ def target(explicit: str | Path | None) -> Path:
             raise ConfigError(
                 "is not a wicket.toml, and Wicket changes only its own file.",
                 file=str(path),
-                hint=f"Bring its servers over with: wicket import {path}",
+                hint=f"Import its servers with: wicket import {path}",
             )
         return path
     here = cwd / locate.CONFIG_NAME
     return here if here.is_file() else locate.config_folder() / locate.CONFIG_NAME
 
 
-def current(path: Path) -> str:
-    """The text of `wicket.toml`, or of a new one."""
+def read_or_start(path: Path) -> str:
+    """The text of `wicket.toml`, or of a new one where there is none."""
     return read_text(path) if path.exists() else TEMPLATE
 
 
@@ -78,112 +78,93 @@ def save(path: Path, text: str) -> Config:
     return config
 
 
-def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
-    """Put `text` in place of the file in one step; a link is followed, an existing file's mode is kept."""
-    path = path.resolve()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            mode = path.stat().st_mode & 0o777
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(text.encode("utf-8"))
-            Path(temporary).chmod(mode)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as problem:
-        raise ConfigError(
-            f"cannot be written: {problem.strerror}.", file=str(path), hint="Check the folder's permissions."
-        ) from None
-
-
-def added(text: str, server: ServerConfig, path: Path) -> str:
-    """`text` with the server in it. Raises ConfigError when its name is taken or none."""
+def add_server(text: str, server: ServerConfig, path: Path) -> str:
+    """`text` with the server in it. Raises ConfigError when its name is taken or not valid."""
     if not names.is_valid(server.name):
-        raise ConfigError(f"'{server.name}' cannot be a server's name.", hint=f"Use '{names.derived(server.name)}'.")
-    taken = {name.lower(): name for name in listed(text, path)}
+        raise ConfigError(f"'{server.name}' cannot be a server's name.", hint=f"Use '{names.derive(server.name)}'.")
+    taken = {name.lower(): name for name in list_servers(text, path)}
     if server.name.lower() in taken:
         raise ConfigError(
-            f"there is a server '{taken[server.name.lower()]}' already.",
+            f"there is already a server '{taken[server.name.lower()]}'.",
             file=str(path),
-            hint=f"Take it out with 'wicket remove {taken[server.name.lower()]}', or choose another name.",
+            hint=f"Remove it with 'wicket remove {taken[server.name.lower()]}', or choose another name.",
         )
-    return _edited(lambda: tomltext.with_table(text, ("servers", server.name), as_table(server)), path)
+    return _edit(lambda: toml.add_table(text, ("servers", server.name), to_table(server)), path)
 
 
-def merged(text: str, server: ServerConfig, path: Path) -> tuple[str, str, bool]:
+def merge_server(text: str, server: ServerConfig, path: Path) -> tuple[str, str, bool]:
     """`text` with the server in it, under its own name or a numbered one; that name, and whether it is new.
 
     A server that is there already, started or reached in the same way, stays as it is.
     """
-    present = listed(text, path)
+    present = list_servers(text, path)
     taken = names.Names()
     for name, known in present.items():
         taken.claim(name)
-        if re.fullmatch(rf"{re.escape(server.name)}(-\d+)?", name) and _same(known, server, path.parent):
+        if re.fullmatch(rf"{re.escape(server.name)}(-\d+)?", name) and _is_same(known, server, path.parent):
             return text, name, False
     name = taken.claim(server.name)
     title = "" if server.title == server.name else server.title
-    return added(text, msgspec.structs.replace(server, name=name, title=title), path), name, True
+    return add_server(text, msgspec.structs.replace(server, name=name, title=title), path), name, True
 
 
-def _same(known: ServerConfig, offered: ServerConfig, folder: Path) -> bool:
+def _is_same(known: ServerConfig, offered: ServerConfig, folder: Path) -> bool:
     """Whether both are started or reached in the same way, secrets that were put aside included."""
     plain = ("command", "args", "url", "cwd", "env_file")
     if any(getattr(known, option) != getattr(offered, option) for option in plain):
         return False
     return all(
-        {name: _unaside(value, folder) for name, value in ours.items()} == theirs
+        {name: _read_secret(value, folder) for name, value in ours.items()} == theirs
         for ours, theirs in ((known.env, offered.env), (known.headers, offered.headers))
     )
 
 
-def _unaside(value: str, folder: Path) -> str:
-    found = _ASIDE.fullmatch(value)
-    file = folder / found[1] if found else None
+def _read_secret(value: str, folder: Path) -> str:
+    match = _ASIDE.fullmatch(value)
+    file = folder / match[1] if match else None
     return file.read_text("utf-8").rstrip("\n") if file is not None and file.is_file() else value
 
 
-def removed(text: str, name: str, path: Path) -> str:
-    known = _known(text, name, path)
-    return _edited(lambda: tomltext.without_table(text, ("servers", known)), path)
+def remove_server(text: str, name: str, path: Path) -> str:
+    """`text` without the server. Raises UnknownName."""
+    known = _resolve_name(text, name, path)
+    return _edit(lambda: toml.remove_table(text, ("servers", known)), path)
 
 
-def switched(text: str, name: str, enabled: bool, path: Path) -> str:
-    known = _known(text, name, path)
-    return _edited(lambda: tomltext.with_key(text, ("servers", known), "enabled", enabled), path)
+def set_enabled(text: str, name: str, enabled: bool, path: Path) -> str:
+    """`text` with the server enabled or disabled. Raises UnknownName."""
+    known = _resolve_name(text, name, path)
+    return _edit(lambda: toml.set_key(text, ("servers", known), "enabled", enabled), path)
 
 
-def listed(text: str, path: Path) -> dict[str, ServerConfig]:
+def list_servers(text: str, path: Path) -> dict[str, ServerConfig]:
+    """The servers in `text` by name."""
     return {server.name: server for server in formats.parse(text, path).servers}
 
 
-def as_table(server: ServerConfig) -> dict[str, Any]:
+def to_table(server: ServerConfig) -> dict[str, Any]:
     """What `[servers.NAME]` says of a server: everything that is not as it would be anyway."""
     table: dict[str, Any] = {}
     for name, option in declared(ServerConfig).items():
         value = getattr(server, name)
         implied = {"title": server.name, "transport": "stdio" if server.command else "auto"}.get(name, option.default)
         if value not in (implied, None):
-            table[name] = _spelled_duration(value) if option.unit == "duration" else value
+            table[name] = _render_duration(value) if option.unit == "duration" else value
     return table
 
 
-def with_secrets_aside(server: ServerConfig, folder: Path) -> tuple[ServerConfig, dict[Path, str]]:
+def extract_secrets(server: ServerConfig, folder: Path) -> tuple[ServerConfig, dict[Path, str]]:
     """The server with its literal secrets as `${file:…}`, and the files that must hold them."""
     files: dict[Path, str] = {}
     changed: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
     for option, name, value in literal_secrets(server):
-        file = f"{SECRETS}/{server.name}.{names.derived(name)}"
+        file = f"{SECRETS}/{server.name}.{names.derive(name)}"
         changed[option][name] = f"${{file:{file}}}"
         files[folder / file] = value
     return msgspec.structs.replace(server, **changed), files
 
 
-def save_secrets(files: Mapping[Path, str]) -> None:
+def write_secrets(files: Mapping[Path, str]) -> None:
     """Write secret files that only the user can read, and keep them out of version control."""
     for path, value in files.items():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -193,12 +174,12 @@ def save_secrets(files: Mapping[Path, str]) -> None:
         replace_file(path, f"{value}\n")
 
 
-def _spelled_duration(value: float) -> Any:
+def _render_duration(value: float) -> Any:
     return units.spell_seconds(value) if value else 0
 
 
-def _known(text: str, name: str, path: Path) -> str:
-    servers = {known.lower(): known for known in listed(text, path)}
+def _resolve_name(text: str, name: str, path: Path) -> str:
+    servers = {known.lower(): known for known in list_servers(text, path)}
     if name.lower() not in servers:
         raise UnknownName(
             "server", name, nearest(name, servers.values()), hint=f"{path} has {', '.join(servers.values()) or 'none'}."
@@ -206,12 +187,12 @@ def _known(text: str, name: str, path: Path) -> str:
     return servers[name.lower()]
 
 
-def _edited(edit: Any, path: Path) -> str:
+def _edit(edit: Any, path: Path) -> str:
     try:
         return edit()
-    except tomltext.Uneditable as problem:
+    except toml.Uneditable as problem:
         raise ConfigError(
-            "is written in a way that Wicket does not change.",
+            "is written in a way that Wicket cannot change safely.",
             file=str(path),
             line=problem.line,
             key=str(problem),

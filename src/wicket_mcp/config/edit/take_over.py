@@ -1,8 +1,9 @@
 """A client's file changed so that the client talks to Wicket alone, and changed back.
 
-Taking over replaces the entries that Wicket took in by one that starts Wicket; what Wicket cannot run stays.
+Taking over replaces the entries that Wicket imported by one that starts Wicket; what Wicket cannot run stays.
 A copy of the file is kept beside it first. Undoing puts the old entries back into the file as it is by then, so
-that what its owner changed elsewhere in the meantime stays.
+that what its owner changed elsewhere in the meantime stays; where nothing was changed, every byte is as it was.
+Knows JSON and TOML only through `jsonc` and `toml`. `import_plan` calls it.
 """
 
 import shutil
@@ -10,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from wicket_mcp.config.edit import jsonc, tomltext
-from wicket_mcp.config.edit.files import replace_file
-from wicket_mcp.config.edit.intake import Intake, read_text
+from wicket_mcp.config.edit import jsonc, toml
+from wicket_mcp.config.edit.client_entries import ClientEntries, read_text
+from wicket_mcp.config.model.validation import value_at
 from wicket_mcp.config.read import syntax
 from wicket_mcp.config.read.client_files import Section
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.files import replace_file
 
 ENTRY = "wicket"
 SUFFIX = ".before-wicket"
@@ -27,14 +29,14 @@ def entry(command: list[str], config: Path, extra: Mapping[str, Any]) -> dict[st
     return {**extra, "command": program, "args": [*arguments, "serve", "--config", str(config)]}
 
 
-def take_over(intakes: Sequence[Intake], new: Mapping[str, Any]) -> Path:
+def take_over(files: Sequence[ClientEntries], new: Mapping[str, Any]) -> Path:
     """Rewrite one file, in each of the sections that were read of it; the copy of what it was.
 
     Raises ConfigError, and then nothing changed.
     """
-    path, text = intakes[0].path, intakes[0].text
-    for intake in intakes:
-        text = _taken(text, intake, new)
+    path, text = files[0].path, files[0].text
+    for file in files:
+        text = _replace_entries(text, file, new)
     backup = _numbered(path, len(backups(path)) + 1)
     shutil.copy2(path, backup)
     replace_file(path, text)
@@ -62,24 +64,24 @@ def undo(path: Path, sections: Iterable[Section]) -> Path | None:
             )
         for section in present:
             is_toml = syntax.read(old).syntax == "toml"
-            text = _restored_toml(text, old, section) if is_toml else _restored_json(text, old, section)
+            text = _restore_toml(text, old, section) if is_toml else _restore_json(text, old, section)
     replace_file(path, text)
     kept[-1].unlink()
     return kept[-1]
 
 
-def _taken(text: str, intake: Intake, new: Mapping[str, Any]) -> str:
-    if intake.section is None or intake.syntax == "yaml":
+def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> str:
+    if file.section is None or file.syntax == "yaml":
         raise ConfigError(
-            "lists its servers in a way that Wicket does not change.",
-            file=str(intake.path),
+            "lists its servers in a way that Wicket cannot change.",
+            file=str(file.path),
             hint="Add Wicket to it by hand: 'wicket serve --http : --print-clients' prints what to paste.",
         )
-    leaving = [offer.key for offer in intake.offers]
-    if intake.syntax == "toml":
-        return _taken_toml(text, intake.section, leaving, new, intake.path)
-    changed = jsonc.exchanged(text, intake.section, leaving, ENTRY, new)
-    _check(text, changed, intake.section, leaving, new, intake.path)
+    leaving = [item.key for item in file.entries]
+    if file.syntax == "toml":
+        return _replace_toml(text, file.section, leaving, new, file.path)
+    changed = jsonc.set_member(text, file.section, ENTRY, new, remove=leaving)
+    _check(text, changed, file.section, leaving, new, file.path)
     return changed
 
 
@@ -93,14 +95,14 @@ def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}{SUFFIX}{'' if number == 1 else f'-{number}'}")
 
 
-def _taken_toml(text: str, section: Section, leaving: Collection[str], new: Mapping[str, Any], path: Path) -> str:
+def _replace_toml(text: str, section: Section, leaving: Collection[str], new: Mapping[str, Any], path: Path) -> str:
     try:
-        for key in {*leaving, ENTRY} & set(_listed(text, section)):
-            text = tomltext.without_table(text, (*section, key))
-        return tomltext.with_table(text, (*section, ENTRY), new)
-    except tomltext.Uneditable as problem:
+        for key in [key for key in _listed(text, section) if key in {*leaving, ENTRY}]:
+            text = toml.remove_table(text, (*section, key))
+        return toml.add_table(text, (*section, ENTRY), new)
+    except toml.Uneditable as problem:
         raise ConfigError(
-            "is written in a way that Wicket does not change.",
+            "is written in a way that Wicket cannot change safely.",
             file=str(path),
             line=problem.line,
             key=str(problem),
@@ -108,23 +110,41 @@ def _taken_toml(text: str, section: Section, leaving: Collection[str], new: Mapp
         ) from None
 
 
-def _restored_toml(now: str, old: str, section: Section) -> str:
-    keys = _listed(old, section)
-    bare_old, bare_now = old, now
-    for key in keys:
-        bare_old = tomltext.without_table(bare_old, (*section, key))
-    for key in {*keys, ENTRY} & set(_listed(now, section)):
-        bare_now = tomltext.without_table(bare_now, (*section, key))
-    if bare_now.strip() == bare_old.strip():
+def _restore_toml(now: str, old: str, section: Section) -> str:
+    theirs: dict[str, Any] = value_at(syntax.read(old).tree, section)
+    ours: dict[str, Any] = value_at(syntax.read(now).tree, section)
+    if ENTRY in ours and _is_untouched(now, old, section, theirs, ours):
         return old
-    return f"{bare_now.rstrip()}\n\n{tomltext.table_text(old, section)}"
+    for key in [key for key in ours if key in theirs or key == ENTRY]:
+        now = toml.remove_table(now, (*section, key))
+    restored = f"{now.rstrip()}\n\n{toml.extract_table(old, section)}"
+    if value_at(syntax.read(restored).tree, section) == {**_others(ours, theirs), **theirs}:
+        return restored
+    # They stood inline or under dotted keys: what they say is put back, as tables.
+    for key, values in theirs.items():
+        now = toml.add_table(now, (*section, key), values)
+    return now
 
 
-def _restored_json(now: str, old: str, section: Section) -> str:
-    ours, theirs = jsonc.located(now, section), jsonc.located(old, section)
+def _is_untouched(now: str, old: str, section: Section, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+    """Whether the file is as the take-over left it: doing that once more to the old text gives the same."""
+    leaving = [key for key in theirs if key not in ours]
+    try:
+        return _replace_toml(old, section, leaving, ours[ENTRY], Path()) == now
+    except ConfigError:
+        return False
+
+
+def _others(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the owner has added since."""
+    return {key: values for key, values in ours.items() if key not in theirs and key != ENTRY}
+
+
+def _restore_json(now: str, old: str, section: Section) -> str:
+    ours, theirs = jsonc.locate(now, section), jsonc.locate(old, section)
     if ours is None or theirs is None:
         return now
-    return jsonc.spliced(now, ours, old[theirs.start : theirs.end])
+    return jsonc.replace_value(now, ours, old[theirs.start : theirs.end])
 
 
 def _check(
@@ -132,9 +152,7 @@ def _check(
 ) -> None:
     """The edit must have changed what it meant to and nothing else."""
     wanted, made = syntax.read(old).tree, syntax.read(new).tree
-    table: Any = wanted
-    for key in section:
-        table = table[key]
+    table = value_at(wanted, section)
     for key in leaving:
         table.pop(key, None)
     table[ENTRY] = {**value}
@@ -145,7 +163,5 @@ def _check(
 
 
 def _listed(text: str, section: Section) -> list[str]:
-    table: Any = syntax.read(text).tree
-    for key in section:
-        table = cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
+    table = value_at(syntax.read(text).tree, section)
     return list(cast("dict[str, Any]", table)) if isinstance(table, dict) else []

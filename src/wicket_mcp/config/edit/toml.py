@@ -1,0 +1,196 @@
+"""Edits of a TOML text that leave every other character as it is: add a table, remove one, set one of its keys.
+
+A table under its own header is edited by its lines, because a comment right above a header belongs to that table and
+must come and go with it; tomlkit files such a comment under the table before. Whatever is written in another way
+(dotted keys, inline tables) is edited by tomlkit, as are all values. Each result is read back before it is returned:
+a text that an edit would damage raises Uneditable. Knows nothing of servers; called by the other modules of this room.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, cast
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Item
+
+from wicket_mcp.config.model.validation import dotted
+from wicket_mcp.config.read.positions import toml_lines
+
+Path = tuple[str, ...]
+
+_LONGEST_INLINE = 100
+
+
+class Uneditable(Exception):
+    """The text says what it says in a way that these edits do not reach. `line` is where."""
+
+    def __init__(self, path: Path, line: int | None) -> None:
+        super().__init__(dotted(path))
+        self.path, self.line = path, line
+
+
+def add_table(text: str, path: Path, values: Mapping[str, Any]) -> str:
+    """`text` with a new table: at its end, or inside the inline table that holds its siblings."""
+    wanted = _with_value(tomllib.loads(text), path, values)
+    before = text if not text or text.endswith("\n") else f"{text}\n"
+    gap = "\n" if before.strip() and not before.endswith("\n\n") else ""
+    appended = f"{before}{gap}{render_table(path, values)}"
+    return appended if _says(appended, wanted, path) else _edit_item(text, path, values, wanted)
+
+
+def remove_table(text: str, path: Path) -> str:
+    """`text` without the table and what is below it. A comment right above its header goes with it."""
+    wanted = _with_value(tomllib.loads(text), path, None)
+    lines = _split_lines(text)
+    for start, end in reversed(_extents(text, lines, path)):
+        del lines[start:end]
+    shorter = "".join(lines)
+    return shorter if _says(shorter, wanted, path) else _edit_item(shorter, path, None, wanted)
+
+
+def set_key(text: str, path: Path, key: str, value: Any) -> str:
+    """`text` with `key` of the table set: a value that is there is replaced, a new key comes first in its table."""
+    tree = tomllib.loads(text)
+    wanted = _with_value(tree, (*path, key), value)
+    lines = _split_lines(text)
+    header = next((at for at, name in _headers(text, lines) if name == path), None)
+    if header is not None and (*path, key) not in toml_lines(text):
+        if not lines[header].endswith("\n"):
+            lines[header] += "\n"
+        lines.insert(header + 1, f"{_render_key(key)} = {_render_value(value)}\n")
+        longer = "".join(lines)
+        if _says(longer, wanted, path):
+            return longer
+    return _edit_item(text, (*path, key), value, wanted)
+
+
+def extract_table(text: str, path: Path) -> str:
+    """The lines of the table and what is below it, as they stand under their headers."""
+    lines = _split_lines(text)
+    return "".join("".join(lines[start:end]) for start, end in _extents(text, lines, path))
+
+
+def render_table(path: Path, values: Mapping[str, Any]) -> str:
+    """A table as text; a table inside it is written inline while it is short, else below it."""
+    head = f"[{'.'.join(map(_render_key, path))}]\n"
+    below: list[str] = []
+    for key, value in values.items():
+        rendered = _render_value(value)
+        if isinstance(value, Mapping) and len(rendered) > _LONGEST_INLINE:
+            below.append("\n" + render_table((*path, key), cast("Mapping[str, Any]", value)))
+        else:
+            head += f"{_render_key(key)} = {rendered}\n"
+    return head + "".join(below)
+
+
+def _render_key(key: str) -> str:
+    return tomlkit.key(key).as_string()
+
+
+def _render_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = [
+            f"{_render_key(key)} = {_render_value(item)}" for key, item in cast("Mapping[str, Any]", value).items()
+        ]
+        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_render_value, cast('list[Any]', value)))}]"
+    item = cast("Item", tomlkit.item(value))
+    return item.as_string()
+
+
+def _edit_item(text: str, path: Path, value: Any, wanted: dict[str, Any]) -> str:
+    """The edit as tomlkit makes it; None removes. Raises Uneditable where the result says something else."""
+    try:
+        document: Any = tomlkit.parse(text)
+        parent = document
+        for key in path[:-1]:
+            parent = parent[key]
+        if value is None:
+            del parent[path[-1]]
+        elif isinstance(value, Mapping):
+            parent[path[-1]] = tomlkit.parse(f"value = {_render_value(value)}")["value"]
+        else:
+            parent[path[-1]] = value
+        edited = tomlkit.dumps(document)
+    except (TOMLKitError, KeyError, TypeError, ValueError):
+        edited = ""
+    if not _says(edited, wanted, path):
+        raise Uneditable(path, _nearest_line(text, path))
+    return edited
+
+
+def _nearest_line(text: str, path: Path) -> int | None:
+    """Where the value stands, or what holds it."""
+    lines = toml_lines(text)
+    above = (path[:size] for size in range(len(path), 0, -1))
+    return next((lines[part] for part in above if part in lines), None)
+
+
+def _split_lines(text: str) -> list[str]:
+    """The lines with their ends, as TOML counts them: other separators are characters of a string."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _headers(text: str, lines: list[str]) -> list[tuple[int, Path]]:
+    """The index of every line that opens a table, in order, and the table."""
+    headers: list[tuple[int, Path]] = []
+    for path, line in toml_lines(text).items():
+        names = tuple(part for part in path if isinstance(part, str))
+        if len(names) == len(path) and lines[line - 1].lstrip().startswith("["):
+            headers.append((line - 1, names))
+    return sorted(headers)
+
+
+def _extents(text: str, lines: list[str], path: Path) -> list[tuple[int, int]]:
+    """Where the table and those below it stand: from the comment right above each to that of the next one."""
+    headers = _headers(text, lines)
+    starts = [_comment_start(lines, at) for at, _ in headers] + [len(lines)]
+    inside = [name[: len(path)] == path for _, name in headers]
+    return [(starts[at], starts[at + 1]) for at, wanted in enumerate(inside) if wanted]
+
+
+def _comment_start(lines: list[str], at: int) -> int:
+    """Where the comment right above the line `at` begins. One at the top of the file speaks about the file."""
+    start = at
+    while start > 0 and lines[start - 1].lstrip().startswith("#"):
+        start -= 1
+    return start or at
+
+
+def _with_value(tree: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
+    """A copy of `tree` with `value` at `path`; None removes what is there."""
+    copy = dict(tree)
+    head, rest = path[0], path[1:]
+    if rest:
+        below = copy.get(head, {})
+        copy[head] = _with_value(cast("dict[str, Any]", below) if isinstance(below, dict) else {}, rest, value)
+    elif value is None:
+        copy.pop(head, None)
+    else:
+        copy[head] = value
+    return copy
+
+
+def _says(text: str, wanted: dict[str, Any], path: Path) -> bool:
+    try:
+        return _comparable(tomllib.loads(text), path) == _comparable(wanted, path)
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _comparable(tree: dict[str, Any], path: Path) -> Any:
+    """Plain data, less the tables above `path` that hold nothing: a text may leave those unsaid."""
+    if len(path) > 1 and isinstance(below := tree.get(path[0]), dict):
+        inner = _comparable(cast("dict[str, Any]", below), path[1:])
+        rest = {key: value for key, value in tree.items() if key != path[0]}
+        tree = {**rest, path[0]: inner} if inner else rest
+    return _plain(tree)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    return [_plain(item) for item in cast("list[Any]", value)] if isinstance(value, list | tuple) else value

@@ -1,0 +1,99 @@
+"""Secrets kept out of what people read: the one place that knows what a secret looks like and masks it.
+
+Three kinds of knowledge: values that were configured (`Redactor`), names that announce a secret (`is_secret_name`),
+and the places in addresses and command lines where secrets hide (`mask_url`, `mask_arguments`). Knows no
+configuration and no server; errors, logs, listings and `wicket import` call it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from wicket_mcp.telemetry.log import clean, cut
+
+MASK = "***"
+SHORTEST_SECRET = 6
+"""Masking shorter values would blank out ordinary words."""
+
+_LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
+_LONGEST_PLAIN_WORD = 23  # a longer word without a slash, dot or space is more likely a key than a name
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_KEY_LIKE = re.compile(r"[A-Za-z0-9_+=-]+")
+_SECRET_WORDS = frozenset(
+    {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key", "pass", "passphrase"}
+    | {"passwd", "password", "pat", "pwd", "secret", "token"}
+)
+_SECRET_ENDINGS = ("apikey", "passwd", "password", "secret", "token")
+
+
+class Redactor:
+    """Masks the values it was given wherever they appear, and each line of those that have several."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        parts = {part for secret in secrets for part in (secret, *map(str.strip, secret.splitlines()))}
+        known = sorted((part for part in parts if len(part) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+
+    def __call__(self, text: str, limit: int | None = None) -> str:
+        """`text` masked and safe to show. It is masked whole and cut afterwards, so no half of a secret is left."""
+        safe = clean(text)
+        masked = self._pattern.sub(MASK, safe) if self._pattern else safe
+        return cut(masked, limit)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable, header or flag of this name holds a secret: `STARS_KEY`, `accessToken`, `--api-key`."""
+    words = {word.lower() for word in _WORD.findall(name)}
+    return bool(words & _SECRET_WORDS) or any(word.endswith(_SECRET_ENDINGS) for word in words)
+
+
+def mask_url(url: str) -> str:
+    """`url` without user, query, fragment, and path segments long enough to be keys."""
+    try:
+        split = urlsplit(url)
+        host = _host(split)
+    except ValueError:
+        return "its address"
+    path = "/".join(part if len(part) <= _LONGEST_PLAIN_SEGMENT else "…" for part in split.path.split("/"))
+    return f"{split.scheme}://{host}{path}"
+
+
+def url_secrets(url: str) -> list[str]:
+    """Everything in `url` that may be a secret; the whole of one that cannot be read."""
+    try:
+        split = urlsplit(url)
+    except ValueError:
+        return [url]
+    segments = [segment for segment in split.path.split("/") if len(segment) > _LONGEST_PLAIN_SEGMENT]
+    return [*(value for _, value in parse_qsl(split.query)), *segments, split.password or "", split.username or ""]
+
+
+def mask_arguments(arguments: Sequence[str]) -> list[str]:
+    """A command's arguments without what follows a word that announces a secret, or looks like one itself."""
+    safe: list[str] = []
+    announced = False
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        is_pair = bool(equals) and "://" not in flag
+        if announced and not argument.startswith("-"):
+            safe.append(MASK)
+            announced = False
+            continue
+        announced = argument.startswith("-") and not is_pair and is_secret_name(argument)
+        if is_pair and is_secret_name(flag):
+            safe.append(f"{flag}={MASK}")
+        elif is_pair and "://" in value:
+            safe.append(f"{flag}={mask_url(value)}")
+        elif "://" in argument:
+            safe.append(mask_url(argument))
+        elif len(argument) > _LONGEST_PLAIN_WORD and _KEY_LIKE.fullmatch(argument):
+            safe.append(MASK)
+        else:
+            safe.append(argument)
+    return safe
+
+
+def _host(split: SplitResult) -> str:
+    name = split.hostname or ""
+    bracketed = f"[{name}]" if ":" in name else name
+    return f"{bracketed}:{split.port}" if split.port else bracketed
