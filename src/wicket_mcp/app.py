@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import secrets
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
@@ -43,7 +44,8 @@ from wicket_mcp.scripting import Scripting
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.open import STATE_FILE, open_store
 from wicket_mcp.surface.feed import Feed
-from wicket_mcp.surface.held_calls import HeldCalls
+from wicket_mcp.surface.held_calls import HeldCalls, Seal
+from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import demand
@@ -85,7 +87,8 @@ class Gateway(Library):
             self.offers,
             config.base_dir,
         )
-        self.held = HeldCalls()
+        self.outbox_counters = Counters()
+        self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
         self._protocols: list[tuple[Protocol, tuple[str, ...]]] = []
         """What is served, and the dialects it was asked for by name; the configured ones where by none."""
         self._attending = False
@@ -177,7 +180,7 @@ class Gateway(Library):
         self.finder.use(config.favourites)
         self.offers.unprefixed = config.unprefixed
         for (protocol, _), menu in zip(self._protocols, menus, strict=True):
-            protocol.menu = menu
+            protocol.reconfigure(menu)
         if _shown(old) != _shown(config):
             self.feed.publish(["menu"])
         if old.unprefixed != config.unprefixed:  # every address and name is another one
@@ -248,32 +251,39 @@ class Gateway(Library):
 
         protocol = self.protocol(*dialects)
         self._attend()
-        await serve_stdio(protocol, stop, await self._principal(os.environ))
+        await serve_stdio(protocol, stop, await self._principal(os.environ), self.outbox_counters)
 
     async def serve_http(
         self, stop: asyncio.Event, *dialects: str, token: str | None, on_ready: Callable[[str], None]
     ) -> None:
         """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address."""
-        from wicket_mcp.surface.asgi import App
+        from wicket_mcp.surface.asgi import App, Health, Mount
         from wicket_mcp.surface.guard import Guard, check_exposure
         from wicket_mcp.surface.rest import Rest
         from wicket_mcp.surface.server import listen, make_server
         from wicket_mcp.surface.sessions import Sessions
+        from wicket_mcp.surface.streamable_http import StreamableHttp
 
         http = self.config.http
         check_exposure(http, authenticated=token is not None)
         protocols = {"/mcp": self.protocol(*dialects)}
         protocols |= {f"/mcp/{name}": self.protocol(name) for name in factory.NAMES}
+        closing_down = asyncio.Event()
         sessions = Sessions(
-            lambda session: (self._tasks.start(self.pool.close_session(session), "end session"), None)[1]
+            lambda session: (self._tasks.start(self.pool.close_session(session), "end session"), None)[1],
+            self.outbox_counters,
         )
         self.feed.subscribe(sessions.changed)
 
         def guard(config: Config) -> Guard:
             return Guard(config.http, token, self.registry.keys, public=config.registry.public)
 
-        app = App(protocols, guard(self.config), sessions, http.max_body, Rest(self.registry))
-        self.on_reload.append(lambda config: app.use(guard(config), config.http.max_body))
+        def mounts(config: Config) -> tuple[Mount, ...]:
+            mcp = StreamableHttp(protocols, sessions, config.http.max_body)
+            return mcp, Health(closing_down), Rest(self.registry)
+
+        app = App(mounts(self.config), guard(self.config))
+        self.on_reload.append(lambda config: app.reconfigure(mounts(config), guard(config)))
         self._attend()
         with closing(listen(http.host, http.port)) as sock:
             server = make_server(app)
@@ -282,7 +292,7 @@ class Gateway(Library):
             on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
             waiting = self._tasks.start(stop.wait(), "stop")
             await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            app.ready = False
+            closing_down.set()
             for protocol in protocols.values():
                 protocol.closing.set()
             sessions.end_all()

@@ -7,28 +7,25 @@ Host and Origin are checked whatever address we are bound to. Decides on the raw
 import hmac
 import os
 import secrets
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import API_KEY_PREFIX, LOCAL, Principal
+from wicket_mcp.surface.http import RequestHeaders
 
-PUBLIC = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token, because they say nothing but yes or no."""
+Authentication = Literal["none", "optional", "required"]
+"""Of a mounted application: whether a token is needed. With "optional", where the registry is public, it is not."""
 
 HOSTS_REMEMBERED = 64
 """A client sends the same Host with every request; reading it once is enough."""
 
-RawHeaders = Sequence[tuple[bytes, bytes]]
-
-READABLE = ("/v0.1/", "/openapi.json")
-"""What needs no key where the registry is public."""
+_SINGLE = frozenset({b"host", b"origin", b"authorization"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +61,35 @@ class Guard:
         self._local = _is_loopback(config.host)
         self._host_allowed = lru_cache(HOSTS_REMEMBERED)(self._judge_host)
 
-    async def identify(self, path: str, headers: RawHeaders, client: str = "") -> Principal | Turned:
+    async def identify(
+        self, headers: RequestHeaders, authentication: Authentication = "required", client: str = ""
+    ) -> Principal | Turned:
         """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
-        verdict = self.admit(path, headers)
-        if self._keys is None or path in PUBLIC or (isinstance(verdict, Turned) and verdict.status != 401):
+        verdict = self.admit(headers, authentication)
+        if self._keys is None or authentication == "none" or (isinstance(verdict, Turned) and verdict.status != 401):
             return verdict
         given = _bearer(headers)
         if given.startswith(API_KEY_PREFIX):
             known = await self._keys.principal(given)
             return known or Turned(401, "Authentication failed: this API key is unknown, expired or revoked.")
-        if isinstance(verdict, Turned) and self._public and not given and path.startswith(READABLE):
+        if isinstance(verdict, Turned) and self._public and not given and authentication == "optional":
             return Principal(f"anonymous {client}", frozenset({"discover"}))
         return verdict
 
-    def admit(self, path: str, headers: RawHeaders) -> Principal | Turned:
+    def admit(self, headers: RequestHeaders, authentication: Authentication = "required") -> Principal | Turned:
         """The principal behind a request, or why it is turned away."""
-        hosts = _values(headers, b"host")
-        if len(hosts) != 1 or not self._host_allowed(hosts[0]):
+        repeated = headers.repeated & _SINGLE
+        host = headers.get(b"host")
+        if host is None or b"host" in repeated or not self._host_allowed(host):
             return Turned(421, "This Host is not served here. Add it to http.allowed_hosts if it should be.")
-        origins = _values(headers, b"origin")
-        if len(origins) > 1 or (origins and not self._origin_allowed(origins[0])):
+        origin = headers.get(b"origin")
+        if origin is not None and (b"origin" in repeated or not self._origin_allowed(origin)):
             return Turned(403, "Pages of this Origin may not call here. Add it to http.allowed_origins if they should.")
-        if path in PUBLIC or self._token is None:
+        if authentication == "none" or self._token is None:
             return LOCAL
-        credentials = _values(headers, b"authorization")
-        if len(credentials) == 1:
-            scheme, _, given = credentials[0].partition(" ")
-            if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token):
-                return LOCAL
+        given = _bearer(headers)
+        if given and hmac.compare_digest(given.encode(), self._token):
+            return LOCAL
         return Turned(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
     def _judge_host(self, value: str) -> bool:
@@ -152,14 +150,10 @@ def _host_in(address: str) -> str | None:
         return None
 
 
-def _bearer(headers: RawHeaders) -> str:
-    credentials = _values(headers, b"authorization")
-    scheme, _, given = credentials[0].partition(" ") if len(credentials) == 1 else ("", "", "")
-    return given.strip() if scheme.lower() == "bearer" else ""
-
-
-def _values(headers: RawHeaders, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key == name]
+def _bearer(headers: RequestHeaders) -> str:
+    """The bearer token; nothing where there is none, or more than one."""
+    scheme, _, given = (headers.get(b"authorization") or "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" and b"authorization" not in headers.repeated else ""
 
 
 def _is_loopback(host: str) -> bool:
@@ -169,8 +163,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """The value of a header that may appear once; None when it is absent."""
-    return next((value.decode("latin-1").strip(" \t") for key, value in headers if key == name), None)

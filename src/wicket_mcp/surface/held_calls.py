@@ -2,7 +2,8 @@
 
 A legacy upstream asks while its call runs, but a modern client can only be asked by ending the answer. So the call is
 held, the client gets the questions and a sealed `requestState`, and its repeated request brings the replies and waits
-for what comes next. Held calls are bounded in number and time, and known to their principal alone.
+for what comes next. Held calls are bounded in number (in all and for each principal) and time, and known to their
+principal alone.
 """
 
 import asyncio
@@ -12,7 +13,6 @@ import hmac
 import itertools
 import secrets
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,11 +20,12 @@ from typing import Any
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import INVALID_PARAMS, Overloaded
 from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object
+from wicket_mcp.surface.outbox import Counters, Outbox
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.tasks import Tasks
 
-MAX_HELD = 200
-MAX_UNHEARD = 1024 * 1024  # bytes of notifications kept for one client that is answering a question
+MAX_HELD = 1000
+MAX_PER_PRINCIPAL = 200
 HOLD = 300.0  # seconds in which a client may come back
 ANSWERS = ("inputResponses", "requestState")
 
@@ -32,8 +33,8 @@ ANSWERS = ("inputResponses", "requestState")
 class Seal:
     """Signs what a client carries for us, bound to who it is for, what was asked, and until when."""
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
+    def __init__(self, key: bytes) -> None:
+        self._key = key
 
     def close(self, kind: str, content: Any, principal: Principal, asked: str) -> str:
         body = base64.urlsafe_b64encode(encode([kind, content, principal.name, asked, int(time.time() + HOLD)]))
@@ -75,8 +76,7 @@ class HeldCall:
     """Under which the client's request that waits now hears of progress."""
     away: bool = False
     """The client was asked something and has not come back: nobody waits, and what is said is kept for its return."""
-    unheard: "deque[tuple[str, JsonObject]]" = field(default_factory=deque[tuple[str, JsonObject]])
-    unheard_size: int = 0
+    unheard: Outbox = field(default_factory=Outbox)
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # The call's `Caller`
@@ -99,9 +99,7 @@ class HeldCall:
 
     def notify(self, method: str, params: JsonObject) -> None:
         if self.away:
-            self.unheard_size += len(encode(params))
-            if self.unheard_size <= MAX_UNHEARD:  # beyond that the newest are lost, not those that led to the question
-                self.unheard.append((method, params))
+            self.unheard.put({"method": method, "params": params})
         elif method != "notifications/progress":
             self.waiter.notify(method, params)
         elif self.token is not None:
@@ -118,10 +116,20 @@ class HeldCall:
 
 
 class HeldCalls:
-    """All held calls of one gateway."""
+    """All held calls of one gateway. Replicas that take up each other's requests share the `seal`'s key."""
 
-    def __init__(self) -> None:
-        self.seal = Seal()
+    def __init__(
+        self,
+        seal: Seal,
+        counters: Counters | None = None,
+        *,
+        most: int = MAX_HELD,
+        most_per_principal: int = MAX_PER_PRINCIPAL,
+    ) -> None:
+        self.seal = seal
+        self._counters = Counters() if counters is None else counters
+        self._most = most
+        self._most_per_principal = most_per_principal
         self._held: dict[str, HeldCall] = {}
         self._tasks = Tasks()
 
@@ -129,7 +137,8 @@ class HeldCalls:
         self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
     ) -> JsonObject:
         """Start the work; its result, or `input_required` when it asks something first."""
-        held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller, token=token)
+        unheard = Outbox(counters=self._counters)
+        held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller, token=token, unheard=unheard)
 
         async def run() -> JsonObject:
             return await work(held)
@@ -146,9 +155,9 @@ class HeldCalls:
         if held is None or held.principal != caller.principal:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
         held.waiter, held.token, held.away = caller, token, False
-        held.unheard_size = 0
-        while held.unheard:
-            held.notify(*held.unheard.popleft())
+        for data in held.unheard.take_each():
+            message = as_object(decode(data))
+            held.notify(message["method"], message["params"])
         for key, question in list(held.questions.items()):
             if key in replies and not question.reply.done():
                 question.reply.set_result(as_object(replies[key]))
@@ -183,9 +192,9 @@ class HeldCalls:
             self._held.pop(held.id, None)
             body = work.result()
             return self.sealed(body, held.principal, asked) if body.get("resultType") == "input_required" else body
-        if held.id not in self._held and len(self._held) >= MAX_HELD:
+        if held.id not in self._held and not self._has_room(held.principal):
             self._forget(held)
-            raise Overloaded(f"{MAX_HELD} calls are waiting for their clients' input.", hint="Try again later.")
+            raise Overloaded("Too many calls are waiting for input.", hint="Answer some of them, or try again later.")
         self._held[held.id], held.away = held, True
         held.expiry = asyncio.get_running_loop().call_later(HOLD, self._forget, held)
         return {
@@ -193,6 +202,12 @@ class HeldCalls:
             "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in held.questions.items()},
             "requestState": self.seal.close("held", held.id, held.principal, asked),
         }
+
+    def _has_room(self, principal: Principal) -> bool:
+        if len(self._held) < min(self._most, self._most_per_principal):
+            return True
+        own = sum(held.principal.name == principal.name for held in self._held.values())
+        return own < self._most_per_principal and len(self._held) < self._most
 
     def _forget(self, held: HeldCall) -> None:
         self._held.pop(held.id, None)

@@ -90,6 +90,10 @@ class Protocol:
     """Its dialects were asked for by name, so that no new configuration changes them."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def reconfigure(self, menu: Menu) -> None:
+        """Serve this menu from the next request on."""
+        self.menu = menu
+
     async def answer(self, request: Request) -> JsonObject:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
         method = _METHODS.get(request.method)

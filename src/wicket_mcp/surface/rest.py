@@ -10,28 +10,39 @@
 The guard has said who asks before anything here runs. Bodies carry no command and start nothing.
 """
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.catalog.pages import read_cursor, write_cursor
+from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments, Denied, RateLimited, UnknownName, WicketError
-from wicket_mcp.model import JsonObject, Principal, as_list
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry.facade import Desk, response
 from wicket_mcp.registry.server_json import MAX_BODY
 from wicket_mcp.registry.service import Taken
-from wicket_mcp.store.model import RecordQuery, StoredRecord
-from wicket_mcp.surface.exchange import Receive, Send, send_json
+from wicket_mcp.store.model import RecordQuery
+from wicket_mcp.surface.guard import Authentication
+from wicket_mcp.surface.http import (
+    BodyTooLarge,
+    Disconnected,
+    Headers,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    read_body,
+    send_json,
+)
 from wicket_mcp.surface.openapi import description
 
 ROOT = "/v0.1/"
 DESCRIPTION = "/openapi.json"
 MAX_LIMIT = 100
 _FLAGS = {"true": True, "false": False}
+_STATUS = {RateLimited: 429, UnknownName: 404, Taken: 409, BodyTooLarge: 413, BadArguments: 400}
 _RFC3339_LENGTH = 19  # of a date and a time without zone
 
 
@@ -46,7 +57,9 @@ class Asked:
 
 
 class Rest:
-    """The routes. `Rest.serves(path)` says which are ours."""
+    """The routes."""
+
+    authentication: Authentication = "optional"
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -55,36 +68,40 @@ class Rest:
     def serves(path: str) -> bool:
         return path.startswith(ROOT) or path == DESCRIPTION
 
-    async def __call__(self, scope: Mapping[str, Any], principal: Principal, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
+    ) -> None:
         if scope["path"] == DESCRIPTION:
             await _only(scope["method"], "GET", send, 200, description())
             return
         asked = Asked(scope["method"], _parts(scope), _query(scope), principal)
-        headers: tuple[tuple[bytes, bytes], ...] = ()
+        extra: Headers = ()
         try:
-            status, body, headers = 200, *await self._route(asked, receive)
+            status, body = 200, await self._route(asked, headers, receive)
+        except Disconnected:
+            return
         except _NotAllowed as problem:
             status, body = 405, {"error": f"Use {problem.allowed}."}
-            headers = ((b"allow", problem.allowed.encode()),)
+            extra = ((b"allow", problem.allowed.encode()),)
         except WicketError as problem:
             status, body = _status(problem, principal), {"error": str(problem)}
             if isinstance(problem, RateLimited):
-                headers = ((b"retry-after", str(problem.retry_after).encode()),)
-        await send_json(send, status, body, headers)
+                extra = ((b"retry-after", str(problem.retry_after).encode()),)
+        await send_json(send, status, body, extra)
 
-    async def _route(self, asked: Asked, receive: Receive) -> tuple[JsonObject, tuple[tuple[bytes, bytes], ...]]:
+    async def _route(self, asked: Asked, headers: RequestHeaders, receive: Receive) -> JsonObject:
         match asked.parts:
             case ["servers"]:
-                return await self._list(_allowed(asked, "GET")), ()
+                return await self._list(_allowed(asked, "GET"))
             case ["servers", name, "versions"]:
-                return await self._versions(_allowed(asked, "GET"), name), ()
+                return await self._versions(_allowed(asked, "GET"), name)
             case ["servers", name, "versions", version]:
                 _allowed(asked, "GET, DELETE")
                 if asked.method == "DELETE":
-                    return await self._delete(asked, name, version), ()
-                return await self._one(asked, name, version), ()
+                    return await self._delete(asked, name, version)
+                return await self._one(asked, name, version)
             case ["publish"]:
-                return await self._publish(_allowed(asked, "POST"), receive), ()
+                return await self._publish(_allowed(asked, "POST"), headers, receive)
             case _:
                 raise UnknownName("path", "/".join(asked.parts)[:80], hint=f"{DESCRIPTION} names those there are.")
 
@@ -95,7 +112,7 @@ class Rest:
         page = found[: wanted.limit - 1]
         metadata: JsonObject = {"count": len(page)}
         if len(found) > len(page):
-            metadata["nextCursor"] = _cursor(page[-1])
+            metadata["nextCursor"] = write_cursor(page[-1].name, page[-1].version)
         return {"servers": [response(record) for record in page], "metadata": metadata}
 
     async def _versions(self, asked: Asked, name: str) -> JsonObject:
@@ -112,9 +129,9 @@ class Rest:
         await self._desk.keys.admit(asked.principal, "register", "registration")
         return response(await self._desk.registry.delete(name, version, asked.principal))
 
-    async def _publish(self, asked: Asked, receive: Receive) -> JsonObject:
+    async def _publish(self, asked: Asked, headers: RequestHeaders, receive: Receive) -> JsonObject:
         await self._desk.keys.admit(asked.principal, "register", "registration")
-        data = await _body(receive)
+        data = await read_body(receive, headers, MAX_BODY)
         try:
             body: Any = decode(data)
         except ValueError as problem:
@@ -128,17 +145,13 @@ class _NotAllowed(Exception):
         self.allowed = allowed
 
 
-class _TooLarge(BadArguments):
-    """A body beyond the limit."""
-
-
 def _allowed(asked: Asked, methods: str) -> Asked:
     if asked.method not in methods.split(", "):
         raise _NotAllowed(methods)
     return asked
 
 
-def _parts(scope: Mapping[str, Any]) -> list[str]:
+def _parts(scope: Scope) -> list[str]:
     """The path below the root, cut before it is decoded: a name has a slash in it, encoded or not."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     text = raw.partition(b"?")[0].decode("latin-1")
@@ -148,7 +161,7 @@ def _parts(scope: Mapping[str, Any]) -> list[str]:
     return cut
 
 
-def _query(scope: Mapping[str, Any]) -> dict[str, str]:
+def _query(scope: Scope) -> dict[str, str]:
     return dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True, errors="replace"))
 
 
@@ -159,7 +172,7 @@ def _record_query(given: Mapping[str, str]) -> RecordQuery:
         raise BadArguments("limit is not a number from 1 to 100.", hint="Leave it out for 30.")
     since = _seconds(given["updated_since"]) if "updated_since" in given else None
     return RecordQuery(
-        after=_after(given["cursor"]) if given.get("cursor") else ("", ""),
+        after=read_cursor(given["cursor"], str, str) if given.get("cursor") else ("", ""),
         limit=int(limit) + 1,
         search=given.get("search", ""),
         updated_since=since,
@@ -189,37 +202,16 @@ def _seconds(text: str) -> float:
         ) from None
 
 
-def _cursor(record: StoredRecord) -> str:
-    return base64.urlsafe_b64encode(encode([record.name, record.version])).decode().rstrip("=")
-
-
-def _after(cursor: str) -> tuple[str, str]:
-    try:
-        value = as_list(decode(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)))
-    except (ValueError, binascii.Error):
-        value = []
-    if len(value) != 2 or not all(isinstance(part, str) for part in value):
-        raise BadArguments("This cursor is not one of ours.", hint="Give a nextCursor as it came, or none to begin.")
-    return value[0], value[1]
-
-
-async def _body(receive: Receive) -> bytes:
-    parts, size, more = list[bytes](), 0, True
-    while more:
-        event = await receive()
-        part: bytes = event.get("body", b"")
-        more = event["type"] == "http.request" and bool(event.get("more_body"))
-        size += len(part)
-        if size > MAX_BODY:
-            raise _TooLarge(f"A server.json may have {MAX_BODY} bytes at most.")
-        parts.append(part)
-    return b"".join(parts)
-
-
 def _status(problem: WicketError, principal: Principal) -> int:
     if isinstance(problem, Denied):
         return 403 if principal.scopes - {"discover"} or not principal.name.startswith("anonymous") else 401
-    for kind, status in ((RateLimited, 429), (UnknownName, 404), (Taken, 409), (_TooLarge, 413), (BadArguments, 400)):
+    for kind, status in (
+        (RateLimited, 429),
+        (UnknownName, 404),
+        (Taken, 409),
+        (BodyTooLarge, 413),
+        (BadArguments, 400),
+    ):
         if isinstance(problem, kind):
             return status
     return 500

@@ -1,8 +1,8 @@
-"""The HTTP server: uvicorn, with the two deadlines it lacks.
+"""The HTTP server: uvicorn, with the three deadlines it lacks.
 
-uvicorn waits for ever for a request that arrives a byte at a time; two hundred such connections stay open for as long
-as their sender likes. Here a request's head and its body must each be complete within a time that no honest client
-needs. Signals are not uvicorn's business: `app.py` tells us to stop.
+uvicorn waits without limit for a request that arrives a byte at a time; two hundred such connections stay open for as
+long as their sender likes. Here a request's head and its body must each be complete within a time that no honest client
+needs, and a client that stops reading its answer is cut. Signals are not uvicorn's business: `app.py` tells us to stop.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wicket_mcp.errors import ConfigError
+from wicket_mcp.surface.outbox import StallWatch
 
 HEAD_DEADLINE = 10.0
 BODY_DEADLINE = 30.0
@@ -23,18 +24,22 @@ BACKLOG = 2048
 
 
 class DeadlineProtocol(HttpToolsProtocol):
-    """Closes a connection whose request does not arrive in time."""
+    """Closes a connection whose request does not arrive, or whose answer is not taken, in time."""
 
     _deadline: asyncio.TimerHandle | None = None
     _awaited: float | None = None
+    _stall: StallWatch | None = None
     _turned = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(cast("asyncio.Transport", Joined(transport, self.loop)))
+        self._stall = StallWatch(transport)
         self._expect(HEAD_DEADLINE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect(None)
+        if self._stall is not None:
+            self._stall.resume()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -42,6 +47,16 @@ class DeadlineProtocol(HttpToolsProtocol):
         if self._turned:  # most requests arrive whole, and then need no timer at all
             self._turned = False
             self._expect(self._awaited)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._stall is not None:
+            self._stall.pause()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stall is not None:
+            self._stall.resume()
 
     def on_message_begin(self) -> None:
         self._awaited, self._turned = HEAD_DEADLINE, True

@@ -1,6 +1,8 @@
 """The sessions of legacy HTTP clients: who opened each, its stream of unasked messages, when it was last used.
 
-A session id is a secret of its principal: somebody else's is as unknown as one that never existed.
+A session id is a secret of its principal: somebody else's is as unknown as one that never existed. Sessions are bounded
+in number, for each principal and in all; who opens too many loses its own oldest idle one, and nobody else's. A
+session with calls in flight is never ended to make room.
 """
 
 import asyncio
@@ -9,13 +11,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from wicket_mcp.errors import Overloaded
 from wicket_mcp.model import Changed, JsonObject, Principal
 from wicket_mcp.surface.caller import LegacyClient
-from wicket_mcp.surface.exchange import Exchange, frame
+from wicket_mcp.surface.event_stream import EventStream
+from wicket_mcp.surface.exchange import Exchange
+from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol
 
 IDLE_LIMIT = 1800.0  # seconds
+SWEEP = 60.0  # seconds between two looks for idle sessions
 MAX_SESSIONS = 1000
+MAX_PER_PRINCIPAL = 100
 
 
 @dataclass(slots=True)
@@ -26,10 +33,9 @@ class HttpSession:
     principal: Principal
     protocol: Protocol
     used_at: float
+    counters: Counters
     running: dict[str | int, Exchange] = field(default_factory=dict[str | int, Exchange])
-    streaming: bool = False
-    frames: list[bytes] = field(default_factory=list[bytes])
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    stream: EventStream | None = None
     closed: bool = False
     client: LegacyClient = field(init=False)
 
@@ -38,32 +44,55 @@ class HttpSession:
 
     def post(self, message: JsonObject) -> None:
         """Queue a message for the client's stream; kept only while there is one."""
-        if self.streaming:
-            self.frames.append(frame(message))
-            self.wake.set()
+        if self.stream is not None:
+            self.stream.post(message)
+
+    def open_stream(self) -> EventStream:
+        stream = self.stream = EventStream(self.counters)
+        return stream
+
+    def close_stream(self) -> None:
+        self.stream = None
 
 
 class Sessions:
-    """All of them. `on_end` hears the id of a session that ended, however it ended."""
+    """All of them. `on_end` is called with the id of a session that ended, however it ended."""
 
-    def __init__(self, on_end: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        on_end: Callable[[str], None],
+        counters: Counters | None = None,
+        *,
+        most: int = MAX_SESSIONS,
+        most_per_principal: int = MAX_PER_PRINCIPAL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.counters = Counters() if counters is None else counters
+        """What slow clients have missed."""
         self._sessions: dict[str, HttpSession] = {}
         self._on_end = on_end
+        self._most = most
+        self._most_per_principal = most_per_principal
+        self._clock = clock
+        self._sweeping: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, principal: Principal, protocol: Protocol) -> HttpSession:
-        self._expire()
-        session = HttpSession(secrets.token_urlsafe(24), principal, protocol, time.monotonic())
+        """A new session. Raises Overloaded when there is no room, and none of the principal's own to end."""
+        self._make_room(principal)
+        session = HttpSession(secrets.token_urlsafe(24), principal, protocol, self._clock(), self.counters)
         self._sessions[session.id] = session
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep)
         return session
 
     def find(self, session_id: str, principal: Principal, protocol: Protocol) -> HttpSession | None:
         session = self._sessions.get(session_id)
         if session is None or session.principal != principal or session.protocol is not protocol:
             return None
-        session.used_at = time.monotonic()
+        session.used_at = self._clock()
         return session
 
     def end(self, session: HttpSession, *, cancel: bool = True) -> None:
@@ -73,22 +102,46 @@ class Sessions:
             for exchange in list(session.running.values()) if cancel else ():
                 exchange.cancel()
             session.client.leave()
-            session.wake.set()
+            if session.stream is not None:
+                session.stream.end()
             self._on_end(session.id)
 
     def end_all(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
         for session in list(self._sessions.values()):
             self.end(session, cancel=False)
+
+    def end_idle(self) -> None:
+        """End what nobody has used for long: no request, no call in flight, no stream."""
+        oldest = self._clock() - IDLE_LIMIT
+        for session in list(self._sessions.values()):
+            if session.used_at < oldest and not session.running and session.stream is None:
+                self.end(session)
 
     def changed(self, changes: frozenset[Changed]) -> None:
         for session in self._sessions.values():
             session.client.list_changed(session.protocol.told(changes))
 
-    def _expire(self) -> None:
-        """Drop what nobody used for long, and the longest unused ones when there are too many."""
-        now = time.monotonic()
-        by_age = sorted(self._sessions.values(), key=lambda session: session.used_at)
-        surplus = len(by_age) + 1 - MAX_SESSIONS
-        for number, session in enumerate(by_age):
-            if number < surplus or (now - session.used_at > IDLE_LIMIT and not session.streaming):
-                self.end(session)
+    def _make_room(self, principal: Principal) -> None:
+        """End the principal's own longest unused sessions where it, or everybody together, has too many."""
+        if len(self._sessions) < min(self._most, self._most_per_principal):
+            return
+        own = [session for session in self._sessions.values() if session.principal.name == principal.name]
+        surplus = max(len(own) - self._most_per_principal, len(self._sessions) - self._most) + 1
+        if surplus <= 0:
+            return
+        idle = sorted((s for s in own if not s.running), key=lambda s: (s.stream is not None, s.used_at))
+        if len(idle) < surplus:
+            raise Overloaded(
+                "Too many sessions are open.", hint="End one with DELETE, or try again when calls in flight have ended."
+            )
+        for session in idle[:surplus]:
+            self.end(session)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        self.end_idle()
+        if self._sessions:
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep)

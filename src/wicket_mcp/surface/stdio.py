@@ -20,6 +20,7 @@ from wicket_mcp.model import LOCAL, Changed, JsonObject, Principal, as_object
 from wicket_mcp.surface.answers import error_response, respond
 from wicket_mcp.surface.caller import LegacyClient, modern_caller
 from wicket_mcp.surface.messages import is_modern, read_message
+from wicket_mcp.surface.outbox import Counters, Outbox, StallWatch
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.tasks import Tasks
@@ -30,10 +31,12 @@ SESSION = "stdio"  # one process, one client
 FLUSH = 5.0  # seconds for a slow reader to take our last words
 
 
-async def serve_stdio(protocol: Protocol, stop: asyncio.Event, principal: Principal = LOCAL) -> None:
+async def serve_stdio(
+    protocol: Protocol, stop: asyncio.Event, principal: Principal = LOCAL, counters: Counters | None = None
+) -> None:
     """Serve `principal` until the client closes stdin or `stop` is set."""
     source, sink = _claim_wire()
-    client = StdioClient(protocol, principal)
+    client = StdioClient(protocol, principal, counters)
     await client.open(source, sink)
     try:
         await _either(client.finished, stop)
@@ -46,7 +49,7 @@ async def serve_stdio(protocol: Protocol, stop: asyncio.Event, principal: Princi
 class StdioClient(asyncio.Protocol):
     """The client at the other end of the pipes."""
 
-    def __init__(self, protocol: Protocol, principal: Principal = LOCAL) -> None:
+    def __init__(self, protocol: Protocol, principal: Principal = LOCAL, counters: Counters | None = None) -> None:
         self.principal = principal
         self.finished = asyncio.Event()
         self._protocol = protocol
@@ -55,7 +58,10 @@ class StdioClient(asyncio.Protocol):
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._source: asyncio.ReadTransport | None = None
         self._sink: asyncio.WriteTransport | _FileSink | None = None
-        self._unsent: list[bytes] = []
+        self._outbox = Outbox(_line, counters=counters)
+        self._stall: StallWatch | None = None
+        self._paused = False
+        self._flushing = False
         self._flushed = asyncio.Event()
         self._unsubscribe = protocol.feed.subscribe(self._changed)
         self._legacy = LegacyClient(self._send)
@@ -65,6 +71,7 @@ class StdioClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         if _can_be_awaited(sink):
             self._sink, _ = await loop.connect_write_pipe(lambda: _Sink(self), os.fdopen(sink, "wb", 0))
+            self._stall = StallWatch(self._sink, lambda: self._outbox.full)
         else:
             self._sink = _FileSink(sink)
             self._flushed.set()
@@ -95,11 +102,18 @@ class StdioClient(asyncio.Protocol):
 
     def paused(self, paused: bool) -> None:
         """The client reads slowly: take in nothing more until it has caught up."""
+        self._paused = paused
         if self._source is not None:
             self._source.pause_reading() if paused else self._source.resume_reading()
+        if self._stall is not None:
+            self._stall.pause() if paused else self._stall.resume()
+        if not paused:
+            self._flush()
 
     def vanished(self) -> None:
         """Nobody reads our answers any more: what is still running is for nobody."""
+        if self._stall is not None:
+            self._stall.resume()
         self._flushed.set()
         self.finished.set()
         for task in self._running.values():
@@ -117,6 +131,7 @@ class StdioClient(asyncio.Protocol):
         self._unsubscribe()
         self._legacy.leave()
         await self._tasks.close()
+        self._paused = False
         self._flush()
         for transport in (self._source, self._sink):
             if transport is not None:
@@ -173,16 +188,20 @@ class StdioClient(asyncio.Protocol):
             self._legacy.list_changed(self._protocol.told(changes))
 
     def _send(self, message: JsonObject) -> None:
-        self._unsent += (encode(message), b"\n")
+        self._outbox.put(message)
         if len(self._running) <= 1:
             self._flush()
-        elif len(self._unsent) == 2:  # more answers may be ready in this turn: one system call for all
+        elif not self._flushing:  # more answers may be ready in this turn: one system call for all
+            self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
-        unsent, self._unsent = self._unsent, []
-        if unsent and self._sink is not None and not self._sink.is_closing():
-            self._sink.write(b"".join(unsent))
+        self._flushing = False
+        if self._paused or self._sink is None:
+            return
+        unsent = self._outbox.take()
+        if unsent and not self._sink.is_closing():
+            self._sink.write(unsent)
 
     def _read_file(self, source: int, loop: asyncio.AbstractEventLoop) -> None:
         while chunk := os.read(source, 65536):
@@ -224,6 +243,10 @@ class _FileSink:
     def close(self) -> None:
         self._closed = True
         os.close(self._fd)
+
+
+def _line(message: JsonObject) -> bytes:
+    return encode(message) + b"\n"
 
 
 def _can_be_awaited(descriptor: int) -> bool:

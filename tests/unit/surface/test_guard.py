@@ -7,13 +7,14 @@ import pytest
 
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.surface.guard import Guard, Turned, load_token
+from wicket_mcp.surface.http import RequestHeaders
 
 AUTH = (b"authorization", b"Bearer secret-secret-secret")
 HOST = (b"host", b"127.0.0.1:8377")
 
 
 def _status(*headers: tuple[bytes, bytes]) -> int:
-    verdict = Guard(HttpConfig(), "secret-secret-secret").admit("/mcp", headers)
+    verdict = Guard(HttpConfig(), "secret-secret-secret").admit(RequestHeaders(headers))
     return verdict.status if isinstance(verdict, Turned) else 200
 
 

@@ -1,0 +1,152 @@
+"""What waits for one client that reads more slowly than it is spoken to, bounded in bytes.
+
+Every outgoing queue is an `Outbox`: the event stream of a request, the stream of a legacy session, the pipe of a stdio
+client, and what a held call says while its client is away. Within the bound nothing is lost. Beyond it log messages
+are dropped, and of progress and other notifications only the last of each is kept. Answers are always kept: there is
+one for each call in flight, and `StallWatch` cuts a client that stops reading. Knows no transport.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wicket_mcp.codec import encode
+from wicket_mcp.errors import Overloaded
+from wicket_mcp.model import JsonObject, as_object
+
+log = logging.getLogger(__name__)
+
+LIMIT = 1024 * 1024
+"""Bytes that may wait for one client before something is dropped."""
+STALLED = 60.0
+"""Seconds without a byte taken after which a client is cut."""
+
+_LOG = "notifications/message"
+_PROGRESS = "notifications/progress"
+_KEPT = frozenset({"notifications/cancelled", "notifications/subscriptions/acknowledged"})
+"""Notifications that mean something only once; there are no more of them than requests."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What slow clients have missed; shared by the outboxes of one gateway."""
+
+    dropped: int = 0
+    """Messages that were not sent."""
+    replaced: int = 0
+    """Notifications that a later one of the same kind took the place of."""
+
+
+class Outbox:
+    """See the module's docstring. `pack` makes the bytes that are written of a message."""
+
+    __slots__ = ("_counters", "_latest", "_latest_size", "_limit", "_pack", "_parts", "_size")
+
+    def __init__(
+        self,
+        pack: Callable[[JsonObject], bytes] = encode,
+        *,
+        limit: int = LIMIT,
+        counters: Counters | None = None,
+    ) -> None:
+        self._pack = pack
+        self._limit = limit
+        self._counters = Counters() if counters is None else counters
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._latest: dict[bytes, bytes] = {}
+        self._latest_size = 0
+
+    def __repr__(self) -> str:
+        return f"<Outbox {self.size} bytes, {self._counters.dropped} dropped, {self._counters.replaced} replaced>"
+
+    @property
+    def size(self) -> int:
+        return self._size + self._latest_size
+
+    @property
+    def full(self) -> bool:
+        return self._size + self._latest_size >= self._limit
+
+    def put(self, message: JsonObject) -> None:
+        """Queue a message. Raises Overloaded for a request of ours that the client has no room for."""
+        data = self._pack(message)
+        if self._size + len(data) > self._limit and "method" in message and message["method"] not in _KEPT:
+            if "id" in message:
+                raise Overloaded("The client does not read what it was sent.", hint="Try again later.")
+            self._put_beyond(message, data)
+            return
+        if self._latest:  # what was said before an answer is sent before it
+            self._settle()
+        self._parts.append(data)
+        self._size += len(data)
+
+    def take(self) -> bytes:
+        """Everything that waits, in order; the outbox is empty afterwards."""
+        return b"".join(self.take_each())
+
+    def take_each(self) -> list[bytes]:
+        """Like `take`, message by message."""
+        if self._latest:
+            self._settle()
+        parts, self._parts, self._size = self._parts, [], 0
+        return parts
+
+    def _put_beyond(self, message: JsonObject, data: bytes) -> None:
+        """Queue a notification although the bound is reached: in place of the one before it, or not at all."""
+        if message["method"] == _LOG or len(data) > self._limit:
+            self._counters.dropped += 1
+            return
+        key = data
+        if message["method"] == _PROGRESS:
+            key = encode([_PROGRESS, as_object(message.get("params")).get("progressToken")])
+        if (earlier := self._latest.pop(key, None)) is not None:
+            self._latest_size -= len(earlier)
+            self._counters.replaced += 1
+        self._latest[key] = data
+        self._latest_size += len(data)
+        while self._latest_size > self._limit:
+            self._latest_size -= len(self._latest.pop(next(iter(self._latest))))
+            self._counters.dropped += 1
+
+    def _settle(self) -> None:
+        self._parts.extend(self._latest.values())
+        self._size += self._latest_size
+        self._latest.clear()
+        self._latest_size = 0
+
+
+class StallWatch:
+    """Cuts the connection of a client that takes nothing of what was written to it.
+
+    Told by `pause` and `resume` when the transport's buffer is full and when there is room again. `is_due` says whether
+    a client that stalls now is to be cut; without it, every one is.
+    """
+
+    def __init__(
+        self, transport: asyncio.WriteTransport, is_due: Callable[[], bool] | None = None, seconds: float = STALLED
+    ) -> None:
+        self._transport = transport
+        self._is_due = is_due
+        self._seconds = seconds
+        self._unsent = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def pause(self) -> None:
+        self._unsent = self._transport.get_write_buffer_size()
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._look)
+
+    def resume(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        if unsent >= self._unsent and (self._is_due is None or self._is_due()):
+            log.warning("a client took nothing for %g seconds and was cut", self._seconds)
+            self._timer = None
+            self._transport.abort()
+        else:
+            self.pause()

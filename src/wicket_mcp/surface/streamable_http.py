@@ -1,0 +1,242 @@
+"""MCP over HTTP, for both eras: one message for each POST, answered with JSON or an event stream.
+
+    POST         one message
+    GET, DELETE  a legacy session's stream, and its end
+
+Decides on the body; the modern era's routing headers must repeat what the body says, or the request is rejected. The
+guard has said who asks before anything here runs.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from wicket_mcp.codec import decode
+from wicket_mcp.dialects.base import Named
+from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Overloaded
+from wicket_mcp.model import META_VERSION, MODERN_VERSION, JsonObject, Principal, as_object, as_text
+from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
+from wicket_mcp.surface.answers import error_response
+from wicket_mcp.surface.caller import modern_caller
+from wicket_mcp.surface.exchange import STATUS_OF_ERROR, Exchange
+from wicket_mcp.surface.guard import Authentication
+from wicket_mcp.surface.http import (
+    BodyTooLarge,
+    Disconnected,
+    Headers,
+    Receive,
+    RequestHeaders,
+    Scope,
+    Send,
+    read_body,
+    send_json,
+    wait_until_left,
+)
+from wicket_mcp.surface.messages import is_modern, read_message
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.surface.protocol import Protocol, Request
+from wicket_mcp.surface.sessions import HttpSession, Sessions
+from wicket_mcp.tasks import Tasks
+
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
+_PARAMETER = PREFIX.encode()
+_SESSION = b"mcp-session-id"
+
+
+class StreamableHttp:
+    """MCP over HTTP, at a path for each protocol."""
+
+    authentication: Authentication = "required"
+
+    def __init__(self, protocols: Mapping[str, Protocol], sessions: Sessions, max_body: int) -> None:
+        self._protocols = protocols
+        self._sessions = sessions
+        self._max_body = max_body
+
+    def serves(self, path: str) -> bool:
+        return path.rstrip("/") in self._protocols
+
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
+    ) -> None:
+        method: str = scope["method"]
+        protocol = self._protocols[scope["path"].rstrip("/")]
+        try:
+            if method == "POST":
+                await self._post(protocol, principal, headers, receive, send)
+            elif method == "GET":
+                await self._get(self._session(protocol, principal, headers), headers, receive, send)
+            elif method == "DELETE":
+                self._sessions.end(self._session(protocol, principal, headers))
+                await send_json(send, 200, None)
+            else:
+                await send_json(send, 405, {"error": "Use POST."}, ((b"allow", b"POST, GET, DELETE"),))
+        except HttpProblem as problem:
+            await send_json(send, problem.status, error_response(problem.number, problem))
+        except Disconnected:
+            return
+
+    async def _post(
+        self, protocol: Protocol, principal: Principal, headers: RequestHeaders, receive: Receive, send: Send
+    ) -> None:
+        body = await self._read(headers, receive)
+        modern = self._era(body, headers)
+        if "method" not in body:  # what a legacy client answers to a question of ours
+            self._session(protocol, principal, headers).client.questions.receive(body)
+            await send_json(send, 202, None)
+            return
+        if "id" not in body:
+            if not modern:
+                _hear(self._session(protocol, principal, headers), body)
+            await send_json(send, 202, None)
+            return
+        _check_accept(headers)
+        exchange = Exchange(receive, send, self._sessions.counters)
+        params: JsonObject = body.get("params", {})
+        if modern:
+            caller = modern_caller(principal, f"modern {principal.name}", exchange.post, as_object(params["_meta"]))
+            named = None
+            if principal.may("invoke"):  # others learn nothing of a name, and start no server with it
+                named = await self._check_parameters(protocol, principal, body, headers)
+            await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True, named=named))
+            return
+        extra: Headers = ()
+        if body["method"] == "initialize":
+            session = self._open_session(protocol, principal)
+            extra = ((_SESSION, session.id.encode()),)
+        else:
+            session = self._session(protocol, principal, headers)
+        caller = session.client.caller(principal, session.id, exchange.post)
+        request = Request(body["id"], body["method"], params, caller, modern=False, client=session.client)
+        session.running[request.id] = exchange
+        try:
+            await exchange.run(protocol, request, extra)
+        finally:
+            if session.running.get(request.id) is exchange:
+                del session.running[request.id]
+
+    async def _check_parameters(
+        self, protocol: Protocol, principal: Principal, body: JsonObject, headers: RequestHeaders
+    ) -> Named | None:
+        """The upstream tool that is called by its own name; headers that repeat its arguments must agree with the body.
+
+        Raises HttpProblem.
+        """
+        if body["method"] != "tools/call":
+            return None
+        given: dict[str, list[str]] = {}
+        for key, value in headers.raw:
+            if key.startswith(_PARAMETER):
+                given.setdefault(key.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
+        params = as_object(body.get("params"))
+        named = await protocol.menu.find(protocol.verbs, as_text(params.get("name")), principal)
+        if named and (problem := disagreement(named.tool, as_object(params.get("arguments")), given)):
+            raise HttpProblem(400, HEADER_MISMATCH, problem, None, body["id"])
+        return named
+
+    async def _read(self, headers: RequestHeaders, receive: Receive) -> JsonObject:
+        try:
+            message = decode(await read_body(receive, headers, self._max_body))
+        except BodyTooLarge as problem:
+            raise HttpProblem(413, INVALID_REQUEST, problem.message) from None
+        except ValueError as problem:
+            raise HttpProblem(400, PARSE_ERROR, f"Not JSON: {problem}") from None
+        try:
+            return read_message(message)
+        except RpcProblem as problem:
+            raise HttpProblem(400, problem.rpc_code, problem.message) from None
+
+    def _era(self, body: JsonObject, headers: RequestHeaders) -> bool:
+        """Whether the message is modern; checks what a modern one must carry. Raises HttpProblem."""
+        number: Any = body.get("id")
+        version = headers.get(b"mcp-protocol-version")
+        try:
+            modern = is_modern(body)
+        except RpcProblem as problem:
+            if version is not None and version != body["params"]["_meta"].get(META_VERSION):
+                raise _mismatch(number, "MCP-Protocol-Version", META_VERSION) from None
+            raise HttpProblem(
+                STATUS_OF_ERROR[problem.rpc_code], problem.rpc_code, problem.message, problem.data, number
+            ) from None
+        if not modern:
+            if version == MODERN_VERSION and "id" in body:
+                raise HttpProblem(
+                    400,
+                    INVALID_PARAMS,
+                    f"A {MODERN_VERSION} request carries {META_VERSION} in params._meta.",
+                    None,
+                    number,
+                )
+            return version == MODERN_VERSION
+        for name in headers.repeated & _ROUTING:
+            raise HttpProblem(400, HEADER_MISMATCH, f"{name.decode()} appears more than once.", None, number)
+        if version != MODERN_VERSION:
+            raise _mismatch(number, "MCP-Protocol-Version", META_VERSION)
+        if "id" in body and headers.get(b"mcp-method") != body["method"]:
+            raise _mismatch(number, "Mcp-Method", "method")
+        key = _NAMED.get(body["method"])
+        named: Any = body.get("params", {}).get(key) if key else None
+        if named is not None and decoded(headers.get(b"mcp-name")) != named:
+            raise _mismatch(number, "Mcp-Name", f"params.{key}")
+        return True
+
+    def _open_session(self, protocol: Protocol, principal: Principal) -> HttpSession:
+        try:
+            return self._sessions.open(principal, protocol)
+        except Overloaded as problem:
+            raise HttpProblem(429, INVALID_REQUEST, str(problem)) from None
+
+    def _session(self, protocol: Protocol, principal: Principal, headers: RequestHeaders) -> HttpSession:
+        session_id = headers.get(_SESSION)
+        if session_id is None:
+            raise HttpProblem(400, INVALID_REQUEST, "Mcp-Session-Id is missing: begin with initialize.")
+        session = self._sessions.find(session_id, principal, protocol)
+        if session is None:
+            raise HttpProblem(404, INVALID_REQUEST, "This session has ended: begin again with initialize.")
+        return session
+
+    async def _get(self, session: HttpSession, headers: RequestHeaders, receive: Receive, send: Send) -> None:
+        if "text/event-stream" not in (headers.get(b"accept") or ""):
+            raise HttpProblem(406, INVALID_REQUEST, "The stream needs Accept: text/event-stream.")
+        if session.stream is not None:
+            raise HttpProblem(409, INVALID_REQUEST, "This session already has its stream open.")
+        stream = session.open_stream()
+        tasks = Tasks()
+        try:
+            running = tasks.start(stream.run(send, greeting=b": open\n\n"), "session stream")
+            gone = tasks.start(wait_until_left(receive), "watch client")
+            await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            session.close_stream()
+            await tasks.close()
+
+
+class HttpProblem(RpcProblem):
+    """A refusal that has an HTTP status of its own."""
+
+    def __init__(
+        self, status: int, code: int, message: str, data: JsonObject | None = None, number: Any = None
+    ) -> None:
+        super().__init__(code, message, data)
+        self.status = status
+        self.number = number
+
+
+def _mismatch(number: Any, name: str, place: str) -> HttpProblem:
+    return HttpProblem(400, HEADER_MISMATCH, f"The header {name} does not match {place} in the body.", None, number)
+
+
+def _hear(session: HttpSession, body: JsonObject) -> None:
+    if body["method"] == "notifications/cancelled":
+        number: Any = body.get("params", {}).get("requestId")
+        exchange = session.running.get(number) if isinstance(number, str | int) else None
+        if exchange is not None:
+            exchange.cancel()
+
+
+def _check_accept(headers: RequestHeaders) -> None:
+    accept = headers.get(b"accept") or "*/*"
+    for needed in ("application/json", "text/event-stream"):
+        if needed not in accept and "*/*" not in accept and f"{needed.split('/')[0]}/*" not in accept:
+            raise HttpProblem(406, INVALID_REQUEST, "Accept must name application/json and text/event-stream.")
