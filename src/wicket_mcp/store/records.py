@@ -38,8 +38,9 @@ class Batch:
 class Recorder:
     """The queue between calls and the store. Belongs to one event loop."""
 
-    def __init__(self, write: Callable[[Batch], Awaitable[None]]) -> None:
+    def __init__(self, write: Callable[[Batch], Awaitable[None]], *, settle: float = SETTLE) -> None:
         self.lost = 0
+        self._settle = settle
         self._write = write
         self._calls: list[CallRecord] = []
         self._writing = 0
@@ -70,7 +71,7 @@ class Recorder:
     async def settle(self) -> None:
         """Have what was handed over before written, unless the store is too busy for it just now."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE):
+            async with asyncio.timeout(self._settle):
                 await self._drain()
 
     async def close(self) -> None:

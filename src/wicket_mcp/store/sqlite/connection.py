@@ -33,6 +33,7 @@ class Connection:
         self._path = path
         self._write_thread, self._read_thread = threads
         self._writer, self._reader = writer, reader
+        self._closed = False
 
     @classmethod
     async def open(cls, path: Path) -> "Connection":
@@ -71,6 +72,9 @@ class Connection:
         return await self._run(self._read_thread, job)
 
     async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._read_thread, self._reader.close)
         await loop.run_in_executor(self._write_thread, self._writer.close)

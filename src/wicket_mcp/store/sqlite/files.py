@@ -57,6 +57,7 @@ def _connections(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         migrate(writer)
         reader = _connect(path)
         reader.execute("PRAGMA query_only = ON")
+        reader.execute("SELECT 1 FROM sqlite_schema").fetchone()  # opens the log too: both stay when files are deleted
     except BaseException:
         writer.close()
         raise

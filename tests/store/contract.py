@@ -1,0 +1,284 @@
+"""What every store does, whatever keeps it: each behaviour once, run for each implementation.
+
+A test module that gives the fixture `open_another` (opens the same state once more, as another process would) and
+imports these tests has them all. Nothing here knows what is behind the Protocols.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import pytest
+
+from wicket_mcp.errors import Internal
+from wicket_mcp.model import LOCAL, Listing, Principal, Rejected, Tool
+from wicket_mcp.store import records
+from wicket_mcp.store.base import Store
+from wicket_mcp.store.model import (
+    CallRecord,
+    Observation,
+    RecordQuery,
+    StoredDomain,
+    StoredKey,
+    StoredListing,
+    StoredManaged,
+    StoredRecord,
+    StoredResult,
+)
+
+OpenAnother: TypeAlias = Callable[[], Awaitable[Store]]
+ANN = Principal("ann")
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+async def store(open_another: OpenAnother) -> Store:
+    return await open_another()
+
+
+def listing(server: str, *tools: str) -> Listing:
+    return Listing(
+        server,
+        {"name": server, "x": 2**70},
+        protocol_version="2025-06-18",
+        instructions="Ask it.",
+        capabilities={"tools": {}},
+        tools=tuple(Tool(server, name, {"name": name, "inputSchema": {}}, headed=name == "b") for name in tools),
+        resources=({"uri": "a:b", "name": "ü"},),
+        templates=({"uriTemplate": "a:{b}"},),
+        prompts=({"name": "p"},),
+        rejected=(Rejected("bad", "it has no schema"),),
+        listed_at=NOW,
+        ttl=60.0,
+    )
+
+
+def call(at: float = 0.0, principal: str = LOCAL.name, tool: str = "echo", outcome: str = "ok") -> CallRecord:
+    return CallRecord(time.time() + at, principal, "x", tool, "digest", outcome, 1.5, 10)
+
+
+def key(name: str = "ann", digest: bytes = b"1") -> StoredKey:
+    return StoredKey(name, digest, "wk_abcd", frozenset({"discover", "invoke"}), NOW, NOW + 60, rates={"health": 3})
+
+
+def record(name: str, version: str = "1", **options: object) -> StoredRecord:
+    made = StoredRecord(name, version, {"name": name, "n": 2**70}, published_at=NOW, updated_at=NOW, origin="seed")
+    return replace(made, **options)  # type: ignore[arg-type]
+
+
+class TestListings:
+    async def test_a_listing_comes_back_whole(self, store: Store, open_another: OpenAnother) -> None:
+        await store.save_listing(StoredListing(listing("x", "a", "b"), "print", b"\x00seg"))
+        await store.save_listing(StoredListing(listing("a"), "other"))
+        again = await (await open_another()).load_listings()
+        assert again == [
+            StoredListing(listing("a"), "other"),
+            StoredListing(listing("x", "a", "b"), "print", b"\x00seg"),
+        ]
+
+    async def test_the_newest_listing_of_a_server_counts(self, store: Store) -> None:
+        await store.save_listing(StoredListing(listing("x", "a"), "1", b"old"))
+        await store.save_listing(StoredListing(listing("x", "b"), "2"))
+        assert await store.load_listings() == [StoredListing(listing("x", "b"), "2")]
+
+    async def test_segments_are_kept_beside_listings_that_are_there(self, store: Store) -> None:
+        await store.save_listing(StoredListing(listing("x"), "1"))
+        await store.save_segments({"x": b"seg", "gone": b"seg"})
+        assert [(entry.listing.server, entry.segment) for entry in await store.load_listings()] == [("x", b"seg")]
+
+    async def test_a_dropped_listing_is_gone(self, store: Store) -> None:
+        await store.save_listing(StoredListing(listing("x"), "1"))
+        await store.drop_listing("x")
+        await store.drop_listing("never there")
+        assert await store.load_listings() == []
+
+
+class TestResults:
+    async def test_a_result_is_its_principals_alone(self, store: Store) -> None:
+        result = StoredResult("r1", "ann", "x.echo", b"\x00body", time.time() + 60)
+        await store.save_result(result, 100)
+        assert await store.load_result("r1", ANN) == result
+        assert await store.load_result("r1", LOCAL) is None
+        assert await store.load_result("r2", ANN) is None
+
+    async def test_an_expired_result_is_gone(self, store: Store) -> None:
+        await store.save_result(StoredResult("r1", "ann", "x.echo", b"", time.time() - 1), 100)
+        assert await store.load_result("r1", ANN) is None
+
+    async def test_the_oldest_results_make_room(self, store: Store) -> None:
+        for number in range(4):
+            await store.save_result(StoredResult(f"r{number}", "ann", "x", b"x" * 40, time.time() + 60), 100)
+        kept = [number for number in range(4) if await store.load_result(f"r{number}", ANN)]
+        assert kept == [2, 3]
+
+    async def test_a_failed_change_changes_nothing_and_the_next_one_works(self, store: Store) -> None:
+        result = StoredResult("r1", "ann", "x", b"x" * 60, time.time() + 60)
+        await store.save_result(result, 100)
+        with pytest.raises(Internal):  # the same id again; the first was dropped to make room, in the same transaction
+            await store.save_result(StoredResult("r1", "ann", "x", b"y" * 40, time.time() + 60), 100)
+        assert await store.load_result("r1", ANN) == result
+        await store.save_note("a", "b")
+        assert await store.load_note("a") == "b"
+
+
+class TestCalls:
+    async def test_calls_are_read_newest_first_by_the_one_who_made_them(
+        self, store: Store, open_another: OpenAnother
+    ) -> None:
+        made = [call(-number, "ann", f"t{number}") for number in range(5)]
+        for entry in [*made, call(principal="bob")]:
+            store.record_call(entry)
+        assert await store.recent_calls(ANN, 3) == made[:3]
+        assert await (await open_another()).recent_calls(ANN, 10) == made
+
+    async def test_successful_calls_count_as_usage(self, store: Store) -> None:
+        for outcome in ("ok", "cached", "error", "cancelled", "ok"):
+            store.record_call(call(principal="ann", outcome=outcome))
+        assert await store.usage(ANN) == {"x.echo": 3}
+        store.record_call(call(principal="ann"))
+        assert await store.usage(ANN) == {"x.echo": 4}
+        assert await store.usage(LOCAL) == {}
+
+    async def test_closing_writes_what_was_handed_over(self, store: Store, open_another: OpenAnother) -> None:
+        store.record_call(call(principal="ann"))
+        await store.close()
+        assert await (await open_another()).usage(ANN) == {"x.echo": 1}
+
+    async def test_records_of_more_than_thirty_days_are_dropped_and_their_usage_stays(self, store: Store) -> None:
+        store.record_call(call(-31 * 86400, "ann", "old"))
+        store.record_call(call(-29 * 86400, "ann", "young"))
+        assert [entry.tool for entry in await store.recent_calls(ANN, 9)] == ["young"]
+        assert await store.usage(ANN) == {"x.old": 1, "x.young": 1}
+
+    async def test_a_full_queue_loses_records_and_counts_them(self, store: Store) -> None:
+        for _ in range(records.MAX_QUEUED + 7):  # nothing is written before this task gives way
+            store.record_call(call(principal="ann"))
+        assert store.lost_records == 7
+        assert await store.usage(ANN) == {"x.echo": records.MAX_QUEUED}
+
+
+class TestNotes:
+    async def test_a_note_is_replaced(self, store: Store) -> None:
+        assert await store.load_note("a") is None
+        await store.save_note("a", "ü")
+        await store.save_note("a", "second")
+        assert await store.load_note("a") == "second"
+
+
+class TestKeys:
+    async def test_a_key_is_found_by_its_digest(self, store: Store, open_another: OpenAnother) -> None:
+        await store.save_key(key())
+        other = await open_another()
+        assert await other.key_of(b"1") == key()
+        assert await other.key_of(b"2") is None
+        assert await other.keys() == [key()]
+
+    async def test_its_use_is_kept_to_the_minute(self, store: Store, open_another: OpenAnother) -> None:
+        await store.save_key(key())
+        uses: list[float | None] = []
+        for at in (NOW, NOW + 59, NOW + 61):
+            store.mark_key_used(b"1", at)
+            uses += [kept.used_at for kept in await store.keys()]
+        assert uses == [NOW, NOW, NOW + 61]
+        assert [kept.used_at for kept in await (await open_another()).keys()] == [NOW + 61]
+
+    async def test_a_changed_key_is_seen_by_other_processes(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        await store.save_key(key())
+        assert await other.key_of(b"1") == key()
+        await store.save_key(replace(key(), revoked_at=NOW))
+        assert await other.key_of(b"1") == replace(key(), revoked_at=NOW)
+
+
+class TestLimits:
+    async def test_processes_share_a_bucket_that_refills(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        assert [await each.take("ann", "a", 2, NOW) for each in (store, other, store)] == [0.0, 0.0, 1800.0]
+        assert await store.take("ann", "b", 2, NOW) == await store.take("bob", "a", 2, NOW) == 0.0
+        assert await other.take("ann", "a", 2, NOW + 1800) == 0.0
+        assert await store.take("ann", "a", 2, NOW + 1800) == 1800.0
+
+
+class TestRecords:
+    async def test_pages_are_in_order_and_complete(self, store: Store) -> None:
+        await store.save_records([record(f"a/{n}") for n in (3, 1, 2)])
+        first = await store.page(RecordQuery(limit=2))
+        rest = await store.page(RecordQuery(after=(first[-1].name, first[-1].version), limit=2))
+        assert [*first, *rest] == [record("a/1"), record("a/2"), record("a/3")]
+
+    async def test_a_page_is_narrowed(self, store: Store) -> None:
+        await store.save_records([record("a/Old", updated_at=NOW - 60), record("a/new", "2"), record("b", "1")])
+        await store.save_records([record("b", "2", status="deleted")])
+        queries = (
+            RecordQuery(search="OLD"),
+            RecordQuery(updated_since=NOW),
+            RecordQuery(version="2"),
+            RecordQuery(version="latest", include_deleted=True),
+        )
+        pages = [[(found.name, found.version) for found in await store.page(query)] for query in queries]
+        assert pages == [
+            [("a/Old", "1")],
+            [("a/new", "2"), ("b", "1")],
+            [("a/new", "2")],
+            [("a/Old", "1"), ("a/new", "2"), ("b", "2")],
+        ]
+
+    async def test_one_version_is_the_latest(self, store: Store) -> None:
+        await store.save_records([record("a", "1")])
+        before = await store.record_stamp()
+        await store.save_records([record("a", "2", published_at=NOW + 1)])
+        assert [(found.version, found.latest) for found in await store.versions("a")] == [("2", True), ("1", False)]
+        assert await store.record_stamp() != before
+
+
+class TestDomainsOnboardingManaged:
+    async def test_a_claim_is_replaced_and_its_principals_alone(self, store: Store) -> None:
+        claim = StoredDomain("ann", "example.com", "token", "pending", NOW)
+        await store.save_domain(claim)
+        verified = replace(claim, state="verified", verified_at=NOW + 1, method="dns")
+        await store.save_domain(verified)
+        assert await store.domains("ann") == [verified]
+        assert await store.domains("bob") == []
+
+    async def test_only_the_first_time_of_a_step_counts(self, store: Store) -> None:
+        await store.record_step("ann", "made", NOW)
+        await store.record_step("ann", "made", NOW + 5)
+        assert await store.steps("ann") == {"made": NOW}
+
+    async def test_managed_servers_come_back_in_the_order_they_were_made(self, store: Store) -> None:
+        late = StoredManaged("a", "npm", {"command": "npx"}, running=True, owner="ann", created_at=NOW + 1)
+        early = StoredManaged("b", "manual", {}, running=False, owner="", created_at=NOW)
+        for managed in (late, early):
+            await store.save_managed(managed)
+        assert await store.managed() == [early, late]
+        await store.drop_managed("b")
+        assert await store.managed() == [late]
+
+
+class TestHealth:
+    async def test_probes_and_calls_are_observations(self, store: Store) -> None:
+        start = time.time()
+        await store.save_probe("x", Observation(start - 100, ok=False, faulty=True, duration_ms=2.0), start - 1000)
+        for at, outcome in ((-90, "ok"), (-80, "crashed"), (-70, "upstream_error"), (-60, "cancelled")):
+            store.record_call(call(at, outcome=outcome))
+        seen = await store.observations("x", start - 1000)
+        assert [(entry.ok, entry.faulty) for entry in seen] == [
+            (False, True),
+            (True, False),
+            (False, True),
+            (True, True),
+        ]
+        assert await store.observed(start - 1000) == {"x"}
+        assert await store.called(start - 1000) == {"x": 1}
+        assert await store.observed(start + 1000) == set()
+
+    async def test_old_probes_are_dropped(self, store: Store) -> None:
+        for at in (NOW, NOW + 10):
+            await store.save_probe("x", Observation(at, ok=True, faulty=False, duration_ms=1.0), NOW + 5)
+        assert [entry.at for entry in await store.observations("x", 0)] == [NOW + 10]
+
+    async def test_a_watched_server_is_watched_until_then(self, store: Store) -> None:
+        await store.watch("x", NOW)
+        assert await store.watched(NOW) == {"x"}
+        assert await store.watched(NOW + 1) == set()

@@ -1,0 +1,155 @@
+"""The state file: opened by several processes at once, by other versions, damaged, locked, on a full disk."""
+
+import sqlite3
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.model import LOCAL
+from wicket_mcp.store.open import open_store
+
+HERE = Path(__file__).parent
+ROUNDS = 12
+HOLDS_THE_WRITE_LOCK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN IMMEDIATE")
+db.execute("INSERT INTO note VALUES ('theirs', 'not committed')")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+async def answer(process: Process) -> str:
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode().strip()
+
+
+@asynccontextmanager
+async def child(*arguments: str) -> AsyncGenerator[Process]:
+    """A Python process that ends when its stdin does."""
+    process = await create_subprocess_exec(sys.executable, *arguments, stdin=PIPE, stdout=PIPE)
+    assert process.stdin is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def test_first_starts_at_the_same_moment_all_work_and_leave_a_file_that_opens(tmp_path: Path) -> None:
+    async with (
+        child(str(HERE / "opener.py"), "a") as a,
+        child(str(HERE / "opener.py"), "b") as b,
+        child(str(HERE / "opener.py"), "c") as c,
+    ):
+        for number in range(ROUNDS):
+            path = tmp_path / str(number) / "wicket.db"
+            for process in (a, b, c):
+                assert process.stdin is not None
+                process.stdin.write(f"{path}\n".encode())
+            assert [await answer(process) for process in (a, b, c)] == ["ok", "ok", "ok"]
+            store = await open_store(path)
+            assert [await store.load_note(name) for name in "abc"] == ["was here"] * 3
+            await store.close()
+
+
+async def test_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "wicket.db"
+    early = await open_store(path)
+    await early.save_note("ours", "committed")
+    async with child("-c", HOLDS_THE_WRITE_LOCK, str(path)) as holder:
+        assert await answer(holder) == "held"
+        late = await open_store(path)
+        for store in (early, late):
+            assert await store.load_note("ours") == "committed"
+            assert await store.load_note("theirs") is None
+            assert await store.usage(LOCAL) == {}
+            assert await store.key_of(b"unknown") is None
+            assert await store.load_listings() == []
+        assert holder.returncode is None
+    await late.close()
+    await early.close()
+
+
+async def test_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_path: Path) -> None:
+    process = await create_subprocess_exec(
+        sys.executable, str(HERE / "full_disk.py"), str(tmp_path / "wicket.db"), stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    out, problems = await process.communicate()
+    refused, *rest = out.decode().splitlines()
+    assert "could not be used" in refused
+    assert "Check free space" in refused
+    assert rest == ["lost: 1", "read: kept None", "read: works None"]
+    assert b"1 call records were lost" in problems
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+async def test_a_file_of_a_later_version_is_refused_and_not_touched(tmp_path: Path, journal: str) -> None:
+    path = tmp_path / "wicket.db"
+    script = f"""
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA journal_mode = {journal}")
+db.execute("CREATE TABLE future (x)")
+db.execute("PRAGMA user_version = 999")
+os._exit(0)  # in WAL mode, what it wrote is not in the file yet
+"""
+    async with child("-c", script, str(path)):
+        pass
+    path.chmod(0o640)
+    kept = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
+    with pytest.raises(ConfigError, match=r"newer Wicket \(format 999.*Upgrade Wicket"):
+        await open_store(path)
+    assert {name: (tmp_path / name).read_bytes() for name in kept} == kept
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert not list(tmp_path.glob("*damaged*"))
+
+
+async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "wicket.db"
+    path.write_bytes(b"no database, but somebody may want it back" * 100)
+    store = await open_store(path)
+    await store.save_note("a", "b")
+    await store.close()
+    assert [file.read_bytes()[:11] for file in tmp_path.glob("*.damaged-*")] == [b"no database"]
+
+
+async def test_the_file_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "wicket.db"
+    store = await open_store(path)
+    await store.save_note("a", "b")
+    assert {file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {0o600}
+    await store.close()
+
+
+async def test_a_path_that_cannot_be_a_file_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder" / "wicket.db").mkdir(parents=True)
+    for path in (tmp_path / "file" / "wicket.db", tmp_path / "folder" / "wicket.db"):
+        with pytest.raises(ConfigError, match="cannot be opened: .*set 'state_dir'"):
+            await open_store(path)
+
+
+async def test_another_kind_of_store_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="a 'postgresql' state store is not built in"):
+        await open_store("postgresql://user:secret@host/wicket")
+
+
+async def test_a_deleted_file_does_not_stop_a_store_that_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "wicket.db"
+    store = await open_store(path)
+    await store.save_note("a", "b")
+    for file in tmp_path.iterdir():
+        file.unlink()
+    await store.save_note("c", "d")
+    assert [await store.load_note(name) for name in "ac"] == ["b", "d"]
+    await store.close()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (0,)

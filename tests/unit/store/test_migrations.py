@@ -1,0 +1,121 @@
+"""Every migration, begun with a file of the format before it, made by that version's own SQL."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from wicket_mcp.store.sqlite.migrations import FORMAT, TooNew, migrate
+
+# The SQL of released versions, copied: what they made is what people have. Never edit; add the next one.
+FORMAT_1 = """
+CREATE TABLE listing (server TEXT PRIMARY KEY, body BLOB, fingerprint TEXT, segment BLOB);
+CREATE TABLE result (id TEXT UNIQUE, principal TEXT, tool TEXT, body BLOB, expires_at REAL);
+CREATE TABLE audit (at REAL, principal TEXT, server TEXT, tool TEXT, arguments_digest TEXT, outcome TEXT,
+  duration_ms REAL, result_bytes INTEGER);
+CREATE INDEX audit_at ON audit (at);
+CREATE TABLE usage (principal TEXT, tool TEXT, calls INTEGER, PRIMARY KEY (principal, tool));
+CREATE TABLE note (key TEXT PRIMARY KEY, text TEXT);
+INSERT INTO note VALUES ('kept', 'from format 1');
+INSERT INTO usage VALUES ('local', 'x.echo', 3);
+PRAGMA user_version = 1;
+"""
+FORMAT_2 = """
+CREATE TABLE registry_server (name TEXT, version TEXT, body BLOB, status TEXT, published_at REAL, updated_at REAL,
+  latest INTEGER, origin TEXT, owner TEXT, PRIMARY KEY (name, version));
+CREATE INDEX registry_server_updated ON registry_server (updated_at);
+CREATE TABLE api_key (name TEXT, digest BLOB PRIMARY KEY, hint TEXT, scopes TEXT, created_at REAL, expires_at REAL,
+  revoked_at REAL, used_at REAL, rates BLOB);
+CREATE TABLE rate_bucket (principal TEXT, kind TEXT, tokens REAL, at REAL, PRIMARY KEY (principal, kind));
+CREATE TABLE domain (principal TEXT, domain TEXT, token TEXT, state TEXT, created_at REAL, checked_at REAL,
+  verified_at REAL, method TEXT, problem TEXT, PRIMARY KEY (principal, domain));
+CREATE TABLE onboarding (principal TEXT, step TEXT, at REAL, PRIMARY KEY (principal, step));
+CREATE TABLE managed_server (name TEXT PRIMARY KEY, kind TEXT, options BLOB, running INTEGER, owner TEXT,
+  created_at REAL);
+CREATE TABLE probe (server TEXT, at REAL, ok INTEGER, duration_ms REAL);
+CREATE INDEX probe_server ON probe (server, at);
+CREATE INDEX probe_at ON probe (at);
+CREATE INDEX audit_server ON audit (server, at);
+CREATE TABLE watch (server TEXT PRIMARY KEY, until REAL);
+INSERT INTO onboarding VALUES ('ann', 'made', 5.0);
+PRAGMA user_version = 2;
+"""
+HISTORY = (FORMAT_1, FORMAT_2)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Generator[sqlite3.Connection]:
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as db:
+        yield db
+
+
+def shape(db: sqlite3.Connection) -> dict[tuple[str, str], list[tuple[object, ...]]]:
+    """Tables and indexes with their columns."""
+    things = db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    return {
+        (kind, name): db.execute(f"PRAGMA {'table' if kind == 'table' else 'index'}_info({name})").fetchall()
+        for kind, name in things
+    }
+
+
+def new_shape() -> dict[tuple[str, str], list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        migrate(fresh)
+        return shape(fresh)
+
+
+def version(db: sqlite3.Connection) -> int:
+    return db.execute("PRAGMA user_version").fetchone()[0]
+
+
+@pytest.mark.parametrize("before", range(len(HISTORY) + 1))
+def test_a_file_of_every_earlier_format_becomes_a_new_one_and_keeps_its_content(
+    db: sqlite3.Connection, before: int
+) -> None:
+    for script in HISTORY[:before]:
+        db.executescript(script)
+    assert version(db) == before
+    migrate(db)
+    assert version(db) == FORMAT
+    assert shape(db) == new_shape()
+    if before >= 1:
+        assert db.execute("SELECT text FROM note").fetchall() == [("from format 1",)]
+        assert db.execute("SELECT calls FROM usage").fetchall() == [(3,)]
+    if before >= 2:
+        assert db.execute("SELECT * FROM onboarding").fetchall() == [("ann", "made", 5.0)]
+
+
+def test_a_file_that_two_first_starts_left_half_marked_is_mended(db: sqlite3.Connection) -> None:
+    db.executescript(FORMAT_1 + FORMAT_2)
+    db.execute("PRAGMA user_version = 1")
+    migrate(db)
+    assert version(db) == FORMAT
+    assert db.execute("SELECT * FROM onboarding").fetchall() == [("ann", "made", 5.0)]
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(db: sqlite3.Connection) -> None:
+    db.executescript(FORMAT_1)
+    db.execute("DROP TABLE audit")  # which one of the last statements needs
+    before = shape(db)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(db)
+    assert (version(db), shape(db), db.in_transaction) == (1, before, False)
+
+
+def test_a_current_file_is_opened_while_another_holds_the_write_lock(db: sqlite3.Connection, tmp_path: Path) -> None:
+    migrate(db)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None, timeout=0)) as other:
+        migrate(other)
+        assert version(other) == FORMAT
+    db.execute("ROLLBACK")
+
+
+def test_a_later_format_is_refused(db: sqlite3.Connection) -> None:
+    db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    with pytest.raises(TooNew, match=f"format {FORMAT + 1}, this version knows {FORMAT}"):
+        migrate(db)
+    assert shape(db) == {}
