@@ -183,6 +183,16 @@ class TestKeys:
         assert uses == [NOW, NOW, NOW + 61]
         assert [kept.used_at for kept in await (await open_another()).keys()] == [NOW + 61]
 
+    async def test_a_version_stays_until_a_key_changes_anywhere(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        versions = [store.keys_version()]
+        for saving in (store, other, store):
+            await saving.key_of(b"1")
+            assert store.keys_version() == versions[-1]
+            await saving.save_key(key())
+            versions.append(store.keys_version())
+        assert len(set(versions)) == len(versions)
+
     async def test_a_changed_key_is_seen_by_other_processes(self, store: Store, open_another: OpenAnother) -> None:
         other = await open_another()
         await store.save_key(key())

@@ -33,6 +33,9 @@ class Keys:
     def __init__(self, store: KeysStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
+        self._known: dict[bytes, StoredKey] = {}
+        """Keys that were read while the store was at `_version`."""
+        self._version: int | None = None
         self.use(rates)
 
     def use(self, rates: Mapping[str, int]) -> None:
@@ -84,7 +87,7 @@ class Keys:
         if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
             return None
         digest = _digest(text)
-        key = await self._store.key_of(digest)
+        key = await self._lookup(digest)
         if key is None or not self._usable(key):
             return None
         self._store.mark_key_used(digest, self._clock())
@@ -98,6 +101,19 @@ class Keys:
             wait = await self._store.take(principal.name, kind, per_hour, self._clock())
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
+
+    async def _lookup(self, digest: bytes) -> StoredKey | None:
+        """The key from memory, as long as nothing was written to the store by anybody; a revoked one ends at once."""
+        version = self._store.keys_version()
+        if version is None or version != self._version:
+            self._known.clear()
+            self._version = version
+        if digest in self._known:
+            return self._known[digest]
+        key = await self._store.key_of(digest)
+        if key is not None and version is not None and version == self._version:
+            self._known[digest] = key  # unknown ones are not kept: guesses must not fill the memory
+        return key
 
     def _usable(self, key: StoredKey) -> bool:
         return key.revoked_at is None and (key.expires_at is None or self._clock() < key.expires_at)

@@ -91,6 +91,13 @@ class KeyStore(Protocol):
 
     async def key_of(self, digest: bytes) -> StoredKey | None: ...
 
+    def keys_version(self) -> int | None:
+        """Differs from every earlier answer when a key may have changed since, in any process. Never waits.
+
+        None when that cannot be told: then nothing read before may be used again.
+        """
+        ...
+
     def mark_key_used(self, digest: bytes, at: float) -> None:
         """Hand over that a key was used; kept to the minute. Never blocks and never raises."""
         ...

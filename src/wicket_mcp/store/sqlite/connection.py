@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from wicket_mcp.errors import Internal
 from wicket_mcp.store.records import Recorder
-from wicket_mcp.store.sqlite.files import open_file
+from wicket_mcp.store.sqlite.files import Connections, open_file
 from wicket_mcp.store.sqlite.transaction import transaction
 
 T = TypeVar("T")
@@ -27,12 +27,11 @@ class Connection:
         self,
         path: Path,
         threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
-        writer: sqlite3.Connection,
-        reader: sqlite3.Connection,
+        connections: Connections,
     ) -> None:
         self._path = path
         self._write_thread, self._read_thread = threads
-        self._writer, self._reader = writer, reader
+        self._writer, self._reader, self._watcher = connections
         self._closed = False
 
     @classmethod
@@ -43,12 +42,12 @@ class Connection:
             ThreadPoolExecutor(1, thread_name_prefix="wicket-store-read"),
         )
         try:
-            writer, reader = await asyncio.get_running_loop().run_in_executor(threads[0], open_file, path)
+            connections = await asyncio.get_running_loop().run_in_executor(threads[0], open_file, path)
         except BaseException:
             for thread in threads:
                 thread.shutdown(wait=False)
             raise
-        return cls(path, threads, writer, reader)
+        return cls(path, threads, connections)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a transaction of its own. Raises Internal when the file does not allow it."""
@@ -71,11 +70,22 @@ class Connection:
 
         return await self._run(self._read_thread, job)
 
+    def version(self) -> int | None:
+        """Differs from every earlier answer when anything was committed since, by any process; None if unknown.
+
+        Asked on the event loop: it looks at shared memory and waits for no lock.
+        """
+        try:
+            return self._watcher.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:
+            return None
+
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         loop = asyncio.get_running_loop()
+        self._watcher.close()
         await loop.run_in_executor(self._read_thread, self._reader.close)
         await loop.run_in_executor(self._write_thread, self._writer.close)
         self._read_thread.shutdown(wait=True)

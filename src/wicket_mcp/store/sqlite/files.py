@@ -8,9 +8,9 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.store.sqlite.migrations import TooNew, migrate, version_of
@@ -23,8 +23,17 @@ OPEN_TIMEOUT = 15.0  # seconds to wait for other processes that open it, one aft
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 
 
-def open_file(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-    """A connection that writes and one that only reads. Raises ConfigError."""
+class Connections(NamedTuple):
+    """The connections to one state file."""
+
+    writer: sqlite3.Connection
+    reader: sqlite3.Connection
+    watcher: sqlite3.Connection
+    """Only asked whether anything has changed; waits for no lock."""
+
+
+def open_file(path: Path) -> Connections:
+    """Raises ConfigError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
@@ -46,22 +55,22 @@ def open_file(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
         ) from None
 
 
-def _connections(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+def _connections(path: Path) -> Connections:
     _check_version(path)
     path.touch(mode=0o600)
     path.chmod(0o600)
-    writer = _connect(path)
-    try:
+    with ExitStack() as unfinished:
+        writer = unfinished.enter_context(closing(_connect(path, BUSY_TIMEOUT)))
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA synchronous = NORMAL")
         migrate(writer)
-        reader = _connect(path)
-        reader.execute("PRAGMA query_only = ON")
-        reader.execute("SELECT 1 FROM sqlite_schema").fetchone()  # opens the log too: both stay when files are deleted
-    except BaseException:
-        writer.close()
-        raise
-    return writer, reader
+        reader = unfinished.enter_context(closing(_connect(path, BUSY_TIMEOUT)))
+        watcher = unfinished.enter_context(closing(_connect(path, 0)))
+        for connection in (reader, watcher):
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # opens the log too: it may be deleted later
+        unfinished.pop_all()
+    return Connections(writer, reader, watcher)
 
 
 def _check_version(path: Path) -> None:
@@ -73,8 +82,8 @@ def _check_version(path: Path) -> None:
         version_of(db)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+def _connect(path: Path, timeout: float) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
 def _retry(work: Callable[[], T]) -> T:

@@ -32,6 +32,9 @@ class SqliteKeys(Part):
         row = await self._row(f"SELECT {_KEY} FROM api_key WHERE digest = ?", digest)  # noqa: S608  (our own words)
         return _key(row) if row else None
 
+    def keys_version(self) -> int | None:
+        return self._connection.version()
+
     def mark_key_used(self, digest: bytes, at: float) -> None:
         self._recorder.mark_key_used(digest, at)
 
