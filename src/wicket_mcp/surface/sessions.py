@@ -36,7 +36,6 @@ class HttpSession:
     counters: Counters
     running: dict[str | int, Exchange] = field(default_factory=dict[str | int, Exchange])
     stream: EventStream | None = None
-    closed: bool = False
     client: LegacyClient = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +97,6 @@ class Sessions:
     def end(self, session: HttpSession, *, cancel: bool = True) -> None:
         """The session is over; its calls in flight are cancelled, or finished for whoever still waits for them."""
         if self._sessions.pop(session.id, None) is not None:
-            session.closed = True
             for exchange in list(session.running.values()) if cancel else ():
                 exchange.cancel()
             session.client.leave()

@@ -1,0 +1,143 @@
+"""Calls that wait for their modern client: asked, answered, bounded, and sealed."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from wicket_mcp.errors import Overloaded
+from wicket_mcp.model import Caller, JsonObject, Principal
+from wicket_mcp.surface.caller import RequestCaller
+from wicket_mcp.surface.held_calls import HeldCalls, Seal
+from wicket_mcp.surface.outbox import LIMIT, Counters
+from wicket_mcp.surface.problems import RpcProblem
+
+ANN = Principal("ann", frozenset({"invoke"}))
+BOB = Principal("bob", frozenset({"invoke"}))
+KEY = b"k" * 32
+
+
+@dataclass
+class Client:
+    """A modern client: what it was sent beside its answers."""
+
+    principal: Principal = ANN
+    heard: list[JsonObject] = field(default_factory=list[JsonObject])
+
+    @property
+    def caller(self) -> RequestCaller:
+        return RequestCaller(self.principal, "modern", self.heard.append, resumes=True)
+
+
+async def _asks_once(caller: Caller) -> JsonObject:
+    answer = await caller.ask("elicitation/create", {"message": "Who?"})
+    return {"content": answer}
+
+
+def _state(held: HeldCalls, body: JsonObject, principal: Principal = ANN) -> Any:
+    assert body["resultType"] == "input_required"
+    kind, content = held.seal.open(body["requestState"], principal, "digest")
+    assert kind == "held"
+    return content
+
+
+async def test_a_call_asks_and_goes_on_with_the_reply() -> None:
+    held = HeldCalls(Seal(KEY))
+    body = await held.begin(Client().caller, "digest", _asks_once)
+    [(key, question)] = body["inputRequests"].items()
+    assert question == {"method": "elicitation/create", "params": {"message": "Who?"}}
+    done = await held.resume(_state(held, body), Client().caller, "digest", {key: {"name": "ada"}})
+    assert done == {"content": {"name": "ada"}}
+    with pytest.raises(RpcProblem, match="has ended"):
+        await held.resume(_state(held, body), Client().caller, "digest", {key: {}})
+    await held.close()
+
+
+async def test_a_held_call_is_known_to_its_principal_alone() -> None:
+    held = HeldCalls(Seal(KEY))
+    body = await held.begin(Client().caller, "digest", _asks_once)
+    with pytest.raises(RpcProblem, match="has ended"):
+        await held.resume(_state(held, body), Client(BOB).caller, "digest", {})
+    await held.close()
+
+
+async def test_a_principal_holds_no_more_than_its_share() -> None:
+    held = HeldCalls(Seal(KEY), most=5, most_per_principal=2)
+    for _ in range(2):
+        await held.begin(Client(BOB).caller, "digest", _asks_once)
+    with pytest.raises(Overloaded, match="waiting for input"):
+        await held.begin(Client(BOB).caller, "digest", _asks_once)
+    for _ in range(2):
+        await held.begin(Client(ANN).caller, "digest", _asks_once)
+    cat = Principal("cat", frozenset({"invoke"}))
+    await held.begin(Client(cat).caller, "digest", _asks_once)
+    with pytest.raises(Overloaded, match="waiting for input"):
+        await held.begin(Client(cat).caller, "digest", _asks_once)
+    await held.close()
+
+
+async def test_what_is_said_while_the_client_is_away_is_bounded_and_heard_on_its_return() -> None:
+    counters = Counters()
+    held = HeldCalls(Seal(KEY), counters)
+
+    async def chatty(caller: Caller) -> JsonObject:
+        async with asyncio.TaskGroup() as group:
+            question = group.create_task(_asks_once(caller))
+            await flood.wait()
+            for number in range(20_000):
+                caller.notify("notifications/progress", {"progressToken": "theirs", "progress": number})
+                caller.notify("notifications/message", {"level": "info", "data": number})
+            flooded.set()
+        return question.result()
+
+    flood, flooded = asyncio.Event(), asyncio.Event()
+    body = await held.begin(Client().caller, "digest", chatty, "first")
+    flood.set()
+    await flooded.wait()
+    client = Client()
+    replies: JsonObject = {key: {"name": "ada"} for key in body["inputRequests"]}
+    done = await held.resume(_state(held, body), client.caller, "digest", replies, "second")
+    assert done == {"content": {"name": "ada"}}
+    last = client.heard[-1]
+    assert last["params"] == {"progressToken": "second", "progress": 19_999}
+    assert sum(len(str(message)) for message in client.heard) < 2 * LIMIT
+    assert counters.dropped > 0
+    assert len(client.heard) + counters.dropped + counters.replaced == 40_000
+    await held.close()
+
+
+async def test_a_client_that_leaves_while_nothing_is_asked_ends_its_call() -> None:
+    held = HeldCalls(Seal(KEY))
+    began, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hangs(caller: Caller) -> JsonObject:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return {}
+
+    async with asyncio.TaskGroup() as group:
+        request = group.create_task(held.begin(Client().caller, "digest", hangs))
+        await began.wait()
+        request.cancel()
+        await cancelled.wait()
+    await held.close()
+
+
+def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
+    sealed = Seal(KEY).close("upstream", {"a": 1}, ANN, "digest")
+    assert Seal(KEY).open(sealed, ANN, "digest") == ("upstream", {"a": 1}), "replicas share the key"
+    wrong = [
+        (Seal(b"x" * 32), sealed, ANN, "digest"),
+        (Seal(KEY), sealed, BOB, "digest"),
+        (Seal(KEY), sealed, ANN, "other"),
+        (Seal(KEY), "x" + sealed, ANN, "digest"),
+        (Seal(KEY), None, ANN, "digest"),
+        (Seal(KEY), "\udcff.x", ANN, "digest"),
+    ]
+    for seal, text, principal, asked in wrong:
+        with pytest.raises(RpcProblem, match="requestState is not one of ours"):
+            seal.open(text, principal, asked)
