@@ -18,7 +18,9 @@ class LineFramer:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        *ended, rest = data.split(b"\n")
+        ended = data.split(b"\n")
+        rest = ended.pop()
+        longest = self._size + len(data)
         if ended and self._parts:
             ended[0] = b"".join((*self._parts, ended[0]))
             self._parts.clear()
@@ -26,6 +28,6 @@ class LineFramer:
         if rest:
             self._parts.append(rest)
             self._size += len(rest)
-        if self._size > self._limit or any(len(line) > self._limit for line in ended):
+        if longest > self._limit and (self._size > self._limit or any(len(line) > self._limit for line in ended)):
             raise LineTooLong
         return ended

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import Internal, ProtocolViolation, Refused, WicketError, to_rpc
-from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.model import JsonObject, as_list, as_object
 from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ CONNECTION_WIDE = frozenset(
 """Notifications that concern the whole connection, also when they arrive with the answer to one request."""
 
 Id: TypeAlias = int | str
+_ID_TYPES = (int, str)
 OnNotification: TypeAlias = Callable[[str, JsonObject], None]
 OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Send: TypeAlias = Callable[[JsonObject], Coroutine[Any, Any, None] | None]
@@ -56,8 +57,9 @@ class Rpc:
         """Messages that fit nothing: late answers, unknown ids, wrong shapes, a flood of requests. Never fatal."""
         self._send = send
         self._callbacks = callbacks
-        self._id_prefix = id_prefix
-        self._numbers = itertools.count(1)
+        numbers = itertools.count(1)
+        self.mint_id: Callable[[], Id] = (lambda: f"{id_prefix}{next(numbers)}") if id_prefix else numbers.__next__
+        """A new id of ours."""
         self._pending: dict[Id, asyncio.Future[JsonObject]] = {}
         self._progress: dict[Id, OnNotification] = {}
         self._peer_requests: dict[Id, asyncio.Task[None]] = {}
@@ -73,10 +75,6 @@ class Rpc:
         return len(self._pending)
 
     # Our requests and notifications
-
-    def mint_id(self) -> Id:
-        number = next(self._numbers)
-        return f"{self._id_prefix}{number}" if self._id_prefix else number
 
     async def request(
         self, method: str, params: JsonObject, callbacks: Callbacks = NO_CALLBACKS, send: Send | None = None
@@ -144,29 +142,25 @@ class Rpc:
 
         Where the transport ties a message to a request of ours, `callbacks` are that request's.
         """
-        if isinstance(message, list):  # the batches of protocol 2025-03-26, which do not nest
-            for part in message:  # pyright: ignore[reportUnknownVariableType]
-                self._receive(part, callbacks)
+        if isinstance(message, dict):
+            try:
+                if "method" in message:
+                    self._dispatch(message, callbacks)  # pyright: ignore[reportUnknownArgumentType]
+                else:
+                    self._settle(message)  # pyright: ignore[reportUnknownArgumentType]
+            except Exception:  # a callback of ours has a defect: the messages behind this one must not pay for it
+                self.strays += 1
+                log.exception("a message of '%s' could not be handled", self.peer)
+        elif isinstance(message, list):  # the batches of protocol 2025-03-26, which do not nest
+            for part in as_list(message):
+                self.receive(part if isinstance(part, dict) else None, callbacks)
         else:
-            self._receive(message, callbacks)
-
-    def _receive(self, message: Any, callbacks: Callbacks) -> None:
-        if not isinstance(message, dict):
             self.strays += 1
-            return
-        try:
-            if "method" in message:
-                self._dispatch(message, callbacks)  # pyright: ignore[reportUnknownArgumentType]
-            else:
-                self._settle(message)  # pyright: ignore[reportUnknownArgumentType]
-        except Exception:  # a callback of ours has a defect: the messages behind this one must not pay for it
-            self.strays += 1
-            log.exception("a message of '%s' could not be handled", self.peer)
 
     def _settle(self, message: JsonObject) -> None:
         """Take in the answer to a request of ours."""
         number: Any = message.get("id")
-        answer = self._pending.get(number) if is_id(number) else None
+        answer = self._pending.get(number) if type(number) in _ID_TYPES else None
         if answer is None or answer.done():
             self.strays += 1
             return
@@ -236,8 +230,8 @@ class Rpc:
 
 
 def is_id(value: Any) -> TypeGuard[Id]:
-    """Whether `value` can be the id of a request. A boolean is an integer to Python only."""
-    return isinstance(value, int | str) and not isinstance(value, bool)
+    """Whether `value` can be the id of a request. (A boolean is an integer to Python, but not here.)"""
+    return type(value) in _ID_TYPES
 
 
 def read_messages(data: bytes) -> list[JsonObject]:

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from wicket_mcp.codec import decode, encode
@@ -132,11 +132,15 @@ class StdioConnection(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
+        _Direct(self._process.get_pipe_transport(1), self._read)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
             self._stderr.add(data)
-            return
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
         try:
             lines = self._framer.feed(data)
         except LineTooLong:
@@ -270,6 +274,22 @@ class StdioConnection(asyncio.SubprocessProtocol):
         await self._exited.wait()
         self._signal(signal.SIGKILL)
         self._process.close()
+
+
+class _Direct(asyncio.Protocol):
+    """Hands over what a pipe brings as it is read: asyncio's own protocol takes a turn of the loop for each chunk."""
+
+    def __init__(self, pipe: asyncio.BaseTransport | None, take: Callable[[bytes], None]) -> None:
+        transport = cast("asyncio.Transport", pipe)
+        self._replaced = cast("asyncio.Protocol", transport.get_protocol())
+        self._take = take
+        transport.set_protocol(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._take(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._replaced.connection_lost(exc)  # which keeps the account of the pipes that are open
 
 
 def _signal_name(number: int) -> str:
