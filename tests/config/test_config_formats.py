@@ -46,7 +46,6 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         calls_per_minute=120,
         cache={"read_*": "5m"},
         fallback=("remote",),
-        listing_retries=0,
         start="eager",
         idle_stop=0.0,
         isolation="session",
@@ -73,7 +72,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             allowed_origins=("https://app.example",),
             max_body=8 * 1024**2,
         ),
-        limits=LimitsConfig(max_message=1024**2, max_call=600.0, max_tools=100, max_pages=10),
+        limits=LimitsConfig(max_message=1024**2, max_call=600.0, max_tools=100),
         results=ResultsConfig(large=2000, keep=7200.0, max_bytes=1024**3),
         scripts=Limits(
             jail="strict",
@@ -81,9 +80,6 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             wall=30.0,
             memory=32 * 1024**2,
             calls=50,
-            in_flight=8,
-            source=16 * 1024,
-            printed=4 * 1024,
         ),
         meta=MetaConfig(upper=True),
         registry=RegistryConfig(

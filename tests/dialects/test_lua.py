@@ -103,9 +103,7 @@ async def test_published_servers_speak_lua(transport: str, tmp_path: Path, open_
 
 @pytest_asyncio.fixture(scope="class", loop_scope="class")
 async def agent(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Speaker]:
-    async with gateway_over(
-        {**SERVERS, "bad": peer("ExitsAtOnce", listing_retries=0)}, tmp_path_factory.mktemp("state")
-    ) as gateway:
+    async with gateway_over({**SERVERS, "bad": peer("ExitsAtOnce")}, tmp_path_factory.mktemp("state")) as gateway:
         yield Speaker(gateway, "lua")
 
 

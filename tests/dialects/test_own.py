@@ -25,7 +25,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Ga
     servers = {
         "calculator": seed_server("calculator", tags=["math"]),
         "echo": peer("Echo", description="Says it again."),
-        "bad": peer("ExitsAtOnce", listing_retries=0),
+        "bad": peer("ExitsAtOnce"),
     }
     async with gateway_over(servers, tmp_path_factory.mktemp("state")) as gateway:
         await gateway.call("calculator.add", {"a": 1, "b": 2})

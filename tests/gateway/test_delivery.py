@@ -44,7 +44,7 @@ async def test_wrong_arguments_cost_nothing_of_the_rate(open_gateway: OpenGatewa
 async def test_another_server_stands_in_for_one_that_could_not_be_asked(open_gateway: OpenGateway) -> None:
     servers = {
         "main": peer("Echo", calls_per_minute=1, fallback=["dead", "spare"]),
-        "dead": {"command": "no-such-program-anywhere", "listing_retries": 0},
+        "dead": {"command": "no-such-program-anywhere"},
         "spare": peer("Echo"),
     }
     async with open_gateway(servers) as gateway:

@@ -159,12 +159,13 @@ async def test_limits_hold_from_now_on(config: Path) -> None:
         answer = await agent.text("call_tool", name="x.big", arguments={"rows": 100})
         assert "row 99" in answer
         assert await agent.text("run_script", code="return 1", language="lua") == "1"
-        limits = "[limits]\nmax_call = 0.2\n[results]\nlarge = 100\n[scripts]\nsource = 4"
+        limits = "[limits]\nmax_call = 0.2\n[results]\nlarge = 100\n[scripts]\ncalls = 1"
         write(config, {"x": peer("Echo")}, limits)
         gateway.apply(load(config))
         answer = await agent.text("call_tool", name="x.big", arguments={"rows": 100})
         assert "read_result" in answer
-        assert "4 are accepted" in await agent.problem("run_script", code="return 1", language="lua")
+        twice = "x.echo({message = 'a'}) return x.echo({message = 'b'})"
+        assert "limit of 1 tool calls" in await agent.problem("run_script", code=twice, language="lua")
         assert "limits.max_call" in await agent.problem("call_tool", name="x.slow", arguments={})
 
 

@@ -33,6 +33,8 @@ RENEW_EVERY = 2.5  # seconds between two listings of one server, however often i
 RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
+LISTING_RETRIES = 2
+MAX_PAGES = 200  # of one of a server's lists
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,7 @@ class Catalogue:
                 greeting,
                 lambda method, params: self._pool.request(server, method, params, timeout=LISTING_TIMEOUT),
                 self._limits.max_tools,
-                self._limits.max_pages,
+                MAX_PAGES,
             )
         except WicketError as problem:
             if self._has_changed(server, identity):
@@ -296,7 +298,7 @@ class Catalogue:
         tries, timer = self._retries.get(server, (0, None))
         if timer is not None:
             timer.cancel()
-        if tries < self.servers[server].listing_retries:
+        if tries < LISTING_RETRIES:
             loop = asyncio.get_running_loop()
             self._retries[server] = tries + 1, loop.call_later(RETRY_AFTER * 4**tries, self._schedule, server)
 

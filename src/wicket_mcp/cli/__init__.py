@@ -1,7 +1,8 @@
 """The command line: parsing and printing only; every verb calls the library.
 
-A verb's module is imported when the verb is used (see `verbs.py`), and that module imports what it needs when it
-runs, so that `wicket --help` and `wicket serve` start at once.
+Owns arguments, output and exit codes. Must not decide anything that a program using the library would decide
+differently. Start reading at `verbs.py`, the list of verbs, then `common.py`. A verb's module is imported when the verb
+is used, and imports what it needs when it runs, so that `wicket --help` and `wicket serve` start at once.
 """
 
 import sys

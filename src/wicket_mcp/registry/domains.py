@@ -31,7 +31,7 @@ _DOMAIN = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]
 
 
 class Domains:
-    """See the module's docstring."""
+    """Proofs of ownership: `begin` gives the challenge, `check` looks for the answer, `covers` asks for the result."""
 
     def __init__(self, store: DomainStore, terms: Terms, clock: Callable[[], float] = time.time) -> None:
         self._store = store

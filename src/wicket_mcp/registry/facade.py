@@ -63,7 +63,7 @@ class ServerHealth:
 
 
 class Desk:
-    """See the module's docstring."""
+    """Everything that callers ask of the registry, each request checked against scope and rate first."""
 
     def __init__(
         self,

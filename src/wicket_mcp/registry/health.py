@@ -52,7 +52,7 @@ UNKNOWN = Measured("unknown", None, None, None, None, None, 0)
 
 
 class Health:
-    """See the module's docstring."""
+    """Health by server, computed from observations of calls and probes."""
 
     def __init__(self, store: HealthStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store

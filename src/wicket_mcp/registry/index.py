@@ -32,7 +32,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Shelf:
-    """See the module's docstring."""
+    """The active records at one moment, by short id and by search."""
 
     stamp: tuple[int, float]
     records: dict[str, StoredRecord] = field(repr=False)

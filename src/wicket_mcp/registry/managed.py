@@ -48,7 +48,7 @@ class ManagedServer:
 
 
 class Managed:
-    """See the module's docstring."""
+    """Installs, starts, stops and removes servers at runtime, and restores them at the next start."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class Progress:
 
 
 class Onboarding:
-    """See the module's docstring."""
+    """The steps that a principal has taken, read from calls, keys and records."""
 
     def __init__(self, store: OnboardingStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store

@@ -35,7 +35,7 @@ JITTER = 0.2  # of the interval, either way
 
 
 class Probes:
-    """See the module's docstring."""
+    """Probes servers in the background, a few at a time; `use` changes the interval, `close` ends it."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ SEED_MARK = "registry seed"
 
 
 class Registry:
-    """See the module's docstring."""
+    """The registry's records: list, find, publish and delete, each within what the principal may do."""
 
     def __init__(
         self, records: RecordStore, notes: NoteStore, domains: Domains, clock: Callable[[], float] = time.time

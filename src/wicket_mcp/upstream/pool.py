@@ -278,6 +278,5 @@ def _connection_of(server: ServerConfig) -> ServerConfig:
         calls_per_minute=0,
         cache={},
         fallback=(),
-        listing_retries=0,
         start="lazy",
     )

@@ -61,7 +61,6 @@ class LimitsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_message: Annotated[Bytes, Meta(gt=0, description="Largest message to take from a server.")] = 16 * 1024**2
     max_call: Annotated[Seconds, Meta(gt=0, description="Longest a call may take, whatever its progress.")] = 300.0
     max_tools: Annotated[Count, Meta(description="Most tools to take from one server.")] = 5000
-    max_pages: Annotated[Count, Meta(description="Most pages to follow in one of a server's lists.")] = 200
 
 
 class ResultsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -31,6 +31,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 60.0
     memory: Annotated[int, Meta(ge=4 * MIB, extra=_SIZE, description="Memory for a script's own values.")] = 64 * MIB
     calls: Annotated[int, Meta(ge=1, description="Tool calls that one script may make.")] = 200
-    in_flight: Annotated[int, Meta(ge=1, description="Tool calls of one script at a time; more wait their turn.")] = 32
-    source: Annotated[int, Meta(ge=1, extra=_SIZE, description="Longest script to accept.")] = 64 * KIB
-    printed: Annotated[int, Meta(ge=0, extra=_SIZE, description="Printed text to keep; the rest is cut.")] = 16 * KIB
+
+    in_flight: int = 32
+    """Tool calls of one script at a time; more wait their turn. Not an option, like those below."""
+    source: int = 64 * KIB
+    """Longest script to accept, in bytes."""
+    printed: int = 16 * KIB
+    """Printed text to keep, in bytes; the rest is cut."""

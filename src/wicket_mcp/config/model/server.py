@@ -96,9 +96,6 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         tuple[str, ...],
         Meta(description="Servers to try when a call could not be sent; each needs a tool of the same name."),
     ] = ()
-    listing_retries: Annotated[
-        int, Meta(ge=0, description="How often a listing that failed is tried again, in the background.")
-    ] = 2
     start: Annotated[Start, Meta(description="Start when first needed (`lazy`) or with Wicket (`eager`).")] = "lazy"
     idle_stop: Annotated[
         Seconds, Meta(description="Stop a server that was not used for this long; 0 never stops it.")
