@@ -198,8 +198,8 @@ class Upstream:
 
     async def watch(self, uri: str) -> None:
         """Hear of changes to a resource, on this connection and every later one."""
-        self._watched.add(uri)
         session = await self._ready()
+        self._watched.add(uri)  # not before: a connection that is made meanwhile would subscribe to it too
         if session.greeting.modern:
             await session.connection.listen(sorted(self._watched))
         elif _offers_subscriptions(session):
