@@ -99,7 +99,7 @@ class View:
             if alias is not None:
                 with suppress(UnknownName):
                     return self.names.resolve(alias)
-            self._visibility.explain(name, self._snapshot.listings)
+            self._snapshot.policy.explain(name, self._snapshot.listings)
             raise
 
     def find(self, server: str, name: str) -> Tool | None:

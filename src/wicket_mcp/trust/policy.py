@@ -37,6 +37,13 @@ class Policy:
             return False
         return _matches(tool.name, server.allowed_tools) and not _matches(tool.name, server.denied_tools)
 
+    def explain(self, name: str, listings: Mapping[str, Listing]) -> None:
+        """Raises Denied where `name` is a tool that the configuration leaves out."""
+        for listing in listings.values():
+            for tool in listing.tools:
+                if tool.key == name and not self.offers(tool):
+                    raise _left_out(tool)
+
     def check(self, principal: Principal, tool: Tool) -> None:
         """Raises Denied, saying which option forbids the call."""
         demand(principal, "invoke", "calling tools")
@@ -59,13 +66,6 @@ class Visibility:
         self.unrestricted = unrestricted
         """Whether `visible` is true of every tool, so that it need not be asked."""
         self.listed = listed
-
-    def explain(self, name: str, listings: Mapping[str, Listing]) -> None:
-        """Raises Denied where `name` is a tool that the configuration leaves out, for those who may know."""
-        for listing in listings.values():
-            for tool in listing.tools:
-                if tool.key == name and not self.visible(tool):
-                    raise _left_out(tool)
 
 
 def _left_out(tool: Tool) -> Denied:
