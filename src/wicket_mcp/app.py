@@ -23,7 +23,6 @@ from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config, RegistryConfig
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.dialects import factory
-from wicket_mcp.dialects.guides import guide
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
 from wicket_mcp.model import (
@@ -230,7 +229,7 @@ class Gateway(Library):
     async def instructions(self, *dialects: str) -> str:
         """The capability index for clients: fixed for a configuration once every server has been seen."""
         servers = self.catalogue.servers
-        words = guide(dialects or self.config.dialects)
+        words = factory.guide(dialects or self.config.dialects)
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()

@@ -2,7 +2,7 @@
 
 A new process answers from the stored listings without connecting to anything. A server that was never seen is
 asked once, when somebody needs to know. After that a listing is renewed when the server says it changed, when it
-reconnects, or when the time it vouched for is over; never on the path of a call.
+reconnects, or when the time to live that it gave is over; never on the path of a call.
 """
 
 import asyncio
@@ -251,7 +251,7 @@ class Catalogue:
         self._tasks.start(self.renew(server), f"renew {server}")
 
     def _renew_expired(self) -> None:
-        """Renew what outlived its vouched time, but only of servers that run: knowing is no reason to start one."""
+        """Renew what outlived its time to live, but only of servers that run: this alone does not start one."""
         now = time.time()
         for name, listing in self._snapshot.listings.items():
             expired = listing.ttl is not None and now > listing.listed_at + max(listing.ttl, RENEW_EVERY)

@@ -136,10 +136,10 @@ class NameIndex:
             (self._plain, self._plain_bare, _sanitised),
         ):
             for spelling in spellings:
-                if found := table.get(change(spelling)):
-                    return found
-            if found := bare.get(change(name)):
-                return found
+                if tools := table.get(change(spelling)):
+                    return tools
+            if tools := bare.get(change(name)):
+                return tools
         return []
 
     def _spelled(self, tool: Tool) -> str:
@@ -192,7 +192,7 @@ class NameIndex:
 
 
 def _splits(name: str) -> list[tuple[str, str]]:
-    """Where `name` may be cut into server and tool besides a dot; few, so that no name is dear to look up."""
+    """Where `name` may be cut into server and tool besides a dot; few, so that every name is cheap to look up."""
     cuts = list(islice(re.finditer(r"/|(?=__)", name), 8))
     return [(name[: cut.start()], name[cut.start() + (1 if cut[0] else 2) :]) for cut in cuts]
 

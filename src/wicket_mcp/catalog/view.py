@@ -84,7 +84,7 @@ class View:
         return self.spell(naming).get(name)
 
     def hint(self, what: str = "tools") -> str:
-        """What to tell somebody whose name for one of `what` means nothing and who may not be told better ones."""
+        """The end of an error about an unknown name, for those who may not be told which names there are."""
         return ""
 
     def resolve(self, name: str) -> Tool:
@@ -171,7 +171,7 @@ class Unlisted(View):
 
 
 def find_server(servers: Mapping[str, ServerConfig], name: str) -> ServerConfig | None:
-    """The server of this name; of this name in another case, where there is no such."""
+    """The server of this name, or else of this name in another case."""
     if name in servers:
         return servers[name]
     return next((config for key, config in servers.items() if key.lower() == name.lower()), None)

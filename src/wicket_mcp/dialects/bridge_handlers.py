@@ -13,23 +13,23 @@ from wicket_mcp.verbs import Verbs
 
 
 async def discover(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    given = call.arguments
-    found, total = await desk.discover(
-        given["query"],
+    arguments = call.arguments
+    matches, total = await desk.discover(
+        arguments["query"],
         call.caller.principal,
-        limit=given.get("limit", 10),
-        category=given.get("category", ""),
-        tags=tuple(given.get("tags", ())),
+        limit=arguments.get("limit", 10),
+        category=arguments.get("category", ""),
+        tags=tuple(arguments.get("tags", ())),
     )
     live = await _live_tools(desk, verbs, call)
-    servers = [words.server(known, live.get(known.record.name)) for known in found]
-    return words.answer({"servers": servers, "total": total, "query": given["query"]})
+    servers = [words.server(known, live.get(known.record.name)) for known in matches]
+    return words.answer({"servers": servers, "total": total, "query": arguments["query"]})
 
 
 async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    given = call.arguments
+    arguments = call.arguments
     advice, known = await desk.advise(
-        given["query"], given.get("context", ""), given.get("limit", 5), call.caller.principal
+        arguments["query"], arguments.get("context", ""), arguments.get("limit", 5), call.caller.principal
     )
     live = await _live_tools(desk, verbs, call)
     recommendations = [
@@ -43,7 +43,7 @@ async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject
     ]
     return words.answer(
         {
-            "query": given["query"],
+            "query": arguments["query"],
             "needs": list(advice.needs),
             "recommendations": recommendations,
             "uncovered": list(advice.uncovered),
@@ -55,18 +55,18 @@ async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject
 
 
 async def register(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    given, principal = call.arguments, call.caller.principal
+    arguments, principal = call.arguments, call.caller.principal
     await desk.keys.admit(principal, "register", "registration")
-    told = Registration(
-        given["name"],
-        given["description"],
-        given["repository_url"],
-        given["category"],
-        tuple(given["tags"]),
-        given.get("docker_image", ""),
-        given.get("npm_package", ""),
+    registration = Registration(
+        arguments["name"],
+        arguments["description"],
+        arguments["repository_url"],
+        arguments["category"],
+        tuple(arguments["tags"]),
+        arguments.get("docker_image", ""),
+        arguments.get("npm_package", ""),
     )
-    record = await desk.registry.publish(from_registration(told, ""), principal, origin="registered")
+    record = await desk.registry.publish(from_registration(registration, ""), principal, origin="registered")
     shelf = await desk.registry.shelf()
     return words.answer(
         {
@@ -74,7 +74,7 @@ async def register(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
             "id": shelf.ids[record.name],
             "server_name": record.name,
             "version": record.version,
-            "message": f"Registered '{given['name']}'.",
+            "message": f"Registered '{arguments['name']}'.",
         }
     )
 
@@ -95,8 +95,8 @@ async def check_domain(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def health(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    given = call.arguments
-    measured = await desk.measure(given.get("server_id"), given.get("limit", 10), call.caller.principal)
+    arguments = call.arguments
+    measured = await desk.measure(arguments.get("server_id"), arguments.get("limit", 10), call.caller.principal)
     return words.answer({"servers": [words.health(one) for one in measured]})
 
 
@@ -119,15 +119,15 @@ async def onboarding(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    given = call.arguments
-    endpoint, tool = given["endpoint"], given["tool_name"]
+    arguments = call.arguments
+    endpoint, tool = arguments["endpoint"], arguments["tool_name"]
     try:
         if "://" not in endpoint:
             server = (await verbs.known(call.caller.principal)).server(endpoint)
-            request = call.request(f"{server.name}.{tool}", given["arguments"], whole=True)
+            request = call.request(f"{server.name}.{tool}", arguments["arguments"], whole=True)
             return (await verbs.call(request)).body
-        arguments = parse_arguments(given["arguments"])
-        return await desk.invoke(endpoint, tool, arguments, given.get("headers", {}), call.caller)
+        parsed = parse_arguments(arguments["arguments"])
+        return await desk.invoke(endpoint, tool, parsed, arguments.get("headers", {}), call.caller)
     except WicketError as problem:
         return words.failed(problem, f"Failed to invoke {tool}")
 

@@ -15,13 +15,13 @@ _RESTART = "🔄 Please restart Claude Desktop for changes to take effect."
 
 
 async def install(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
-    given, principal = call.arguments, call.caller.principal
-    name, mode = derive(given["name"]).replace(".", "-"), given.get("mode", "bridge")
-    wanted = Wanted(name, given["type"], given["command"], given.get("env", {}))
+    arguments, principal = call.arguments, call.caller.principal
+    name, mode = derive(arguments["name"]).replace(".", "-"), arguments.get("mode", "bridge")
+    wanted = Wanted(name, arguments["type"], arguments["command"], arguments.get("env", {}))
     try:
         if mode == "direct":
             return await _install_directly(desk, wanted)
-        start = given.get("auto_start", True)
+        start = arguments.get("auto_start", True)
         await desk.managed.install(wanted, principal, start=start)
     except Unavailable as problem:
         return words.failed(problem, f"Failed to install {name}")

@@ -110,8 +110,8 @@ class Broker:
         return result
 
     async def invoke(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        given = call.arguments
-        return await _invoke(verbs, given["server"], given["tool"], call, given.get("args"))
+        arguments = call.arguments
+        return await _invoke(verbs, arguments["server"], arguments["tool"], call, arguments.get("args"))
 
 
 async def _invoke(verbs: Verbs, server: str, tool: Tool | str, call: ToolCall, arguments: object) -> JsonObject:
@@ -144,7 +144,7 @@ async def _matching(verbs: Verbs, query: str, servers: Collection[str], principa
 
 
 def _known(view: View, asked: Collection[str] | None) -> tuple[list[str], list[str]]:
-    """The asked servers (all, where none was asked for) in configured order, and the names that are none."""
+    """The asked servers (all, where none was asked for) in configured order, and the names that no server has."""
     if not asked:
         return list(view.servers), []
     known: set[str] = set()

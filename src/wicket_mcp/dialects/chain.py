@@ -15,7 +15,7 @@ from wicket_mcp.dialects import chain_words as words
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, text
 from wicket_mcp.dialects.chain_fast import OneCall, interface_wanted, one_call
 from wicket_mcp.dialects.chain_tools import DEFINITIONS
-from wicket_mcp.dialects.outcomes import told
+from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import AmbiguousName, UnknownName, WicketError
 from wicket_mcp.model import CallRequest, JsonObject, Tool
 from wicket_mcp.scripting import InScript, Script
@@ -62,13 +62,16 @@ class Chain(Table):
 
 
 async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
-    given = call.arguments
-    servers = verbs.tagged(given["tag"], call.caller.principal) if given.get("tag") else None
+    arguments = call.arguments
+    servers = verbs.tagged(arguments["tag"], call.caller.principal) if arguments.get("tag") else None
     answer = await verbs.search(
-        given["task_description"], principal=call.caller.principal, limit=given.get("limit", 10), servers=servers
+        arguments["task_description"],
+        principal=call.caller.principal,
+        limit=arguments.get("limit", 10),
+        servers=servers,
     )
     api = await _api(verbs, call)
-    brief = given.get("brief", True)
+    brief = arguments.get("brief", True)
     found = [words.brief(hit.tool, api) if brief else words.full(hit.tool, api) for hit in answer.hits]
     if found and brief and not answer.confident:
         found[0]["try_also"] = words.siblings(answer.hits[0].tool, api, {hit.tool.key for hit in answer.hits})
@@ -107,18 +110,18 @@ async def required_keys(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def call_tool_chain(verbs: Verbs, call: ToolCall) -> JsonObject:
-    code, given = call.arguments["code"], call.arguments
+    code, arguments = call.arguments["code"], call.arguments
     outcome = await _without_script(verbs, call, code)
     if outcome is None:
-        outcome = await _with_script(verbs, call, code, given.get("timeout", 30_000) / 1000)
-    most = given.get("max_output_size", 200_000) // CHARS_PER_TOKEN
+        outcome = await _with_script(verbs, call, code, arguments.get("timeout", 30_000) / 1000)
+    most = arguments.get("max_output_size", 200_000) // CHARS_PER_TOKEN
     note = ""
-    if outcome.has_value and given.get("intent") and (part := filtered(outcome.value, given["intent"])):
-        whole = await told(verbs, outcome, call.caller.principal, nothing="null", most=0)
+    if outcome.has_value and arguments.get("intent") and (part := filtered(outcome.value, arguments["intent"])):
+        whole = await render(verbs, outcome, call.caller.principal, nothing="null", most=0)
         handle = whole["_meta"]["wicket/result"]["id"]
         outcome = replace(outcome, value=part.value)
-        note = f"[Filtered by intent '{given['intent']}': {part.kept} of {part.total} sections; all: id {handle}]"
-    result = await told(verbs, outcome, call.caller.principal, nothing="null", most=most)
+        note = f"[Filtered by intent '{arguments['intent']}': {part.kept} of {part.total} sections; all: id {handle}]"
+    result = await render(verbs, outcome, call.caller.principal, nothing="null", most=most)
     return {**result, "content": [*text(note)["content"], *result["content"]]} if note else result
 
 

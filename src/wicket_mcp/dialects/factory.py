@@ -1,9 +1,11 @@
-"""Every vocabulary by name, and how it is made from a configuration.
+"""Every dialect in one record: its name, how it is used in a sentence or two, and how it is made from a configuration.
 
-A module is loaded when its vocabulary is first served: one client sees one of them, and should wait for no other.
+A module is loaded when its dialect is first served: one client sees one of them, and should not wait for the others.
+The names are also the values of the option `dialects`, declared in `config/model`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,30 +18,80 @@ if TYPE_CHECKING:
 
 DeskOf = Callable[[], "Desk"]
 
-_MAKERS: Mapping[str, Callable[[Config, DeskOf], Dialect]] = {
-    "native": lambda config, desk: _module("native").NATIVE,
-    "flat": lambda config, desk: _module("flat").Flat(unprefixed=config.unprefixed),
-    "lua": lambda config, desk: _module("lua").LUA,
-    "meta": lambda config, desk: _module("meta").Meta(upper=config.meta.upper),
-    "chain": lambda config, desk: _module("chain").Chain(desk),
-    "broker": lambda config, desk: _module("broker").Broker(config.favourites, dotted=config.dotted_names),
-    "bridge": lambda config, desk: _module("bridge").Bridge(desk()),
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One dialect. `guide` is its part of the `instructions` that a client reads."""
+
+    name: str
+    make: Callable[[Config, DeskOf], Dialect]
+    guide: str
+
+
+_ENTRIES: Mapping[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "native",
+            lambda config, desk: _module("native").NATIVE,
+            "find_tools takes a task in plain words and returns typed signatures that call_tool can call at once; an "
+            "empty query lists the servers. describe_tools gives full schemas, run_script runs many calls in one step, "
+            "read_result reads what was too large to show.",
+        ),
+        Entry(
+            "flat",
+            lambda config, desk: _module("flat").Flat(unprefixed=config.unprefixed),
+            "Every tool is listed under its own name, server__tool.",
+        ),
+        Entry(
+            "lua",
+            lambda config, desk: _module("lua").LUA,
+            "list-servers and list-server-tools show what there is, tool-details how a tool is called; execute runs a "
+            "Lua script: server.tool({…}):await() calls, result(value) answers.",
+        ),
+        Entry(
+            "meta",
+            lambda config, desk: _module("meta").Meta(upper=config.meta.upper),
+            "TOOL_LIST lists them, TOOL_GET gives schemas, TOOL_CALL calls.",
+        ),
+        Entry(
+            "chain",
+            lambda config, desk: _module("chain").Chain(desk),
+            "search_tools takes a task in plain words, tool_info describes one tool, and call_tool_chain runs "
+            "JavaScript: await backend.tool({…}) calls, return answers.",
+        ),
+        Entry(
+            "broker",
+            lambda config, desk: _module("broker").Broker(config.favourites, dotted=config.dotted_names),
+            "broker_search finds them, broker_invoke calls one by server and name.",
+        ),
+        Entry(
+            "bridge",
+            lambda config, desk: _module("bridge").Bridge(desk()),
+            "discover_mcp_servers finds servers in the registry, install_mcp_server adds one, invoke_tool calls.",
+        ),
+    )
 }
 
-NAMES = tuple(_MAKERS)
+NAMES = tuple(_ENTRIES)
 
 
 def menu(names: Sequence[str], config: Config, desk: DeskOf) -> Menu:
-    """The vocabularies of these names as one list of tools. `desk` is asked only by those that need the registry.
+    """The dialects of these names as one list of tools. `desk` is asked only by those that need the registry.
 
-    Raises ConfigError for a name that is none.
+    Raises ConfigError for a name that no dialect has.
     """
-    unknown = [name for name in names if name not in _MAKERS]
+    unknown = [name for name in names if name not in _ENTRIES]
     if unknown:
         raise ConfigError(
             f"dialect '{unknown[0]}' is not built in", key="dialects", hint=f"Known are {', '.join(NAMES)}."
         )
-    return Menu(tuple(_MAKERS[name](config, desk) for name in names))
+    return Menu(tuple(_ENTRIES[name].make(config, desk) for name in names))
+
+
+def guide(names: Iterable[str]) -> str:
+    """How these dialects are used."""
+    return " ".join(_ENTRIES[name].guide for name in names)
 
 
 def _module(name: str) -> Any:

@@ -7,7 +7,7 @@ a script would see.
 from wicket_mcp.codec import pretty
 from wicket_mcp.dialects import lua_words as words
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, own_tool, takes, text
-from wicket_mcp.dialects.outcomes import told
+from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.model import JsonObject, Tool, as_object
 from wicket_mcp.scripting import Script
@@ -70,7 +70,7 @@ async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def execute(verbs: Verbs, call: ToolCall) -> JsonObject:
     outcome = await verbs.run(Script(call.arguments["script"], "lua"), call.caller)
-    return await told(verbs, outcome, call.caller.principal, nothing=NO_RESULT)
+    return await render(verbs, outcome, call.caller.principal, nothing=NO_RESULT)
 
 
 async def _server(verbs: Verbs, call: ToolCall) -> tuple[str, Server]:

@@ -9,7 +9,7 @@ from wicket_mcp.catalog.instructions import capability_index
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, own_tool, takes, text
-from wicket_mcp.dialects.outcomes import told
+from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.model import Detail, JsonObject, Tool
 from wicket_mcp.schema.signature import describe, signature
 from wicket_mcp.scripting import Script
@@ -56,18 +56,18 @@ async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
 async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
     script = Script(call.arguments["code"], call.arguments.get("language", PYTHON.name))
     outcome = await verbs.run(script, call.caller)
-    return await told(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
+    return await render(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
 
 
 async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
-    given: Any = call.arguments
+    arguments: Any = call.arguments
     part = await verbs.read(
-        given["id"],
+        arguments["id"],
         call.caller.principal,
-        path=given.get("path", ""),
-        grep=given.get("grep", ""),
-        offset=given.get("offset", 0),
-        limit=max(0, given.get("limit") or 0) or None,
+        path=arguments.get("path", ""),
+        grep=arguments.get("grep", ""),
+        offset=arguments.get("offset", 0),
+        limit=max(0, arguments.get("limit") or 0) or None,
     )
     return text(f"{part.text}\n{part.note}" if part.text else part.note)
 

@@ -11,7 +11,7 @@ from wicket_mcp.verbs import Verbs
 FAILED = "Script execution failed:"
 
 
-async def told(
+async def render(
     verbs: Verbs, outcome: Outcome, principal: Principal, *, nothing: str, most: int | None = None
 ) -> JsonObject:
     """The script's value and what it printed, or why it failed; over `most` tokens are put aside."""
@@ -21,13 +21,13 @@ async def told(
         if problem is not None:
             about |= {"kind": problem.kind, "line": problem.line}
         return {**text(f"{FAILED}\n{outcome.explain()}"), "isError": True, "_meta": {"wicket/script": about}}
-    body = _valued(outcome.value) if outcome.has_value else text(nothing)
+    body = _render_value(outcome.value) if outcome.has_value else text(nothing)
     if outcome.printed:
         body = {**body, "content": [*body["content"], *text(f"Printed:\n{outcome.printed.rstrip()}")["content"]]}
     return await verbs.shaped("script", body, principal, most)
 
 
-def _valued(value: Any) -> JsonObject:
+def _render_value(value: Any) -> JsonObject:
     if isinstance(value, dict):
         known = as_object(value)
         return known if _is_result(known) else {**text(encode(known).decode()), "structuredContent": known}

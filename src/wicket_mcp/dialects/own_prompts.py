@@ -1,4 +1,4 @@
-"""Wicket's own prompts, the same in every vocabulary: how to discover tools, find one for a task, see servers fare."""
+"""Wicket's own prompts, the same in every vocabulary: how to discover tools, find one for a task, watch servers."""
 
 from typing import Any
 
@@ -23,7 +23,11 @@ def list_prompts() -> list[JsonObject]:
             "description": "The tools that fit a task, and the full schema of the best.",
             "arguments": [task],
         },
-        {"name": "backend_status", "title": "Backend status", "description": "How every server fares, with latencies."},
+        {
+            "name": "backend_status",
+            "title": "Backend status",
+            "description": "The state of every server, with latencies.",
+        },
     ]
 
 
@@ -33,11 +37,11 @@ async def get_prompt(verbs: Verbs, caller: Caller, name: str, arguments: JsonObj
         demand(caller.principal, "discover", "asking about servers and tools")
     match name:
         case "discover":
-            return _told("How to find out what can be done here.", _text(await overview(verbs, caller)))
+            return _prompt("How to find out what can be done here.", _text(await overview(verbs, caller)))
         case "find_tool":
             return await _find_tool(verbs, caller, arguments)
         case "backend_status":
-            return _told("How every server fares.", _text(await _status(verbs, caller)))
+            return _prompt("The state of every server.", _text(await _status(verbs, caller)))
         case _:
             return None
 
@@ -48,7 +52,7 @@ async def _find_tool(verbs: Verbs, caller: Caller, arguments: JsonObject) -> Jso
         raise BadArguments("Required argument 'task' is missing.", hint="Say in plain words what is to be done.")
     hits = (await verbs.search(task, principal=caller.principal, limit=HITS)).hits
     if not hits:
-        return _told(f"Tools for: {task}", _text("No tools found for this task. Describe it in other words."))
+        return _prompt(f"Tools for: {task}", _text("No tools found for this task. Describe it in other words."))
     lines = [f"- {describe(hit.tool, 'signature')}" for hit in hits]
     best = hits[0].tool
     schema: JsonObject = {
@@ -56,8 +60,8 @@ async def _find_tool(verbs: Verbs, caller: Caller, arguments: JsonObject) -> Jso
         "mimeType": "application/json",
         "text": encode(describe(best, "full")).decode(),
     }
-    found = _text("\n".join([f"Tools that fit '{task}', the best first:", *lines, "", f"The schema of {best.key}:"]))
-    return _told(f"Tools for: {task}", found, {"type": "resource", "resource": schema})
+    matches = _text("\n".join([f"Tools that fit '{task}', the best first:", *lines, "", f"The schema of {best.key}:"]))
+    return _prompt(f"Tools for: {task}", matches, {"type": "resource", "resource": schema})
 
 
 async def _status(verbs: Verbs, caller: Caller) -> str:
@@ -79,5 +83,5 @@ def _text(words: str) -> JsonObject:
     return {"type": "text", "text": words}
 
 
-def _told(description: str, *content: JsonObject) -> JsonObject:
+def _prompt(description: str, *content: JsonObject) -> JsonObject:
     return {"description": description, "messages": [{"role": "user", "content": block} for block in content]}

@@ -1,4 +1,4 @@
-"""Wicket's own resources, the same in every vocabulary: what there is, how it fares, one tool, one backend, one result.
+"""Wicket's own resources, the same in every vocabulary: what there is, its state, one tool, one backend, one result.
 
     wicket://overview  backends  tools  recent  stats  health
     wicket://tool/{tool_name}  backend/{backend_name}  backend/{backend_name}/tools  result/{id}
@@ -178,15 +178,15 @@ async def _backend(verbs: Verbs, caller: Caller, asked: str) -> JsonObject:
 
 
 async def _result(verbs: Verbs, caller: Caller, handle: str, query: Mapping[str, list[str]]) -> str:
-    given = {name: values[-1] for name, values in query.items()}
-    numbers = {name: given.get(name, "0") for name in ("offset", "limit")}
+    options = {name: values[-1] for name, values in query.items()}
+    numbers = {name: options.get(name, "0") for name in ("offset", "limit")}
     if not all(number.isdecimal() and len(number) < 10 for number in numbers.values()):
         raise BadArguments("offset and limit of a result are whole numbers.")
     part = await verbs.read(
         handle,
         caller.principal,
-        path=given.get("path", ""),
-        grep=given.get("grep", ""),
+        path=options.get("path", ""),
+        grep=options.get("grep", ""),
         offset=int(numbers["offset"]),
         limit=int(numbers["limit"]) or None,
     )
@@ -199,7 +199,12 @@ _PAGES: Mapping[str, tuple[str, str, str, Page]] = {
     "tools": ("Tools", "Every tool with its server and one line about it.", "application/json", tools),
     "recent": ("Recent calls", "Your latest calls with outcome and duration.", "application/json", recent),
     "stats": ("Statistics", "Your calls by outcome and server, with latencies.", "application/json", stats),
-    "health": ("Health", "How the servers fare, and what is wrong with those that fail.", "application/json", health),
+    "health": (
+        "Health",
+        "The state of the servers, and what is wrong with those that fail.",
+        "application/json",
+        health,
+    ),
 }
 _TEMPLATES = (
     ("tool/{tool_name}", "tool", "Full description and schemas of one tool.", "application/json"),

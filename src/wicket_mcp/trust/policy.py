@@ -1,8 +1,8 @@
 """Which tools may be seen and called, and what a principal's scopes allow. Pure; asked before ranking, listing and
 calling alike.
 
-Which tools there are is the configuration's globs' decision, the same for every principal; whether somebody may look
-for tools, or call them, is a matter of scopes.
+The patterns of the configuration decide which tools there are, for every principal alike; scopes decide whether
+somebody may look tools up, or call them. `Visibility` is both together, for one kind of principal.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
