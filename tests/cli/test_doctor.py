@@ -1,6 +1,8 @@
 """`wicket doctor`: each finding with its line that mends it, an exit code that tells, and fixes that are safe."""
 
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,19 @@ def test_fix_mends_permissions_and_nothing_else(shell: Shell) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_bytes() == before
     assert ("warning", "configuration") not in _levels(shell, "--no-start")
+
+
+def test_a_state_file_of_a_later_version_is_a_finding_among_the_others(shell: Shell) -> None:
+    _configure(shell, echo=peer("Echo"))
+    assert shell.run("doctor").code == 0
+    (file,) = shell.home.rglob("wicket.db")
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA user_version = 999")
+    done = shell.run("doctor")
+    assert done.code == 1
+    assert "newer Wicket (format 999" in done.out
+    assert "fix: Upgrade Wicket" in done.out
+    assert "✓ configuration" in done.out
 
 
 def test_strict_makes_warnings_count(shell: Shell) -> None:

@@ -19,6 +19,7 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.names import wire_names
 from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.secrets import literal_secrets, missing_secrets
+from wicket_mcp.store.open import STATE_FILE
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
@@ -176,7 +177,7 @@ def _state(config: Config) -> Iterator[Finding]:
         yield Finding("problem", "state folder", f"{folder} is not writable", f"chmod u+rwx '{folder}'")
         return
     yield Finding("ok", "state folder", f"{folder} is writable")
-    for file in (folder / "token", folder / "wicket.db"):
+    for file in (folder / "token", folder / STATE_FILE):
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
             message = f"{file} may be read by others on this machine"
             yield Finding(
@@ -215,7 +216,7 @@ def _clock(config: Config) -> Finding:
     """A clock that stands before things that already happened breaks certificates, tokens and expiry."""
     now = time.time()
     past = [Path(wicket_mcp.__file__).stat().st_mtime]
-    database = config.state_path / "wicket.db"
+    database = config.state_path / STATE_FILE
     if database.exists():
         past.append(database.stat().st_mtime)
     if now + 60 < max(past):

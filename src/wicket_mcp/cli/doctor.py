@@ -7,7 +7,7 @@ import typer
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, read, with_gateway
 from wicket_mcp.cli.output import say, say_json, styled, write
-from wicket_mcp.errors import WicketError
+from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def _examined(settings: "Config", *, start: bool, verbose: bool) -> "list[Findin
     found += checks.machine(settings)
     if start and not any(finding.about == "state folder" and finding.level == "problem" for finding in found):
         known_bad = {finding.about for finding in found if finding.level == "problem"}
-        found += with_gateway(settings.path, _asking(known_bad), verbose=verbose)
+        try:
+            found += with_gateway(settings.path, _asking(known_bad), verbose=verbose)
+        except ConfigError as problem:  # a state file that cannot be opened is one finding among the others
+            found.append(checks.Finding("problem", "state folder", problem.message, problem.hint))
     return found
 
 

@@ -75,10 +75,10 @@ class Keys:
     async def revoke(self, name: str) -> StoredKey:
         """End a key at once. Raises UnknownName."""
         usable = [key for key in await self._store.keys() if self._usable(key)]
-        found = next((key for key in usable if key.name == name), None)
-        if found is None:
+        active = next((key for key in usable if key.name == name), None)
+        if active is None:
             raise UnknownName("key", name, nearest(name, [key.name for key in usable]))
-        ended = replace(found, revoked_at=self._clock())
+        ended = replace(active, revoked_at=self._clock())
         await self._store.save_key(ended)
         return ended
 
