@@ -20,7 +20,7 @@ from wicket_mcp.upstream.inflate import CompressionError, Inflater
 
 CONNECT_LIMIT = 10.0  # seconds; nothing was sent to a peer that does not even accept, so it may be tried again
 FINISH_GRACE = 1.0  # seconds for a stream to end by itself after its answer was seen
-BREATH = 1024 * 1024  # decompressed bytes after which other work gets its turn
+YIELD_AFTER = 1024 * 1024  # decompressed bytes after which other work gets its turn
 REDIRECTS = 2
 _LARGE = 1024 * 1024  # beyond this aiohttp wants a file, which it sends in parts
 
@@ -64,7 +64,7 @@ class AiohttpSession:
             response.close()
             target = endpoint.at(url).resolve(location) if response.status >= 307 and location else None
             if target is None or not redirects_left:
-                raise _moved(endpoint, response.status, location)
+                raise _redirect_error(endpoint, response.status, location)
             if response.status == 308 or target.rstrip("/") == url.rstrip("/"):
                 lasting = target
             url = target
@@ -79,9 +79,9 @@ class AiohttpSession:
         try:
             return await self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:
-            raise _unreachable(endpoint, problem) from None
+            raise _connect_error(endpoint, problem) from None
         except aiohttp.ClientConnectionError as problem:
-            raise _lost(endpoint, problem) from None
+            raise _connection_lost_error(endpoint, problem) from None
         except aiohttp.ClientResponseError:
             message = f"Server '{endpoint.server}' at {endpoint.shown} does not speak HTTP."
             hint = "Check host and port in its URL, and http against https."
@@ -126,7 +126,7 @@ class HttpAnswer:
                 self._inflater = Inflater(encoding)
             except CompressionError as problem:
                 response.close()
-                raise self._garbled(problem) from None
+                raise self._decompression_error(problem) from None
 
     def header(self, name: str) -> str:
         return self._response.headers.get(name, "")
@@ -135,22 +135,22 @@ class HttpAnswer:
         try:
             if self._inflater is None:
                 return await self._response.content.readany()
-            return await self._inflated(self._inflater)
+            return await self._read_inflated(self._inflater)
         except (aiohttp.ClientError, OSError, RuntimeError) as problem:  # RuntimeError: the client was closed
-            raise _lost(self.endpoint, problem) from None
+            raise _connection_lost_error(self.endpoint, problem) from None
         except CompressionError as problem:
-            raise self._garbled(problem) from None
+            raise self._decompression_error(problem) from None
 
     async def body(self, limit: int) -> bytes:
         if (self._response.content_length or 0) > limit:
-            raise self._too_large(limit)
+            raise self._size_error(limit)
         whole = await self.read()
         pieces, size = [whole], len(whole)
         while size <= limit and (piece := await self.read()):
             pieces.append(piece)
             size += len(piece)
         if size > limit:
-            raise self._too_large(limit)
+            raise self._size_error(limit)
         self._done = True
         return whole if len(pieces) == 1 else b"".join(pieces)
 
@@ -178,7 +178,7 @@ class HttpAnswer:
         if self._grace:
             self._grace.cancel()
 
-    async def _inflated(self, inflater: Inflater) -> bytes:
+    async def _read_inflated(self, inflater: Inflater) -> bytes:
         while not (piece := inflater.pull()):
             data = await self._response.content.readany()
             self._unbroken = 0
@@ -188,28 +188,28 @@ class HttpAnswer:
                 return b""
             inflater.push(data)
         self._unbroken += len(piece)
-        if self._unbroken > BREATH:
+        if self._unbroken > YIELD_AFTER:
             self._unbroken = 0
             await asyncio.sleep(0)
         return piece
 
-    def _garbled(self, problem: CompressionError) -> ProtocolViolation:
+    def _decompression_error(self, problem: CompressionError) -> ProtocolViolation:
         endpoint = self.endpoint
         message = f"The answer of server '{endpoint.server}' at {endpoint.shown} cannot be read: {problem}."
         hint = "The server, or a proxy before it, has a defect."
         return ProtocolViolation(endpoint.server, message, hint=hint)
 
-    def _too_large(self, limit: int) -> ProtocolViolation:
+    def _size_error(self, limit: int) -> ProtocolViolation:
         server = self.endpoint.server
         message = f"Server '{server}' sent a message larger than {in_words(limit)}; it was not read."
         return ProtocolViolation(server, message, hint="Ask for less, or raise the message limit.")
 
 
-def _moved(endpoint: Endpoint, status: int, location: str) -> Unavailable:
+def _redirect_error(endpoint: Endpoint, status: int, location: str) -> Unavailable:
     try:
         target = mask_url(urljoin(endpoint.url, location))
     except ValueError:
-        target = "what is no address"
+        target = "something that is not an address"
     message = (
         f"Server '{endpoint.server}' at {endpoint.shown} redirects (HTTP {status}) to {target}, "
         "and Wicket does not follow."
@@ -218,13 +218,13 @@ def _moved(endpoint: Endpoint, status: int, location: str) -> Unavailable:
     return Unavailable(endpoint.server, message, hint=hint)
 
 
-def _lost(endpoint: Endpoint, problem: BaseException) -> Crashed:
+def _connection_lost_error(endpoint: Endpoint, problem: BaseException) -> Crashed:
     how = "was reset" if isinstance(problem, ConnectionResetError) else "ended"
     message = f"The connection to server '{endpoint.server}' at {endpoint.shown} {how} before it answered."
     return Crashed(endpoint.server, message, hint=MAY_HAVE_ACTED)
 
 
-def _unreachable(endpoint: Endpoint, problem: Exception) -> UpstreamError:
+def _connect_error(endpoint: Endpoint, problem: Exception) -> UpstreamError:
     if isinstance(problem, aiohttp.ClientConnectorDNSError):
         what, hint = "has a host name that cannot be resolved", "Check its URL and the network."
     elif isinstance(problem, aiohttp.ClientConnectorCertificateError):

@@ -30,7 +30,11 @@ from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection
 from wicket_mcp.upstream.http_errors import http_status
 
 CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
-BRIDGED: JsonObject = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": False}}
+LEGACY_CAPABILITIES: JsonObject = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {},
+    "roots": {"listChanged": False},
+}
 """What we tell a legacy upstream that its client can be asked for: we pass it on to whoever is calling."""
 SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too
 
@@ -92,14 +96,14 @@ async def negotiate(connection: Connection, server: str) -> Session:
             greeting = modern.result() or await _initialize(connection, server)
         else:
             legacy = tasks.start(_initialize(connection, server), f"{server} initialize")
-            greeting = await _first(modern, legacy)
+            greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
     connection.protocol_version = greeting.protocol_version
     return Session(connection, greeting)
 
 
-async def _first(modern: "asyncio.Task[Greeting | None]", legacy: "asyncio.Task[Greeting]") -> Greeting:
+async def _take_first(modern: "asyncio.Task[Greeting | None]", legacy: "asyncio.Task[Greeting]") -> Greeting:
     await asyncio.wait({modern, legacy}, return_when=asyncio.FIRST_COMPLETED)
     if modern.done() and modern.exception() is None and (greeting := modern.result()):
         return greeting
@@ -115,7 +119,7 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
     """The modern greeting, or None when the upstream does not know it."""
     connection.protocol_version = MODERN_VERSION
     try:
-        answer = await _ask_again(connection)
+        answer = await _request_discovery(connection)
     except Refused:
         return None
     except (Unavailable, Crashed) as problem:
@@ -130,7 +134,7 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
     )
 
 
-async def _ask_again(connection: Connection) -> JsonObject:
+async def _request_discovery(connection: Connection) -> JsonObject:
     """The answer to `server/discover`; asked once more where the refusal names a version that we speak."""
     try:
         return await connection.request("server/discover", {"_meta": envelope()})
@@ -145,7 +149,7 @@ async def _initialize(connection: Connection, server: str) -> Greeting:
     connection.protocol_version = ""
     answer = await connection.request(
         "initialize",
-        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": BRIDGED, "clientInfo": CLIENT_INFO},
+        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": LEGACY_CAPABILITIES, "clientInfo": CLIENT_INFO},
     )
     version: Any = answer.get("protocolVersion")
     if version not in LEGACY_VERSIONS:

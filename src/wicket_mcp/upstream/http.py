@@ -31,7 +31,7 @@ from wicket_mcp.upstream.subscription import subscription_params
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
-GOODBYE = 2.0  # seconds for telling an upstream that we leave
+CLOSE_GRACE = 2.0  # seconds for telling an upstream that we leave
 RESUMES = 2  # times in a row that a stream may break off without a word before its request is given up
 RESUME_PAUSE = 1.0
 LONGEST_RESUME_PAUSE = 30.0
@@ -52,7 +52,7 @@ class HttpConnection(PostingConnection):
     ) -> None:
         super().__init__(server, url, headers, client, host, max_message=max_message)
         self._session = ""
-        self._over = False
+        self._closed = False
         self._listening: asyncio.Task[None] | None = None
         self._subscription: Id = 0
         self._watched: tuple[str, ...] = ()
@@ -73,8 +73,8 @@ class HttpConnection(PostingConnection):
             if method == "initialize":
                 self._session = answer.header("Mcp-Session-Id")
             if answer.media_type == EVENTS:
-                return await self._streamed(answer, number, callbacks, resumable=not modern)
-            return await self._whole(answer, number, callbacks)
+                return await self._read_stream(answer, number, callbacks, resumable=not modern)
+            return await self._read_document(answer, number, callbacks)
         except asyncio.CancelledError:
             # A modern upstream hears it from the stream that closes; the handshake must not be cancelled.
             if not modern and method != "initialize":
@@ -91,35 +91,35 @@ class HttpConnection(PostingConnection):
                 return  # the one stream that is open carries everything
             self._listening.cancel()
         if self.protocol_version == MODERN_VERSION:
-            listener = Listener(self._subscribe, self._hear_subscription, self._max_message)
+            listener = Listener(self._subscribe, self._receive_from_subscription, self._max_message)
         else:
-            listener = Listener(self._open_stream, self._hear_stream, self._max_message)
+            listener = Listener(self._open_stream, self._receive_from_stream, self._max_message)
         self._listening = self._tasks.start(listener.run(), f"listen to {self._server}")
 
     async def close(self) -> None:
-        self._over = True
+        self._closed = True
         await self._close_tasks()
         if self._session:
             with contextlib.suppress(UpstreamError, TimeoutError):
-                async with asyncio.timeout(GOODBYE):
-                    answer = await self._client.send("DELETE", self._endpoint, self._headed("", None))
+                async with asyncio.timeout(CLOSE_GRACE):
+                    answer = await self._client.send("DELETE", self._endpoint, self._build_headers("", None))
                     answer.close()
 
     # Sending
 
     async def _post(self, message: JsonObject, extra: Mapping[str, str] | None = None) -> Answer:
-        if self._over:
+        if self._closed:
             text = f"The connection to server '{self._server}' was closed."
             raise Unavailable(self._server, text, hint="Try again; it is opened anew.")
         method = message.get("method", "")
-        headers = self._headed(method, message.get("params"))
+        headers = self._build_headers(method, message.get("params"))
         if extra:
             headers.update(extra)
         answer = await self._client.send("POST", self._endpoint, headers, encode(message))
         if answer.url != self._endpoint.url:
             self._endpoint = self._endpoint.at(answer.url)
         if answer.status >= 400:
-            raise await self._refused(answer, in_session="Mcp-Session-Id" in headers)
+            raise await self._read_refusal(answer, in_session="Mcp-Session-Id" in headers)
         return answer
 
     async def _dispatch(self, message: JsonObject) -> None:
@@ -128,33 +128,33 @@ class HttpConnection(PostingConnection):
 
     async def _get(self, last_id: str) -> Answer | None:
         """Open a stream of events; None when something else comes."""
-        headers = self._headed("", None) | {"Accept": EVENTS}
+        headers = self._build_headers("", None) | {"Accept": EVENTS}
         del headers["Content-Type"]
         if last_id:
             headers["Last-Event-ID"] = last_id
         answer = await self._client.send("GET", self._endpoint, headers)
         if answer.status >= 400:
-            raise await self._refused(answer, in_session=bool(self._session))
+            raise await self._read_refusal(answer, in_session=bool(self._session))
         if answer.status == 200 and answer.media_type == EVENTS:
             return answer
         answer.close()
         return None
 
-    def _headed(self, method: str, params: JsonObject | None) -> dict[str, str]:
+    def _build_headers(self, method: str, params: JsonObject | None) -> dict[str, str]:
         headers = self._headers | routing(self.protocol_version, method, params)
         if self._session and method != "initialize":
             headers["Mcp-Session-Id"] = self._session
         return headers
 
-    async def _refused(self, answer: Answer, *, in_session: bool) -> UpstreamError:
+    async def _read_refusal(self, answer: Answer, *, in_session: bool) -> UpstreamError:
         problem = await refusal(answer)
         if not in_session or not lost_session(problem):
             return problem
         self._session = ""
         text = f"Server '{self._server}' does not know our session any more; nothing was done."
         expired = Unavailable(self._server, text, hint="Try again; the next call opens a new one.")
-        if not self._over:
-            self._over = True
+        if not self._closed:
+            self._closed = True
             if self._listening:
                 self._listening.cancel()
             self._host.closed(expired)
@@ -162,7 +162,7 @@ class HttpConnection(PostingConnection):
 
     # Reading answers
 
-    async def _whole(self, answer: Answer, number: Id, callbacks: Callbacks) -> JsonObject:
+    async def _read_document(self, answer: Answer, number: Id, callbacks: Callbacks) -> JsonObject:
         """The result in an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
             what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
@@ -176,7 +176,7 @@ class HttpConnection(PostingConnection):
             raise violation(self._endpoint, "answered another request than ours", body)
         return result
 
-    async def _streamed(self, answer: Answer, number: Id, callbacks: Callbacks, *, resumable: bool) -> JsonObject:
+    async def _read_stream(self, answer: Answer, number: Id, callbacks: Callbacks, *, resumable: bool) -> JsonObject:
         """The result at the end of a stream of events, which a legacy server may let us pick up again."""
         parser = EventParser(self._max_message)
         silent = 0
@@ -187,13 +187,13 @@ class HttpConnection(PostingConnection):
                 return result
             silent = silent + 1 if parser.last_id == before else 0
             if not resumable or not parser.last_id or silent > RESUMES:
-                raise self._broken_off()
+                raise self._stream_ended()
             await asyncio.sleep(min(RESUME_PAUSE if parser.retry is None else parser.retry, LONGEST_RESUME_PAUSE))
             answer = await self._resume(parser.last_id)
 
     async def _follow(self, answer: Answer, parser: EventParser, number: Id, callbacks: Callbacks) -> JsonObject | None:
         """The result, or None when the stream ends without it."""
-        garbled = b""
+        unreadable = b""
         try:
             more = True
             while more:
@@ -205,7 +205,7 @@ class HttpConnection(PostingConnection):
                     try:
                         result = self._take(event.data, number, callbacks)
                     except ValueError:
-                        garbled = event.data
+                        unreadable = event.data
                     except Refused:
                         answer.finish()
                         raise
@@ -220,8 +220,8 @@ class HttpConnection(PostingConnection):
             parser.end()
         finally:
             answer.close()
-        if garbled:
-            raise violation(self._endpoint, "sent an event that is not JSON-RPC", garbled)
+        if unreadable:
+            raise violation(self._endpoint, "sent an event that is not JSON-RPC", unreadable)
         return None
 
     async def _resume(self, last_id: str) -> Answer:
@@ -230,10 +230,10 @@ class HttpConnection(PostingConnection):
         except UpstreamError:
             answer = None
         if answer is None:
-            raise self._broken_off()
+            raise self._stream_ended()
         return answer
 
-    def _broken_off(self) -> Crashed:
+    def _stream_ended(self) -> Crashed:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 
@@ -251,9 +251,9 @@ class HttpConnection(PostingConnection):
     # Listening
 
     async def _open_stream(self, last_id: str) -> Answer | None:
-        return None if self._over else await self._get(last_id)
+        return None if self._closed else await self._get(last_id)
 
-    def _hear_stream(self, data: bytes) -> None:
+    def _receive_from_stream(self, data: bytes) -> None:
         self._rpc.receive(decode(data))
 
     async def _subscribe(self, _: str) -> Answer | None:
@@ -264,12 +264,12 @@ class HttpConnection(PostingConnection):
             return answer
         try:
             with contextlib.suppress(ValueError):
-                self._hear_subscription(await answer.body(ERROR_BODY))
+                self._receive_from_subscription(await answer.body(ERROR_BODY))
         finally:
             answer.close()
         return None
 
-    def _hear_subscription(self, data: bytes) -> None:
+    def _receive_from_subscription(self, data: bytes) -> None:
         for message in read_messages(data):
             if "method" not in message and message.get("id") == self._subscription:
                 read_result(self._server, message)

@@ -25,17 +25,17 @@ Open = Callable[[str], Awaitable[Answer | None]]
 class Listener:
     """Runs until the stream turns out not to be offered, or it is cancelled."""
 
-    def __init__(self, opener: Open, hear: Callable[[bytes], None], limit: int) -> None:
+    def __init__(self, opener: Open, receive: Callable[[bytes], None], limit: int) -> None:
         self._open = opener
-        self._hear = hear
+        self._receive = receive
         self._parser = EventParser(limit)
-        self._heard = False
+        self._received = False
 
     async def run(self) -> None:
         failures = 0
         while True:
-            asked = 0.0
-            self._heard = False
+            requested_pause = 0.0
+            self._received = False
             opened = asyncio.get_running_loop().time()
             try:
                 answer = await self._open(self._parser.last_id)
@@ -43,12 +43,12 @@ class Listener:
                     return
                 await self._follow(answer)
             except UpstreamError as problem:
-                if _pointless(problem):
+                if _is_final(problem):
                     return
-                asked = (problem.wait or 0.0) if isinstance(problem, HttpRefused) else 0.0
+                requested_pause = (problem.wait or 0.0) if isinstance(problem, HttpRefused) else 0.0
             steady = asyncio.get_running_loop().time() - opened > STEADY
-            failures = 0 if self._heard or steady else failures + 1
-            await asyncio.sleep(min(max(asked, self._pause(failures)), LONGEST_PAUSE))
+            failures = 0 if self._received or steady else failures + 1
+            await asyncio.sleep(min(max(requested_pause, self._pause(failures)), LONGEST_PAUSE))
 
     async def _follow(self, answer: Answer) -> None:
         try:
@@ -62,10 +62,10 @@ class Listener:
             self._parser.end()
 
     def _take(self, event: Event) -> None:
-        self._heard = True
+        self._received = True
         if event.type == "message":
             try:
-                self._hear(event.data)
+                self._receive(event.data)
             except ValueError:
                 return  # one bad event costs itself
 
@@ -76,5 +76,5 @@ class Listener:
         return max(random.uniform(0, ceiling), SHORTEST_PAUSE)
 
 
-def _pointless(problem: UpstreamError) -> bool:
+def _is_final(problem: UpstreamError) -> bool:
     return refused_for_good(problem) or (isinstance(problem, Refused) and problem.rpc_code == METHOD_NOT_FOUND)

@@ -39,9 +39,9 @@ class SseConnection(PostingConnection):
         max_message: int,
     ) -> None:
         super().__init__(server, url, headers, client, host, max_message=max_message)
-        self._mailbox: Endpoint | None = None
+        self._post_endpoint: Endpoint | None = None
         self._ended: UpstreamError | None = None
-        self._decided = asyncio.Event()
+        self._opening_ended = asyncio.Event()
         self._opened = False
         self._subscription = Subscription(self)
 
@@ -52,7 +52,7 @@ class SseConnection(PostingConnection):
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
-        if self._mailbox is None:
+        if self._post_endpoint is None:
             await self._open()  # before the request exists, so that giving up here has nothing to cancel
         return await self._rpc.request(method, params, callbacks)
 
@@ -60,17 +60,17 @@ class SseConnection(PostingConnection):
         self._subscription.renew(resources)
 
     async def close(self) -> None:
-        self._end(Unavailable(self._server, f"Server '{self._server}' was disconnected."), told=False)
+        self._end(Unavailable(self._server, f"Server '{self._server}' was disconnected."), report=False)
         await self._subscription.close()
         await self._close_tasks()
 
     # Sending
 
     async def _dispatch(self, message: JsonObject) -> None:
-        mailbox = self._mailbox or await self._open()
+        endpoint = self._post_endpoint or await self._open()
         if self._ended:
             raise self._ended
-        answer = await self._client.send("POST", mailbox, self._headers, encode(message))
+        answer = await self._client.send("POST", endpoint, self._headers, encode(message))
         if answer.status >= 400:
             raise await refusal(answer)
         answer.finish()
@@ -80,10 +80,10 @@ class SseConnection(PostingConnection):
         if not self._opened:
             self._opened = True
             self._tasks.start(self._read(), f"read events of {self._server}")
-        await self._decided.wait()
-        if self._mailbox is None or self._ended:
+        await self._opening_ended.wait()
+        if self._post_endpoint is None or self._ended:
             raise self._ended or Unavailable(self._server, f"Server '{self._server}' is not connected.")
-        return self._mailbox
+        return self._post_endpoint
 
     # Reading the stream
 
@@ -94,17 +94,17 @@ class SseConnection(PostingConnection):
             del headers["Content-Type"]
             answer = await self._client.send("GET", self._endpoint, headers)
             await self._follow(answer)
-            problem: UpstreamError = self._gone()
+            problem: UpstreamError = self._stream_ended()
         except OversizedEventError:
             problem = violation(self._endpoint, f"sent an event larger than {in_words(self._max_message)}")
         except Crashed:
-            problem = self._gone()
+            problem = self._stream_ended()
         except UpstreamError as other:
             problem = other
         finally:
             if answer is not None:
                 answer.close()
-        self._end(problem, told=self._mailbox is not None)
+        self._end(problem, report=self._post_endpoint is not None)
 
     async def _follow(self, answer: Answer) -> None:
         if answer.status >= 400:
@@ -118,36 +118,36 @@ class SseConnection(PostingConnection):
                 self._take(event)
 
     def _take(self, event: Event) -> None:
-        if event.type == "endpoint" and self._mailbox is None:
+        if event.type == "endpoint" and self._post_endpoint is None:
             location = event.data.decode("utf-8", "replace").strip()
             address = self._endpoint.resolve(location)
             if address is None:
                 raise violation(self._endpoint, f"wants messages posted to another origin, {mask_url(location)}")
-            self._mailbox = self._endpoint.at(address)
-            self._decided.set()
+            self._post_endpoint = self._endpoint.at(address)
+            self._opening_ended.set()
         elif event.type == "message":
             try:
                 message: Any = decode(event.data)
             except ValueError:
-                said = excerpt(event.data, self._endpoint)
-                log.debug("server '%s' sent an event that is not JSON: %s", self._server, said)
+                shown_data = excerpt(event.data, self._endpoint)
+                log.debug("server '%s' sent an event that is not JSON: %s", self._server, shown_data)
             else:
                 self._rpc.receive(message)
 
-    def _gone(self) -> UpstreamError:
+    def _stream_ended(self) -> UpstreamError:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its stream of events"
-        if self._mailbox is None:
+        if self._post_endpoint is None:
             hint = "Check that its URL is the address of its MCP endpoint."
             return Unavailable(self._server, f"{text} before it said where to post messages.", hint=hint)
         return Crashed(self._server, f"{text}.", hint=MAY_HAVE_ACTED)
 
-    def _end(self, reason: UpstreamError, *, told: bool) -> None:
+    def _end(self, reason: UpstreamError, *, report: bool) -> None:
         if self._ended:
             return
         self._ended = reason
-        self._decided.set()
+        self._opening_ended.set()
         # What waits here was sent already, even if the reason is one that lets others try again.
         sent = Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason
         self._rpc.fail(sent)
-        if told:
+        if report:
             self._host.closed(reason)

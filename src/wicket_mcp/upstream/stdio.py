@@ -32,13 +32,13 @@ INHERITED = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-"""What a child sees of our environment: enough to find programs, speak the user's language and know whom the user
-trusts on the network; no secret.
+"""What a child sees of our environment: enough to find programs, speak the user's language and know which
+certificates the user trusts; no secret.
 """
 
 GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
 STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
-FAREWELL = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
+EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
 EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and again after SIGTERM
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
@@ -64,7 +64,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._unsent: list[bytes] = []
         self._stuck: asyncio.TimerHandle | None = None
-        self._farewell: asyncio.TimerHandle | None = None
+        self._exit_timer: asyncio.TimerHandle | None = None
         self._subscription = Subscription(self)
         self._exited = asyncio.Event()
         self._ended: UpstreamError | None = None
@@ -125,14 +125,14 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._end(Unavailable(self._server, f"Server '{self._server}' was stopped."))
         await self._subscription.close()
         await self._rpc.close()
-        await self._leave()
+        await self._stop_process()
 
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
-        _Direct(self._process.get_pipe_transport(1), self._read)
+        _DirectReader(self._process.get_pipe_transport(1), self._read)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
@@ -145,7 +145,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             lines = self._framer.feed(data)
         except LineTooLong:
             size = f"{self._max_message // 2**20} MiB"
-            self._break(f"Server '{self._server}' sent a message larger than {size}; the connection was closed.")
+            self._abort(f"Server '{self._server}' sent a message larger than {size}; the connection was closed.")
             return
         for line in lines:
             if self._ended:
@@ -154,9 +154,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         # Normally its end is near, and with it the reason. If not, it will never hear or answer again.
-        if fd in (0, 1) and self._farewell is None:
+        if fd in (0, 1) and self._exit_timer is None:
             reason = f"Server '{self._server}' closed its {('input', 'output')[fd]}; it was stopped."
-            self._farewell = asyncio.get_running_loop().call_later(FAREWELL, self._break, reason)
+            self._exit_timer = asyncio.get_running_loop().call_later(EXIT_REASON_GRACE, self._abort, reason)
 
     def process_exited(self) -> None:
         self._exited.set()
@@ -164,8 +164,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has exited and everything it wrote has been read."""
-        if self._farewell is not None:
-            self._farewell.cancel()
+        if self._exit_timer is not None:
+            self._exit_timer.cancel()
         self._end(self._crash())
         if self._process is not None:
             self._process.close()
@@ -199,7 +199,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             shown = self._redact(text.decode("utf-8", "replace"), 80)
             log.warning("server '%s' writes to stdout what is not JSON, for example: %s", self._server, shown)
         elif count > GARBAGE_PER_MINUTE:
-            self._break(f"Server '{self._server}' floods stdout with lines that are not JSON.")
+            self._abort(f"Server '{self._server}' floods stdout with lines that are not JSON.")
 
     def _write(self, message: JsonObject) -> None:
         if self._stdin is None or self._stdin.is_closing():
@@ -221,9 +221,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
             self._stuck = None
         if on:
             reason = f"Server '{self._server}' does not read its input; it was stopped."
-            self._stuck = asyncio.get_running_loop().call_later(STUCK_AFTER, self._break, reason)
+            self._stuck = asyncio.get_running_loop().call_later(STUCK_AFTER, self._abort, reason)
 
-    def _break(self, reason: str) -> None:
+    def _abort(self, reason: str) -> None:
         hint = f"Look at what '{self._server}' prints; run its command by hand."
         self._end(ProtocolViolation(self._server, reason, hint=hint, stderr=self.stderr_tail()))
         self._signal(signal.SIGKILL)
@@ -259,7 +259,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.get_pid(), number)
 
-    async def _leave(self) -> None:
+    async def _stop_process(self) -> None:
         """Close stdin, then ask, then insist: the whole group is gone afterwards."""
         if self._process is None:
             return
@@ -276,7 +276,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._process.close()
 
 
-class _Direct(asyncio.Protocol):
+class _DirectReader(asyncio.Protocol):
     """Hands over what a pipe brings as it is read: asyncio's own protocol takes a turn of the loop for each chunk."""
 
     def __init__(self, pipe: asyncio.BaseTransport | None, take: Callable[[bytes], None]) -> None:
