@@ -201,7 +201,7 @@ def describe(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show what tools take and give.
+    """Show what tools take and return.
 
     Example: wicket describe git.git_log --detail brief
     """

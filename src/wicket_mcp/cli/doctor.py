@@ -19,7 +19,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗",
 
 
 def doctor(
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed safely.")] = False,
     start: Annotated[bool, typer.Option("--start/--no-start", help="Start every server and list its tools.")] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings count as problems.")] = False,
     config: ConfigOption = None,
@@ -94,7 +94,7 @@ def _mended(finding: "Finding") -> "Finding":
         finding.mend()
     except OSError as problem:
         return Finding(finding.level, finding.about, f"{finding.message} ({problem.strerror})", finding.fix)
-    return Finding("ok", finding.about, f"mended: {finding.message}")
+    return Finding("ok", finding.about, f"fixed: {finding.message}")
 
 
 def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
@@ -114,4 +114,4 @@ def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
     ]
     say(f"{', '.join(words)}." if words else "All is well.")
     if mendable:
-        say("wicket doctor --fix mends what can be mended safely.")
+        say("wicket doctor --fix fixes what can be fixed safely.")

@@ -10,7 +10,7 @@ from wicket_mcp.cli.output import note, say_json, table
 if TYPE_CHECKING:
     from wicket_mcp.store.model import StoredKey
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API keys.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.", rich_markup_mode=None)
 
 
 @app.command("create")
@@ -21,7 +21,7 @@ def create(
         typer.Option("--scope", "-s", help="discover, register, invoke or admin; repeatable. [default: discover]"),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="How long it lasts, such as 90d. [default: for ever]")
+        str | None, typer.Option("--expires", help="How long it lasts, such as 90d. [default: no end]")
     ] = None,
     rate: Annotated[
         list[str] | None,

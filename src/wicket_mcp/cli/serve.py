@@ -153,6 +153,6 @@ def _explain_to_a_person() -> None:
             "By hand, try instead:\n"
             "  wicket search 'a task'                         find a tool\n"
             "  wicket serve --http : --print-clients          serve HTTP, and print what to paste into a client\n"
-            "  wicket import                                  see which clients have servers to bring over\n"
+            "  wicket import                                  see which clients have servers to import\n"
             "Ctrl-C leaves."
         )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def status(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """Say what is configured and known; starts nothing.
+    """Show what is configured and known; starts nothing.
 
     Example: wicket status --json
     """

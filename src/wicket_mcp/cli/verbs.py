@@ -25,23 +25,23 @@ class Verb(NamedTuple):
 
 VERBS = (
     Verb("init", SET_UP, "manage:init", "Write a first wicket.toml."),
-    Verb("import", SET_UP, "importing:import_servers", "Bring over the servers that a client has."),
+    Verb("import", SET_UP, "importing:import_servers", "Import the servers that a client has."),
     Verb("add", SET_UP, "manage:add", "Add a server: a command, or an address."),
-    Verb("remove", SET_UP, "manage:remove", "Take a server out of wicket.toml."),
-    Verb("enable", SET_UP, "manage:enable", "Use a server again that was disabled."),
-    Verb("disable", SET_UP, "manage:disable", "Keep a server's entry but do not use it."),
+    Verb("remove", SET_UP, "manage:remove", "Remove a server from wicket.toml."),
+    Verb("enable", SET_UP, "manage:enable", "Enable a server that was disabled."),
+    Verb("disable", SET_UP, "manage:disable", "Keep a server's entry but stop using it."),
     Verb("servers", LOOK, "catalog:servers", "List the configured servers, asking those never seen."),
     Verb("tools", LOOK, "catalog:tools", "List tools with what they do."),
     Verb("search", LOOK, "catalog:search", "Find the tools that fit a task."),
-    Verb("describe", LOOK, "catalog:describe", "Show what tools take and give."),
+    Verb("describe", LOOK, "catalog:describe", "Show what tools take and return."),
     Verb("tokens", LOOK, "tokens:tokens", "Count what your tools cost an agent in tokens."),
     Verb("registry", LOOK, "registry:app", "Search, publish and mirror MCP servers."),
     Verb("call", USE, "invoke:call", "Call a tool and print its answer."),
     Verb("run", USE, "run:run", "Run a script that calls tools, and print its value."),
     Verb("serve", USE, "serve:serve", "Serve one client over stdio, or any number over HTTP."),
-    Verb("status", KEEP, "status:status", "Say what is configured and known; starts nothing."),
+    Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
-    Verb("keys", KEEP, "keys:app", "Make, list and revoke API keys."),
+    Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
 )
 
 

@@ -73,7 +73,7 @@ def _check(wanted: Wanted) -> None:
         problems.append("command may not refer to secrets; put them into env")
     if wanted.kind == "remote" and wanted.env:
         problems.append("a remote server takes no env")
-    problems += [f"'{name[:40]}' is no variable" for name in wanted.env if not _VARIABLE.fullmatch(name)]
+    problems += [f"'{name[:40]}' is not a variable name" for name in wanted.env if not _VARIABLE.fullmatch(name)]
     if problems:
         raise BadArguments(f"Invalid installation options: {'; '.join(problems)}.")
 

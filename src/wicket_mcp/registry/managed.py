@@ -246,7 +246,7 @@ class Managed:
             await self._await_tools(kept.name)
             self._permit_name(kept.name)
             if self._ours.get(kept.name) is not kept:
-                raise Unavailable(kept.name, f"Server '{kept.name}' was taken out while it started.", hint=_AGAIN)
+                raise Unavailable(kept.name, f"Server '{kept.name}' was removed while it was starting.", hint=_AGAIN)
         except BaseException:
             await uninterrupted(self._withdraw(kept))
             raise

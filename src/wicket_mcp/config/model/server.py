@@ -43,7 +43,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     args: Annotated[tuple[str, ...], Meta(description="Arguments of `command`.")] = ()
     env: Annotated[
         dict[str, str],
-        Meta(description="Environment variables for `command`, beside the few it inherits (`PATH`, `HOME`, …)."),
+        Meta(description="Environment variables for `command`, besides the few it inherits (`PATH`, `HOME`, …)."),
     ] = field(default_factory=dict[str, str])
     env_file: Annotated[
         str | None,
