@@ -72,7 +72,7 @@ class Scripting:
             log.warning("scripts %s: the jail is %s", fate, strength)
 
     async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
-        """Run to the end, whatever that is. Never raises but for cancellation."""
+        """Run to the end, whatever that is. Raises nothing except cancellation."""
         api = await self.api(verbs, caller.principal, script.source)
         # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
         calls = _Calls(verbs, InScript(caller), readdress=script.language == "lua")

@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from wicket_mcp.schema.fields import example, fields
+from wicket_mcp.schema.field_list import example, fields
 
 CATALOG = Path(__file__).parent.parent / "data" / "catalog"
 NESTED: dict[str, Any] = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket_mcp.schema.prose import first_sentence, visible
+from wicket_mcp.schema.descriptions import first_sentence, visible
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from scripts_world import World, run
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.scripts import Scripts
 from wicket_mcp.scripts.frames import CALLS, REPLIES, Channel
-from wicket_mcp.scripts.tape import OffTape, Tape, Taped
+from wicket_mcp.scripts.replay import Diverged, RecordedReply, ReplayChannel
 
 LIMITS = Limits(cpu=0.3)
 LOOPS = {
@@ -177,20 +177,22 @@ def channel() -> Iterator[Channel]:
         yield Channel(real)
 
 
-def taped(channel: Channel, *answers: tuple[int, str, str]) -> Tape:
-    return Tape(channel, [Taped(number, server, tool, True, Raw(b"%d" % number)) for number, server, tool in answers])
+def replay_of(channel: Channel, *answers: tuple[int, str, str]) -> ReplayChannel:
+    return ReplayChannel(
+        channel, [RecordedReply(number, server, tool, True, Raw(b"%d" % number)) for number, server, tool in answers]
+    )
 
 
-def test_a_tape_answers_in_the_order_of_the_first_time(channel: Channel) -> None:
-    tape = taped(channel, (2, "calculator", "add"), (1, "mirror", "echo"), (3, "mirror", "echo"))
-    tape.send(CALLS, b'[[1,"mirror","echo",{}],[2,"calculator","add",{}]]')
-    assert [tape.receive(), tape.receive()] == [(REPLIES, b"[[2,true,2]]"), (REPLIES, b"[[1,true,1]]")]
+def test_a_replay_answers_in_the_order_of_the_first_time(channel: Channel) -> None:
+    replay = replay_of(channel, (2, "calculator", "add"), (1, "mirror", "echo"), (3, "mirror", "echo"))
+    replay.send(CALLS, b'[[1,"mirror","echo",{}],[2,"calculator","add",{}]]')
+    assert [replay.receive(), replay.receive()] == [(REPLIES, b"[[2,true,2]]"), (REPLIES, b"[[1,true,1]]")]
 
 
 def test_a_script_that_goes_another_way_or_further_is_not_answered(channel: Channel) -> None:
-    tape = taped(channel, (1, "calculator", "add"))
-    tape.send(CALLS, b'[[2,"calculator","add",{}]]')
-    with pytest.raises(OffTape):
-        tape.receive()
-    with pytest.raises(OffTape):
-        tape.send(CALLS, b'[[1,"mirror","echo",{}]]')
+    replay = replay_of(channel, (1, "calculator", "add"))
+    replay.send(CALLS, b'[[2,"calculator","add",{}]]')
+    with pytest.raises(Diverged):
+        replay.receive()
+    with pytest.raises(Diverged):
+        replay.send(CALLS, b'[[1,"mirror","echo",{}]]')

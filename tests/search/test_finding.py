@@ -179,5 +179,5 @@ async def test_short_errands_each_get_a_tool_and_the_answer_says_which(
         assert wanted <= {hit.tool.key for hit in answer.hits}
         assert {part.tools[0] for part in answer.parts} == wanted
         said = await Speaker(gateway, "native").text("find_tools", query=query)
-        assert said.endswith(f"[{answer.errands}]")
-        assert all(f": {name}" in answer.errands for name in wanted)
+        assert said.endswith(f"[{answer.tool_by_task}]")
+        assert all(f": {name}" in answer.tool_by_task for name in wanted)

@@ -175,8 +175,8 @@ def search(
                 say(f"    {_reason(reasons[number])}")
         for withheld in answer.withheld:
             note(f"{withheld.hit.tool.key} would fit, but {withheld.reason}")
-        if answer.errands:
-            note(clean(answer.errands))
+        if answer.tool_by_task:
+            note(clean(answer.tool_by_task))
         if explain:
             say(f"confidence {answer.confidence:.2f}: {'a tool fits' if answer.confident else 'probably none fits'}")
     name_failures(failures, verbose=verbose)

@@ -23,7 +23,7 @@ def complete_server(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]
 
 def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Tools by `server.tool`, and by their own name once something is typed that no server begins with."""
-    from wicket_mcp.schema.prose import first_sentence
+    from wicket_mcp.schema.descriptions import first_sentence
     from wicket_mcp.telemetry.log import clean
 
     found: list[tuple[str, str]] = []

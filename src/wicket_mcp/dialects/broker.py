@@ -14,7 +14,7 @@ from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, answer, failure, own_tool, takes
 from wicket_mcp.errors import Refused, UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal, Tool
-from wicket_mcp.schema.prose import first_sentence
+from wicket_mcp.schema.descriptions import first_sentence
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 

@@ -23,7 +23,7 @@ from wicket_mcp.scripts.api import Api
 from wicket_mcp.scripts.outcome import Outcome, Problem
 from wicket_mcp.scripts.stubs import typescript
 from wicket_mcp.scripts.values import unwrap
-from wicket_mcp.search.intent import filtered
+from wicket_mcp.search.relevance import keep_relevant
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ async def call_tool_chain(verbs: Verbs, call: ToolCall) -> JsonObject:
         outcome = await _with_script(verbs, call, code, arguments.get("timeout", 30_000) / 1000)
     most = arguments.get("max_output_size", 200_000) // CHARS_PER_TOKEN
     note = ""
-    if outcome.has_value and arguments.get("intent") and (part := filtered(outcome.value, arguments["intent"])):
+    if outcome.has_value and arguments.get("intent") and (part := keep_relevant(outcome.value, arguments["intent"])):
         whole = await render(verbs, outcome, call.caller.principal, nothing="null", most=0)
         handle = whole["_meta"]["wicket/result"]["id"]
         outcome = replace(outcome, value=part.value)

@@ -10,8 +10,8 @@ from wicket_mcp.config.model.server import ServerConfig, check
 from wicket_mcp.config.model.validation import InvalidOption, dotted
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Tool, as_object
-from wicket_mcp.schema.prose import first_sentence, shortened
-from wicket_mcp.schema.signature import shown_name
+from wicket_mcp.schema.descriptions import first_sentence, shorten
+from wicket_mcp.schema.signature import display_name
 from wicket_mcp.schema.typetext import Types
 from wicket_mcp.scripts.api import Api
 
@@ -24,7 +24,7 @@ _TEMPLATE = ("command", "args", "env", "cwd", "url", "headers", "description", "
 
 def brief(tool: Tool, api: Api) -> JsonObject:
     return {
-        "name": shown_name(tool),
+        "name": display_name(tool),
         "backend": tool.server,
         "description": first_sentence(tool.description or tool.title, _BRIEF_WORDS),
         "call": call(tool, api),
@@ -68,7 +68,7 @@ def identifiers(tool: Tool, api: Api) -> tuple[str, str]:
 def siblings(tool: Tool, api: Api, shown: Collection[str]) -> list[str]:
     """A few other tools of the same server, for a search that found nothing that clearly fits."""
     offered = next((server.tools.values() for server in api.servers.values() if server.name == tool.server), ())
-    return [shortened(one.name, 40) for one in offered if one.key not in shown][:3]
+    return [shorten(one.name, 40) for one in offered if one.key not in shown][:3]
 
 
 def template(given: Any) -> ServerConfig:
@@ -105,5 +105,5 @@ def _few(names: list[str], room: int) -> list[str]:
         room -= len(name.encode("utf-8", "replace")) + 4
         if room < 0:
             return [*shown, f"… {len(names) - len(shown)} more"]
-        shown.append(shortened(name, 60))
+        shown.append(shorten(name, 60))
     return shown

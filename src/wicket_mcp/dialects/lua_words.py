@@ -8,8 +8,8 @@ from wicket_mcp.catalog.identifiers import LUA_KEYWORDS
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object
-from wicket_mcp.schema.fields import example, fields
-from wicket_mcp.schema.prose import first_sentence, shortened, visible
+from wicket_mcp.schema.descriptions import first_sentence, shorten, visible
+from wicket_mcp.schema.field_list import example, fields
 
 _MOST_NAMES = 30
 _INSTRUCTIONS = 400
@@ -40,7 +40,7 @@ def server(ident: str, config: ServerConfig, listing: Listing | None, problem: s
     if version := info.get("version"):
         lines.append(f"Version: {version}")
     if listing and listing.instructions:
-        lines.append(f"Instructions: {shortened(' '.join(visible(listing.instructions).split()), _INSTRUCTIONS)}")
+        lines.append(f"Instructions: {shorten(' '.join(visible(listing.instructions).split()), _INSTRUCTIONS)}")
     if problem:
         lines.append(f"Error: {problem.splitlines()[0]}")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, answer, failu
 from wicket_mcp.errors import UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal, Tool, as_list
 from wicket_mcp.results.content import value_of
-from wicket_mcp.schema.prose import first_sentence
+from wicket_mcp.schema.descriptions import first_sentence
 from wicket_mcp.verbs import Verbs
 
 _NAMES_IN_ERROR = 10

@@ -90,8 +90,8 @@ def _hits(answer: Answer) -> str:
         near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
         lines.insert(0, f"[No tool clearly fits.{near}{' The closest:' if lines else ''}]")
     lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
-    if answer.errands:
-        lines.append(f"[{answer.errands}]")
+    if answer.tool_by_task:
+        lines.append(f"[{answer.tool_by_task}]")
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from wicket_mcp.dialects.own_prompts import list_prompts
 from wicket_mcp.dialects.own_resources import SCHEMES
 from wicket_mcp.model import Caller, JsonObject, as_object, as_text
-from wicket_mcp.schema.prose import first_sentence
+from wicket_mcp.schema.descriptions import first_sentence
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs

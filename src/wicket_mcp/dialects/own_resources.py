@@ -18,7 +18,7 @@ from wicket_mcp.catalog.instructions import capability_index
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import BadArguments, UnknownName, UnknownResult
 from wicket_mcp.model import Caller, JsonObject, Tool
-from wicket_mcp.schema.prose import first_sentence
+from wicket_mcp.schema.descriptions import first_sentence
 from wicket_mcp.schema.signature import describe
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand

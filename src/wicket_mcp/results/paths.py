@@ -49,26 +49,26 @@ def _follow(value: Any, step: re.Match[str], where: str, *, strict: bool) -> lis
         number = int(step["index"])
         if -len(items) <= number < len(items):
             return [items[number]]
-        return _missed(f"{where} has {len(items)} items, so there is no [{number}]", strict)
+        return _miss(f"{where} has {len(items)} items, so there is no [{number}]", strict)
     key = next(step[name] for name in ("key", "dq", "sq") if step[name] is not None)
     if key in as_object(value):
         return [value[key]]
-    return _missed(f"there is no '{key}' at {where}, which is {_seen(value)}", strict)
+    return _miss(f"there is no '{key}' at {where}, which is {_describe(value)}", strict)
 
 
 def _items(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise BadArguments(f"The path finds no list at {where}, which is {_seen(value)}.")
+        raise BadArguments(f"The path finds no list at {where}, which is {_describe(value)}.")
     return as_list(value)
 
 
-def _missed(problem: str, strict: bool) -> list[Any]:
+def _miss(problem: str, strict: bool) -> list[Any]:
     if strict:
         raise BadArguments(f"The path finds nothing: {problem}.")
     return []
 
 
-def _seen(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, dict):
         keys = list(as_object(value))
         more = ", …" if len(keys) > _SHOWN_KEYS else ""

@@ -1,4 +1,4 @@
-"""Large results: put aside whole, shown in part, read on by handle, passed on by reference.
+"""Large results: stored whole, shown in part, read by handle, passed to other calls by reference.
 
 Nothing is lost by shortening: what the agent gets names the handle under which the rest can be read. A handle cannot
 be guessed and works only for the principal whose call made it.
@@ -16,8 +16,8 @@ from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.model import CallResult, JsonObject, Principal, as_list, as_object
 from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
+from wicket_mcp.results.outline import outline
 from wicket_mcp.results.paths import select
-from wicket_mcp.results.shape import shape
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 
@@ -80,16 +80,16 @@ class Results:
 
     async def substitute(self, arguments: Any, principal: Principal) -> Any:
         """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to."""
-        return await self._substituted(arguments, principal) if _refers(arguments) else arguments
+        return await self._substitute(arguments, principal) if _refers(arguments) else arguments
 
-    async def _substituted(self, arguments: Any, principal: Principal) -> Any:
+    async def _substitute(self, arguments: Any, principal: Principal) -> Any:
         if isinstance(arguments, dict):
             given = as_object(arguments)
             if REFERENCE in given and set(given) <= {REFERENCE, "path"}:
                 return await self._dereference(given, principal)
-            return {key: await self._substituted(item, principal) for key, item in given.items()}
+            return {key: await self._substitute(item, principal) for key, item in given.items()}
         if isinstance(arguments, list):
-            return [await self._substituted(item, principal) for item in as_list(arguments)]
+            return [await self._substitute(item, principal) for item in as_list(arguments)]
         return arguments
 
     async def _dereference(self, reference: JsonObject, principal: Principal) -> Any:
@@ -109,7 +109,7 @@ class Results:
             f"read_result, or the resource wicket://result/{handle}, reads the rest by path, grep, offset and limit; "
             f"in a script, results.get(id, {{path}}) gives the data; as an argument of another call, "
             f'{{"{REFERENCE}": "{handle}", "path": "…"}} stands for its value.]\n'
-            f"Shape: {shape(value)}\n"
+            f"Shape: {outline(value)}\n"
             f"First part:\n{whole[:FIRST_PART]}"
         )
         others = [block for block in blocks_of(result.body) if text_of(block) is None]

@@ -11,9 +11,9 @@ from typing import Any
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Tool, as_list, as_object
-from wicket_mcp.schema.checker import Checker, compiled
-from wicket_mcp.schema.explain import complaints, given
-from wicket_mcp.schema.signature import shown_name, signature
+from wicket_mcp.schema.checker import Checker, compile_schema
+from wicket_mcp.schema.explain import describe_errors, describe_value
+from wicket_mcp.schema.signature import display_name, signature
 from wicket_mcp.schema.typetext import Types, is_list, is_object
 
 _CACHED = 512
@@ -31,7 +31,9 @@ def parse_arguments(value: Any) -> JsonObject:
         return {}
     if is_object(parsed):
         return parsed
-    raise BadArguments(f"The arguments should be an object, got {given(parsed)}.", hint='Send them as {"name": value}.')
+    raise BadArguments(
+        f"The arguments should be an object, got {describe_value(parsed)}.", hint='Send them as {"name": value}.'
+    )
 
 
 def coerce(tool: Tool, arguments: JsonObject) -> JsonObject:
@@ -61,11 +63,11 @@ def check_arguments(tool: Tool, arguments: JsonObject) -> None:
     Null for a parameter that may be left out is left to the upstream: models write it for "none", and most take it.
     """
     checker = _checkers.find(tool)
-    errors = checker.errors(_given(tool, arguments) if None in arguments.values() else arguments)
+    errors = checker.errors(_without_nulls(tool, arguments) if None in arguments.values() else arguments)
     if errors == []:
         return
-    said = complaints(errors, checker.schema, arguments) if errors else "the arguments do not fit the input schema"
-    raise BadArguments(f"{shown_name(tool)}: {said}.", hint=f"Signature: {signature(tool)}")
+    said = describe_errors(errors, checker.schema, arguments) if errors else "the arguments do not fit the input schema"
+    raise BadArguments(f"{display_name(tool)}: {said}.", hint=f"Signature: {signature(tool)}")
 
 
 def compile_problem(tool: Tool) -> str | None:
@@ -73,7 +75,7 @@ def compile_problem(tool: Tool) -> str | None:
     return _checkers.find(tool).problem
 
 
-def _given(tool: Tool, arguments: JsonObject) -> JsonObject:
+def _without_nulls(tool: Tool, arguments: JsonObject) -> JsonObject:
     """`arguments` without the nulls that stand for parameters left out."""
     known, required = as_object(tool.input_schema.get("properties")), as_list(tool.input_schema.get("required"))
     return {
@@ -98,7 +100,7 @@ class _Checkers:
         identity = id(tool.definition)
         entry = self._known.get(identity)
         if entry is None:
-            entry = self._known[identity] = (tool.definition, compiled(tool.input_schema))
+            entry = self._known[identity] = (tool.definition, compile_schema(tool.input_schema))
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
         else:

@@ -1,7 +1,7 @@
 """One input schema, compiled to check arguments: offline, in linear time, within fixed bounds.
 
 Owns the limits. A schema comes from an upstream and may be broken or hostile: what cannot be compiled is left
-out where `mending` finds that safe, else nothing is checked. Arguments that would cost too much to check pass
+out where `repair` finds that safe, else nothing is checked. Arguments that would cost too much to check pass
 unchecked too, for the upstream checks them again. Knows nothing of tools or of wording.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject
-from wicket_mcp.schema.coerce import holding, mended, spelled_out
+from wicket_mcp.schema.repair import repair, spell_out, subschemas_with
 from wicket_mcp.schema.typetext import is_list, is_object, literal, target, within
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MENDS = 16
 _MASK = "…"
 _COST = 10_000_000  # the most steps of a check without references: values times subschemas, some 20 ns each
 _STEPS = 10_000  # and with references, where they have to be counted
-_TOLD_ALL = 2_000  # a step of a check that explains itself is a thousand times as dear
+_TOLD_ALL = 2_000  # a step of a check that explains itself is a thousand times as expensive
 _TOLD_ONE = 8_000
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
 _SAME_VALUE_ONE = ("not", "if", "then", "else")
@@ -49,30 +49,30 @@ class Checker:
         """What is wrong: an empty list for nothing, None for something that would cost too much to tell."""
         if self.validator is None:
             return []
-        nodes, depth = _measured(arguments, _COST // self.weight)
+        nodes, depth = _measure(arguments, _COST // self.weight)
         if depth > _DEPTH or nodes * self.weight > _COST:
             return []
         if self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS:
             return []
         try:
-            return [] if self.validator.is_valid(arguments) else self._told(self.validator, arguments)
+            return [] if self.validator.is_valid(arguments) else self._explain(self.validator, arguments)
         except ValueError:
             return []  # A lone surrogate: the validator cannot read it, yet the wire can carry it.
 
-    def _told(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
+    def _explain(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
         steps = _steps(self.schema, arguments, _STEPS)
         if steps <= _TOLD_ALL:
             return list(validator.iter_errors(arguments))
         # An error in a union holds the errors of all its branches, and theirs: even one may be too much.
-        simple = not (holding(self.schema, "anyOf") or holding(self.schema, "oneOf"))
+        simple = not (subschemas_with(self.schema, "anyOf") or subschemas_with(self.schema, "oneOf"))
         return _first_error(validator, arguments) if simple or steps <= _TOLD_ONE else None
 
 
-def compiled(schema: JsonObject) -> Checker:
+def compile_schema(schema: JsonObject) -> Checker:
     """The checker for `schema`. Never raises."""
     if problem := _over_limits(schema):
         return Checker(schema, f"{problem}: arguments pass unchecked")
-    schema = spelled_out(schema)
+    schema = spell_out(schema)
     left_out: list[str] = []
     while len(left_out) < _MENDS:
         outcome = _compile(schema)
@@ -80,10 +80,10 @@ def compiled(schema: JsonObject) -> Checker:
             if problem := _untraceable(schema):
                 return Checker(schema, f"{problem}: arguments pass unchecked")
             problem = f"not checked: {'; '.join(left_out)}" if left_out else None
-            return Checker(schema, problem, outcome, _measured(schema, _NODES)[0], bool(holding(schema, "$ref")))
+            return Checker(schema, problem, outcome, _measure(schema, _NODES)[0], bool(subschemas_with(schema, "$ref")))
         path: list[Any] = list(getattr(outcome, "instance_path", ()))
         left_out.append(_reason(outcome, path, schema))
-        better = mended(schema, path)
+        better = repair(schema, path)
         if better is None:
             break
         schema = better
@@ -123,33 +123,33 @@ def _reason(problem: Exception, path: list[Any], schema: JsonObject) -> str:
 
 
 def _over_limits(schema: JsonObject) -> str:
-    nodes, depth = _measured(schema, _NODES)
+    nodes, depth = _measure(schema, _NODES)
     if depth > _DEPTH:
         return f"the input schema is nested more than {_DEPTH} deep"
     if nodes > _NODES:
         return f"the input schema has more than {_NODES} parts"
     if (size := len(encode(schema))) > _SIZE:
         return f"the input schema has {size // 1024} KiB, more than {_SIZE // 1024}"
-    keyed: list[Any] = [one["patternProperties"] for one in holding(schema, "patternProperties")]
-    patterns = len(holding(schema, "pattern")) + sum(len(one) for one in keyed if is_object(one))
+    keyed: list[Any] = [one["patternProperties"] for one in subschemas_with(schema, "patternProperties")]
+    patterns = len(subschemas_with(schema, "pattern")) + sum(len(one) for one in keyed if is_object(one))
     return f"the input schema has more than {_PATTERNS} patterns" if patterns > _PATTERNS else ""
 
 
 def _untraceable(schema: JsonObject) -> str:
     """Why `_steps` cannot follow what the validator follows; empty where it can."""
-    if holding(schema, "$dynamicRef") or holding(schema, "$recursiveRef"):
+    if subschemas_with(schema, "$dynamicRef") or subschemas_with(schema, "$recursiveRef"):
         return "the input schema refers to itself dynamically"
-    references: list[Any] = [one["$ref"] for one in holding(schema, "$ref")]
+    references: list[Any] = [one["$ref"] for one in subschemas_with(schema, "$ref")]
     if any(isinstance(one, str) and target(schema, one, None) is None for one in references):
         return "the input schema refers to its parts by address or anchor"
     keys = ("$id", "id") if "draft-04" in str(schema.get("$schema")) else ("$id",)
-    bases = [one for key in keys for one in holding(schema, key) if isinstance(one[key], str)]
+    bases = [one for key in keys for one in subschemas_with(schema, key) if isinstance(one[key], str)]
     if references and any(one is not schema for one in bases):
         return "the input schema has parts with an address of their own"
     return ""
 
 
-def _measured(value: Any, enough: int) -> tuple[int, int]:
+def _measure(value: Any, enough: int) -> tuple[int, int]:
     """How many values there are inside `value`, and how deep; stops counting where either is too much."""
     nodes, depth = 1, 0
     level: list[Any] = [value]

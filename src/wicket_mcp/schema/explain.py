@@ -1,4 +1,4 @@
-"""What is wrong with arguments, in words that let an agent mend its call in one step.
+"""What is wrong with arguments, in words that let an agent correct its call in one step.
 
 Turns the validator's errors into phrases: which field, what was expected, what was given. Knows the error
 objects' fields by name only, and never writes out a long value.
@@ -41,12 +41,12 @@ _OTHERS = {
 }
 
 
-def complaints(errors: "Iterable[ValidationError]", schema: JsonObject, arguments: JsonObject) -> str:
+def describe_errors(errors: "Iterable[ValidationError]", schema: JsonObject, arguments: JsonObject) -> str:
     """All that is wrong, most telling first: wrong values, then what is missing, then what is not known."""
     wrong: dict[str, None] = {}
     missing: dict[str, None] = {}
     unknown: dict[str, None] = {}
-    told = [deeper for error in errors for deeper in _narrowed(error, 3)]
+    told = [deeper for error in errors for deeper in _narrow(error, 3)]
     for error in told:
         if error.kind.name == "required":
             missing[_missing(error, schema)] = None
@@ -61,14 +61,14 @@ def complaints(errors: "Iterable[ValidationError]", schema: JsonObject, argument
     return "; ".join(phrases[:_MOST]) + more
 
 
-def given(value: Any, limit: int = _GIVEN) -> str:
+def describe_value(value: Any, limit: int = _GIVEN) -> str:
     """A value as it was given: its type, and the value itself where that is short."""
     if value is None or isinstance(value, bool):
         return literal(value)
     return f"{kind_of(value)} {literal(value, limit - 12)}"
 
 
-def _narrowed(error: "ValidationError", depth: int) -> "list[ValidationError]":
+def _narrow(error: "ValidationError", depth: int) -> "list[ValidationError]":
     """The errors of the one branch of a union that was meant, where that can be told; else the error itself."""
     context: Any = error.kind.value if error.kind.name in ("anyOf", "oneOf") and depth else None
     if not is_list(context):
@@ -79,7 +79,7 @@ def _narrowed(error: "ValidationError", depth: int) -> "list[ValidationError]":
     ]
     if len(branches) != 1:
         return [error]
-    return [deeper for one in branches[0] for deeper in _narrowed(one, depth - 1)]
+    return [deeper for one in branches[0] for deeper in _narrow(one, depth - 1)]
 
 
 def _rules_out(error: "ValidationError", here: int) -> bool:
@@ -126,15 +126,15 @@ def _wrong(error: "ValidationError", schema: JsonObject) -> str:
     if name in _OTHERS:
         return f"{where} {_OTHERS[name]}"
     if name in _LIMITS:
-        return f"{where} should {_LIMITS[name].format(literal(value, _GIVEN))}, got {given(error.instance)}"
+        return f"{where} should {_LIMITS[name].format(literal(value, _GIVEN))}, got {describe_value(error.instance)}"
     if name in ("anyOf", "oneOf") and (needs := _needs(value)):
         return f"{where} needs {needs}"
     if type(error.kind).__name__.endswith("OneOfMultipleValid"):
-        return f"{where} fits more than one of the forms allowed, got {given(error.instance)}"
+        return f"{where} fits more than one of the forms allowed, got {describe_value(error.instance)}"
     expected = _type_text(schema, within(schema, error.schema_path[:-1], True))
     if expected == "any" and name == "type" and is_list(value):
         expected = " | ".join(map(str, value))
-    return f"{where} should be {expected}, got {given(error.instance)}"
+    return f"{where} should be {expected}, got {describe_value(error.instance)}"
 
 
 def _needs(context: Any) -> str:

@@ -8,10 +8,10 @@ way into a line; at detail `full` it passes as it came.
 from typing import Literal, overload
 
 from wicket_mcp.model import Detail, JsonObject, Tool
-from wicket_mcp.schema.prose import first_sentence, shortened
+from wicket_mcp.schema.descriptions import first_sentence, shorten
 from wicket_mcp.schema.typetext import CUT, Parameter, Style, Types, property_name
 
-__all__ = ["SIGNATURE_BUDGET", "describe", "first_sentence", "shown_name", "signature"]
+__all__ = ["SIGNATURE_BUDGET", "describe", "display_name", "first_sentence", "signature"]
 
 SIGNATURE_BUDGET = 380
 """Characters of a signature in a list of hits: about 120 tokens at most, 40 as a rule."""
@@ -33,7 +33,7 @@ def signature(tool: Tool, budget: int = SIGNATURE_BUDGET) -> str:
 
     Only the names of required parameters may take more than that.
     """
-    name = shown_name(tool)
+    name = display_name(tool)
     output = _output(tool, min(_OUTPUT, budget // 4))
     room = budget - len(name) - len(output) - 2
     return f"{name}({_parameters(tool, room)}){output}"
@@ -140,7 +140,7 @@ def _weight(text: str) -> int:
     return len(text.encode("utf-8", "replace")) + 1
 
 
-def shown_name(tool: Tool) -> str:
+def display_name(tool: Tool) -> str:
     """The canonical name on one line; what cannot be printed is `_`, by which the name still resolves."""
     name = tool.key if tool.server else tool.name
-    return "".join(char if char.isprintable() else "_" for char in shortened(name, 200))
+    return "".join(char if char.isprintable() else "_" for char in shorten(name, 200))

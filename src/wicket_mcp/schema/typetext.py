@@ -88,13 +88,13 @@ class Types:
         self._work = _WORK
 
     def text(self, schema: Any) -> str:
-        return _joined(self._members(schema, 0, ()))
+        return _join(self._members(schema, 0, ()))
 
     def parameters(self) -> list[Parameter]:
         """The properties of the root: required ones first, each group in the order of the schema."""
-        root, active = self._resolved(self._root, ())
+        root, active = self._resolve(self._root, ())
         found, required = self._fields(root)
-        branches = [self._fields(self._resolved(branch, active)[0]) for branch in _union(root)]
+        branches = [self._fields(self._resolve(branch, active)[0]) for branch in _union(root)]
         choices: dict[str, list[Any]] = {}
         for fields, _ in branches:
             for name, schema in fields.items():
@@ -113,7 +113,7 @@ class Types:
     def parameter_text(self, parameter: Parameter) -> str:
         """`name?: type = default`."""
         text = self._field(parameter.name, parameter.schema, parameter.required, 0, ())
-        default: Any = self._resolved(parameter.schema, ())[0].get("default")
+        default: Any = self._resolve(parameter.schema, ())[0].get("default")
         shown = literal(default, 24) if default is not None and self._style.defaults else CUT
         return text if CUT in shown else f"{text} = {shown}"
 
@@ -122,16 +122,16 @@ class Types:
         return frozenset(self._kinds(schema, ()))
 
     def description(self, schema: Any) -> str:
-        text: Any = self._resolved(schema, ())[0].get("description")
+        text: Any = self._resolve(schema, ())[0].get("description")
         return text if isinstance(text, str) else ""
 
-    def resolved(self, schema: Any) -> JsonObject:
+    def resolve(self, schema: Any) -> JsonObject:
         """`schema` with its references followed and its `allOf` merged in; {} where it says nothing."""
-        return self._resolved(schema, ())[0]
+        return self._resolve(schema, ())[0]
 
     def _kinds(self, schema: Any, active: tuple[str, ...]) -> Iterable[str]:
         self._work -= 1
-        resolved, active = self._resolved(schema, active)
+        resolved, active = self._resolve(schema, active)
         if self._work < 0 or len(active) > _NESTING or not resolved:
             return _TYPES
         if "const" in resolved or resolved.get("enum"):
@@ -148,7 +148,7 @@ class Types:
             return [self._style.cut]
         if schema is False:
             return ["never"]
-        resolved, inner = self._resolved(schema, active)
+        resolved, inner = self._resolve(schema, active)
         if inner and inner[-1] == CUT:
             return [self._style.cut]
         inner = (*inner, "")
@@ -166,9 +166,9 @@ class Types:
         base = {key: schema[key] for key in _SHAPE if key in schema}
         members: list[str] = []
         for branch in branches:
-            target, inner = self._resolved(branch, active)
+            target, inner = self._resolve(branch, active)
             if base and is_object(branch) and CUT not in inner[-1:]:
-                members += self._members(_merged(target, base), depth, inner)
+                members += self._members(_merge(target, base), depth, inner)
             else:
                 members += self._members(branch, depth, active)
         return [member for member in members if member != "null"] + ["null"] * ("null" in members)
@@ -196,7 +196,7 @@ class Types:
         items: Any = schema.get("items")
         first: Any = schema.get("prefixItems", items)
         if is_list(first):
-            shown = [_joined(self._members(one, depth, active)) for one in first[: self._style.fields]]
+            shown = [_join(self._members(one, depth, active)) for one in first[: self._style.fields]]
             rest: Any = schema.get("additionalItems") if first is items else items
             if len(first) > self._style.fields:
                 shown.append(self._style.cut)
@@ -207,7 +207,7 @@ class Types:
 
     def _element(self, schema: Any, depth: int, active: tuple[str, ...]) -> str:
         members = self._members(schema, depth, active)
-        return f"({_joined(members)})[]" if len(members) > 1 else f"{members[0]}[]"
+        return f"({_join(members)})[]" if len(members) > 1 else f"{members[0]}[]"
 
     def _object(self, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
         rest: Any = schema.get("additionalProperties")
@@ -217,7 +217,7 @@ class Types:
             if patterns and not is_object(rest):
                 rest = next(iter(patterns.values())) if len(patterns) == 1 else {"anyOf": [*patterns.values()]}
             if is_object(rest) and rest:
-                return f"Record<string, {_joined(self._members(rest, depth, active))}>"
+                return f"Record<string, {_join(self._members(rest, depth, active))}>"
             if self._style.typescript:
                 return "Record<string, any>"
             return "{}" if rest is False else "object"
@@ -229,15 +229,15 @@ class Types:
         if len(fields) > self._style.fields:
             shown.append("[key: string]: any" if self._style.typescript else CUT)
         elif is_object(rest) and rest:
-            shown.append(f"[key: string]: {_joined(self._members(rest, depth + 1, active))}")
+            shown.append(f"[key: string]: {_join(self._members(rest, depth + 1, active))}")
         return self._style.join_fields(shown)
 
     def _field(self, name: str, schema: Any, required: bool, depth: int, active: tuple[str, ...]) -> str:
         members = self._members(schema, depth, active)
-        if not required and len(members) > 1 and self._resolved(schema, active)[0].get("default", CUT) is None:
+        if not required and len(members) > 1 and self._resolve(schema, active)[0].get("default", CUT) is None:
             # `x?: string | null = null` says three times that x may be left out.
             members = [member for member in members if member != "null"]
-        return f"{property_name(name)}{'' if required else '?'}: {_joined(members)}"
+        return f"{property_name(name)}{'' if required else '?'}: {_join(members)}"
 
     def _fields(self, schema: JsonObject) -> tuple[dict[str, Any], list[str]]:
         fields = _dict(schema.get("properties"))
@@ -245,7 +245,7 @@ class Types:
         required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
         return dict(fields), list(dict.fromkeys(required))
 
-    def _resolved(self, schema: Any, active: tuple[str, ...]) -> tuple[JsonObject, tuple[str, ...]]:
+    def _resolve(self, schema: Any, active: tuple[str, ...]) -> tuple[JsonObject, tuple[str, ...]]:
         """`schema` with its references followed and its `allOf` merged in; {} where it says nothing.
 
         `active` are the references on the way down to it. A reference to one of them is a cycle: the result
@@ -266,7 +266,7 @@ class Types:
             pending.extend(_list(part.get("allOf"))[::-1])
             self._work -= len(_dict(part.get("properties")))
             own = part if "$ref" not in part and "allOf" not in part else _without(part, "$ref", "allOf")
-            merged = _merged(merged, own) if merged else own
+            merged = _merge(merged, own) if merged else own
         return merged, active
 
 
@@ -295,13 +295,13 @@ def within(root: Any, path: Iterable[str | int], otherwise: Any) -> Any:
 
 def property_name(name: str) -> str:
     """A name as written in a type: bare where it is an identifier, else quoted."""
-    return name if _NAME.fullmatch(name) and len(name) <= _NAME_LENGTH else _quoted(name, _NAME_LENGTH)
+    return name if _NAME.fullmatch(name) and len(name) <= _NAME_LENGTH else _quote(name, _NAME_LENGTH)
 
 
 def literal(value: Any, limit: int = 40) -> str:
     """A JSON value on one line; a long one is cut with `…`."""
     if isinstance(value, str):
-        return _quoted(value, limit)
+        return _quote(value, limit)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
@@ -315,7 +315,7 @@ def literal(value: Any, limit: int = 40) -> str:
     return "{}" if value == {} else f"{{{CUT}}}"
 
 
-def _quoted(text: str, limit: int) -> str:
+def _quote(text: str, limit: int) -> str:
     shown = encode(text[:limit]).decode("utf-8", "replace")[1:-1]
     if not shown.isprintable():
         # Escaped, not dropped: an invisible character is part of the value, and must be seen.
@@ -351,7 +351,7 @@ def _union(schema: JsonObject) -> list[Any]:
     ]
 
 
-def _merged(first: JsonObject, second: JsonObject) -> JsonObject:
+def _merge(first: JsonObject, second: JsonObject) -> JsonObject:
     """Both at once. What `first` says of a keyword stays, except that properties and required add up."""
     both = {**second, **first}
     if "properties" in first and "properties" in second:
@@ -382,7 +382,7 @@ def kind_of(value: Any) -> str:
     return "null"
 
 
-def _joined(members: list[str]) -> str:
+def _join(members: list[str]) -> str:
     return " | ".join(members)
 
 

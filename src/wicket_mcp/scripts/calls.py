@@ -1,7 +1,7 @@
 """A script's calls, from the frame to the reply: checked, looked up, made, and remembered.
 
 The child may say anything, so each call's shape and number are checked and its tool is looked up here again. What was
-answered is kept, up to a size, as a tape that a second run of the same script can be given. Knows no process.
+answered is kept, up to a size, as a record that a second run of the same script can be given. Knows no process.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from wicket_mcp.scripts import frames
 from wicket_mcp.scripts.api import HELPERS, Api
 from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_DEPTH, MAX_REPLIES, MAX_REPLY, MIB
 from wicket_mcp.scripts.outcome import CallRecord, CallState
-from wicket_mcp.scripts.tape import Taped
+from wicket_mcp.scripts.replay import RecordedReply
 from wicket_mcp.scripts.values import fit, unwrap
 from wicket_mcp.tasks import Tasks
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 CallKind: TypeAlias = Literal["call", "search", "describe", "result"]
 
-_LONGEST_TAPE = 4 * MIB
+_MOST_RECORDED = 4 * MIB
 _NOT_SENT = (CallerError, Overloaded, Unavailable)
 _HELPER_KINDS: dict[tuple[str, str], CallKind] = {
     ("tools", "search"): "search",
@@ -61,12 +61,12 @@ class Calls:
         self._replies: list[bytes] = []
         self._reply_bytes = 0
         self.records: list[CallRecord] = []
-        self._tape: list[Taped] = []
+        self._recorded: list[RecordedReply] = []
 
     @property
-    def tape(self) -> list[Taped] | None:
+    def recorded(self) -> list[RecordedReply] | None:
         """What was answered, in that order; None when it was too much to keep."""
-        return self._tape if self._reply_bytes <= _LONGEST_TAPE else None
+        return self._recorded if self._reply_bytes <= _MOST_RECORDED else None
 
     def take(self, calls: Json) -> None:
         """Start the calls of one frame. Raises BadFrame and TooManyCalls."""
@@ -114,17 +114,17 @@ class Calls:
             ms = (time.perf_counter() - began) * 1000
             self.records[index] = CallRecord(label, state, error, ms)
         self._reply_bytes += len(payload)
-        self._keep(Taped(number, server, tool, ok, msgspec.Raw(payload)))
+        self._keep(RecordedReply(number, server, tool, ok, msgspec.Raw(payload)))
         self._replies.append(b"[%d,%s,%s]" % (number, b"true" if ok else b"false", payload))
         if len(self._replies) == 1:
             # Whatever else finishes in this turn of the loop goes in the same frame.
             asyncio.get_running_loop().call_soon(self._flush)
 
-    def _keep(self, reply: Taped) -> None:
-        if self._reply_bytes <= _LONGEST_TAPE:
-            self._tape.append(reply)
+    def _keep(self, reply: RecordedReply) -> None:
+        if self._reply_bytes <= _MOST_RECORDED:
+            self._recorded.append(reply)
         else:
-            self._tape.clear()
+            self._recorded.clear()
 
     async def _answer(self, server: str, tool: str, arguments: JsonObject) -> tuple[CallState, Json, str]:
         """What became of it, value or message, and the label under which the call is recorded."""
@@ -147,7 +147,7 @@ class Calls:
             body = await self._call("call", target.key, cast("JsonObject", fit(arguments, target.input_schema)))
             ok, value = unwrap(cast("JsonObject", body))
         except WicketError as error:
-            return "not_sent" if isinstance(error, _NOT_SENT) else "failed", _named(label, str(error)), label
+            return "not_sent" if isinstance(error, _NOT_SENT) else "failed", _prefix(label, str(error)), label
         except Exception:  # the boundary: a defect in a call must not take the run with it
             log.exception("call of %s by a script failed", label)
             return "failed", f"{label}: internal error in the gateway; its log has the cause", label
@@ -168,6 +168,6 @@ class Calls:
         self._reply(frames.pack(frames.REPLIES, b"[%s]" % b",".join(replies)))
 
 
-def _named(label: str, message: str) -> str:
+def _prefix(label: str, message: str) -> str:
     """A message that begins with the call's name, once."""
     return message if message.startswith(f"{label}: ") else f"{label}: {message}"

@@ -1,4 +1,4 @@
-"""From what a child said to what its author can mend: the line, and a hint where the cause is known.
+"""From what a child said to what its author can fix: the line, and a hint where the cause is known.
 
 Pure functions. A child's report is untrusted text: every field is checked, and cut to a sane length.
 """
@@ -53,7 +53,7 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
     )
 
 
-def placed(problem: Problem, line: int, source: str) -> Problem:
+def with_line(problem: Problem, line: int, source: str) -> Problem:
     """A problem with the line that was found for it afterwards."""
     return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
 

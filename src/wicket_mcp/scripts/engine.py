@@ -1,4 +1,4 @@
-"""The door of this room: `Scripts.run(source, language, api, call)` gives an `Outcome`, whatever the script does.
+"""The entry point of scripts: `Scripts.run(source, language, api, call)` gives an `Outcome`, whatever the script does.
 
 Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per
 run, never reused. Knows of a language what its record says; what it means is in the children.
@@ -25,8 +25,8 @@ from wicket_mcp.scripts.languages import LANGUAGES, NAMES, Language
 from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_VALUE
 from wicket_mcp.scripts.nursery import Nursery
 from wicket_mcp.scripts.outcome import Outcome, Problem, State
+from wicket_mcp.scripts.replay import RecordedReply
 from wicket_mcp.scripts.session import Session
-from wicket_mcp.scripts.tape import Taped
 from wicket_mcp.scripts.worker import Job, Order
 
 log = logging.getLogger(__name__)
@@ -109,20 +109,20 @@ class Scripts:
         limits: Limits | None = None,
         arguments: JsonObject | None = None,
     ) -> Outcome:
-        """Run one script to its end. Never raises but for cancellation, which kills the script."""
+        """Run one script to its end. Raises nothing except cancellation, which kills the script."""
         limits = limits or self.limits
         known = NAMES.get(language.lower())
         if known is None:
             names = ", ".join(LANGUAGES)
             unknown = Problem("language", f"'{language}' scripts cannot be run.", hint=f"Use one of {names}.")
-            return _refused(language.lower(), unknown)
+            return _refuse(language.lower(), unknown)
         if refusal := self._refusal(source, known, limits):
-            return _refused(known.name, refusal)
+            return _refuse(known.name, refusal)
         try:
             async with asyncio.timeout(_QUEUE_PATIENCE):
                 await self._slots.acquire()
         except TimeoutError:
-            return _refused(known.name, _limit("busy", "Too many scripts are running."))
+            return _refuse(known.name, _limit("busy", "Too many scripts are running."))
         try:
             return await self._run(source, known, api, call, limits, arguments or {})
         finally:
@@ -151,18 +151,18 @@ class Scripts:
         try:
             child = await self._nursery.take(order, keep_warm=usual)
         except ZygoteError as error:
-            return _refused(language.name, Problem("crash", f"No process for the script: {error}."), "crash")
+            return _refuse(language.name, Problem("crash", f"No process for the script: {error}."), "crash")
         session = Session(child, job, api, call, limits)
         outcome = await session.run()
-        problem, tape = outcome.problem, session.tape
-        if problem is None or problem.kind != "cpu" or language.places_errors or tape is None:
+        problem, recorded = outcome.problem, session.recorded
+        if problem is None or problem.kind != "cpu" or language.places_errors or recorded is None:
             return outcome
-        line = await self._find_line(order, job, tape, limits)
-        return replace(outcome, problem=diagnostics.placed(problem, line, source)) if line else outcome
+        line = await self._find_line(order, job, recorded, limits)
+        return replace(outcome, problem=diagnostics.with_line(problem, line, source)) if line else outcome
 
-    async def _find_line(self, order: Order, job: Job, tape: list[Taped], limits: Limits) -> int | None:
+    async def _find_line(self, order: Order, job: Job, recorded: list[RecordedReply], limits: Limits) -> int | None:
         """The line at which CPU time ran out, by a second run: a slower one, played the calls' answers."""
-        again = msgspec.structs.replace(job, tape=tape, stubs="")
+        again = msgspec.structs.replace(job, recorded=recorded, stubs="")
         short = msgspec.structs.replace(
             limits, cpu=limits.cpu * _SECOND_RUN_CPU + 1, wall=min(limits.wall, limits.cpu * _SECOND_RUN_WALL + 2)
         )
@@ -232,7 +232,7 @@ def _limit(kind: str, message: str) -> Problem:
     return Problem(kind, message, hint=diagnostics.limit_hint(kind))
 
 
-def _refused(language: str, problem: Problem, state: State | None = None) -> Outcome:
+def _refuse(language: str, problem: Problem, state: State | None = None) -> Outcome:
     return Outcome(
         state or ("limit" if problem.kind in diagnostics.LIMIT_KINDS else "error"), language, problem=problem
     )

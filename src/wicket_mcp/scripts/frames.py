@@ -75,7 +75,7 @@ class Channel:
         self.sock.sendall(pack(kind, payload))
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether there is something to receive, or comes within that time; None waits for ever."""
+        """Whether there is something to receive, or comes within that time; None waits without a limit."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))

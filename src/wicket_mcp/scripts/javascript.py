@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from wicket_mcp.scripts import marks, typescript
+from wicket_mcp.scripts import line_marks, typescript
 from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
-from wicket_mcp.scripts.tape import OffTape, Tape
+from wicket_mcp.scripts.replay import Diverged, ReplayChannel
 from wicket_mcp.scripts.worker import Failure, Job, done, expired, optional
 
 quickjs = optional("_quickjs")
@@ -39,19 +39,19 @@ def prepare() -> None:
 
 def run(job: Job, channel: Channel) -> None:
     source = typescript.blank(job.source) if job.language == "typescript" else job.source
-    if job.tape is None:
+    if job.recorded is None:
         _Script(job, channel).run(f"{_OPEN}{source}{_CLOSE}")
     else:
-        _run_again(job, Tape(channel, job.tape), source)
+        _run_again(job, ReplayChannel(channel, job.recorded), source)
 
 
-def _run_again(job: Job, tape: Tape, source: str) -> None:
+def _run_again(job: Job, replay: ReplayChannel, source: str) -> None:
     """Find the line at which CPU time runs out: the engine's own idea of it is where something was last called."""
-    name = marks.name(source)
-    script = _Script(job, tape)
+    name = line_marks.name(source)
+    script = _Script(job, replay)
     try:
-        script.run(f"{_OPEN}{marks.javascript(source, name)}{_CLOSE}", mark=name)
-    except (Failure, OffTape) as end:
+        script.run(f"{_OPEN}{line_marks.javascript(source, name)}{_CLOSE}", mark=name)
+    except (Failure, Diverged) as end:
         at_the_end = isinstance(end, Failure) and end.report["kind"] == "cpu"
         raise expired(line=script.mark() if at_the_end else None) from None
 

@@ -154,9 +154,9 @@ class Nursery:
             if not data:
                 self._zygote_ended()
                 return
-            self._told(msgspec.json.decode(data), handles[0] if handles else -1)
+            self._handle_message(msgspec.json.decode(data), handles[0] if handles else -1)
 
-    def _told(self, message: dict[str, Any], handle: int) -> None:
+    def _handle_message(self, message: dict[str, Any], handle: int) -> None:
         child = self._children.get(message["id"])
         if child is None:
             return

@@ -16,13 +16,13 @@ import pydantic_monty
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 from pydantic_monty._binary import find_monty_binary
 
-from wicket_mcp.scripts import jail, marks
+from wicket_mcp.scripts import jail, line_marks
 from wicket_mcp.scripts.checking import Checker
 from wicket_mcp.scripts.frames import BEGUN, CALLS, JOB, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.limits import MIB
-from wicket_mcp.scripts.plain import NotPlain, plain
+from wicket_mcp.scripts.replay import Diverged, ReplayChannel
 from wicket_mcp.scripts.servers import Servers, arguments_of, is_not_awaited
-from wicket_mcp.scripts.tape import OffTape, Tape
+from wicket_mcp.scripts.to_json import NotJson, to_json
 from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, expired, fail
 
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
@@ -65,7 +65,7 @@ def _serve(channel: Channel, pool: Any, order: Order) -> None:
         channel.send(BEGUN, b"")
         begin()
         job = msgspec.json.decode(payload, type=Job)
-        if job.tape is None:
+        if job.recorded is None:
             try:
                 if job.stubs:
                     checker.check(session, job.source, job.stubs, [*job.servers, "tools", "results", "args"])
@@ -96,16 +96,16 @@ def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
 
 def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
     """The line at which CPU time runs out. The engine stops by the clock on the wall, so what it used is looked at."""
-    variable = marks.name(job.source)
-    marked = marks.python(job.source, variable)
+    variable = line_marks.name(job.source)
+    marked = line_marks.python(job.source, variable)
     seconds = job.cpu
     for _ in range(_ATTEMPTS):
         limits = {"max_feed_duration_secs": seconds}
         with _checkout(pool, job.memory, limits=limits, os_policy={"sleep": "zero"}) as session:
             before = _cpu_seconds(session.worker_pid)
             try:
-                _Script(job, Tape(channel, job.tape or [])).run(session, marked)
-            except OffTape:
+                _Script(job, ReplayChannel(channel, job.recorded or [])).run(session, marked)
+            except Diverged:
                 return None
             except Failure as failure:
                 if failure.report["kind"] != "cpu":
@@ -189,7 +189,7 @@ class _Script:
         try:
             server, tool = self._servers.called(snapshot.object_id, snapshot.function_name)
             body = arguments_of(server, tool, snapshot.args, snapshot.kwargs)
-            text = msgspec.json.encode(plain(body, f"the arguments of {server}.{tool}"))
+            text = msgspec.json.encode(to_json(body, f"the arguments of {server}.{tool}"))
             if len(text) > self._job.max_arguments:
                 raise ValueError(f"the arguments of {server}.{tool} are too large")
             self._calls += 1
@@ -277,8 +277,8 @@ class _Script:
         if value is None:
             return b""
         try:
-            text = msgspec.json.encode(plain(value, "the result"))
-        except NotPlain as error:
+            text = msgspec.json.encode(to_json(value, "the result"))
+        except NotJson as error:
             raise Failure("value", str(error)) from None
         if len(text) > self._job.max_value:
             raise Failure("output", f"The result is larger than {self._job.max_value} bytes.")

@@ -21,7 +21,7 @@ from wicket_mcp.scripts.calls import Calls, CallTool, TooManyCalls
 from wicket_mcp.scripts.child import Child
 from wicket_mcp.scripts.limits import KIB, MAX_DEPTH, MAX_FRAME, MAX_SENT, MIB
 from wicket_mcp.scripts.outcome import Outcome, Problem, State, Stats
-from wicket_mcp.scripts.tape import Taped
+from wicket_mcp.scripts.replay import RecordedReply
 from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Job
 
 log = logging.getLogger(__name__)
@@ -60,9 +60,9 @@ class Session:
         self._writer: asyncio.StreamWriter | None = None
 
     @property
-    def tape(self) -> list[Taped] | None:
+    def recorded(self) -> list[RecordedReply] | None:
         """What the script's calls were answered, for a second run; None when it was too much to keep."""
-        return self._calls.tape
+        return self._calls.recorded
 
     async def run(self) -> Outcome:
         began = time.perf_counter()

@@ -16,7 +16,7 @@ import msgspec
 from wicket_mcp.scripts import jail
 from wicket_mcp.scripts.frames import DONE, FAILED, JOB, Channel
 from wicket_mcp.scripts.languages import LANGUAGES, Kind
-from wicket_mcp.scripts.tape import Taped
+from wicket_mcp.scripts.replay import RecordedReply
 
 NOT_JAILED, FORBIDDEN = 97, 96
 _HEADROOM = 128 * 1024 * 1024  # for the interpreter around the script's own heap
@@ -47,7 +47,7 @@ class Job(msgspec.Struct, frozen=True):
     interfaces: dict[str, str] = {}
     seed: tuple[int, int, int, int] = (1, 1, 1, 1)
     """Where random numbers start; 32 bits each."""
-    tape: list[Taped] | None = None
+    recorded: list[RecordedReply] | None = None
     """For a second run of a script that used up its CPU time: what its calls were answered. It is there to find the
     line, and makes no calls."""
 

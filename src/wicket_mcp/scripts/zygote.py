@@ -124,7 +124,7 @@ def _reap(pid: int) -> tuple[int, float, int]:
 
 
 def _reap_group(group: int) -> list[tuple[int, float, int]]:
-    """What a child had started, and was killed with it: ours to bury, as their next of kin."""
+    """Reap what a child had started: it was killed with the child, and became ours as its nearest living ancestor."""
     found: list[tuple[int, float, int]] = []
     with contextlib.suppress(ChildProcessError):
         while True:

@@ -52,8 +52,8 @@ class Answer:
     """For a query that asks for several things: which hit serves which."""
 
     @property
-    def errands(self) -> str:
-        """In a line which tool is for what, where several things were asked for; empty otherwise."""
+    def tool_by_task(self) -> str:
+        """Which tool serves which task, in one line, for a query with several tasks; empty otherwise."""
         served = [part for part in self.parts if part.tools]
         if len({part.tools[0] for part in served}) < 2:
             return ""

@@ -64,7 +64,7 @@ class Choice:
         chosen, withheld = self._walk(fit, limit)
         served = self._serve_parts(chosen, limit)
         hits = tuple(Hit(self.tools[position], float(fit[position])) for position in chosen)
-        return self._judged(hits, withheld, served)
+        return self._judge(hits, withheld, served)
 
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
         """Positions of the hits, and the tools that would have come before or among them."""
@@ -118,7 +118,7 @@ class Choice:
                 return position
         return None
 
-    def _judged(self, hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]) -> Answer:
+    def _judge(self, hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]) -> Answer:
         best = hits[0].score if hits else 0.0
         sure = confidence(best) if hits else 0.0
         confident = sure >= _SURE or any(part.tools for part in served)

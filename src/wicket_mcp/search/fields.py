@@ -39,7 +39,7 @@ class ToolText:
     def meaning(self) -> str:
         """The text whose meaning, rather than whose letters, is compared."""
         name = f"{self.name} {self.title}" if self.title else self.name
-        return f"{_spaced(self.server)}: {_spaced(name)}. {self.description[:MAX_MEANING]}"
+        return f"{_split_identifier(self.server)}: {_split_identifier(name)}. {self.description[:MAX_MEANING]}"
 
 
 def tool_text(tool: Tool, listing: Listing) -> ToolText:
@@ -55,7 +55,7 @@ def tool_text(tool: Tool, listing: Listing) -> ToolText:
     )
 
 
-def _spaced(identifier: str) -> str:
+def _split_identifier(identifier: str) -> str:
     return " ".join(words(identifier))
 
 

@@ -102,7 +102,7 @@ class Matrix:
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
         """Where the query's known features are, and what each weighs."""
         numbers = [feature for counted, _ in query.kinds() for feature in counted]
-        weights = [worth * _damped(count) for counted, worth in query.kinds() for count in counted.values()]
+        weights = [worth * _damp(count) for counted, worth in query.kinds() for count in counted.values()]
         if not numbers or not len(self._numbers):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         wanted = np.array(numbers, np.uint32)
@@ -111,7 +111,7 @@ class Matrix:
         return at[known], np.array(weights, np.float32)[known] * self._rarity[at[known]]
 
 
-def _damped(count: float) -> float:
+def _damp(count: float) -> float:
     return 1.0 if count == 1 else 1 + log(count)
 
 

@@ -12,7 +12,7 @@ from wicket_mcp.search.matrix import Matrix
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.segment import Model
 from wicket_mcp.search.static import packaged_table
-from wicket_mcp.search.text import errands, parts, words
+from wicket_mcp.search.text import parts, split_tasks, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Scores:
 def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     pieces = parts(query)
     ranked = len(pieces) > 1
-    pieces = pieces if ranked else errands(query)
+    pieces = pieces if ranked else split_tasks(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])

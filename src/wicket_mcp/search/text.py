@@ -43,7 +43,7 @@ def parts(query: str) -> list[str]:
     return _pieces(query, _FEWEST_WORDS)
 
 
-def errands(query: str) -> list[str]:
+def split_tasks(query: str) -> list[str]:
     """The same where a verb and a noun are enough ("read the file and tell me the time"): good for finding a tool for
     each, but too little to rank by.
     """

@@ -1,4 +1,4 @@
-"""A script that notes its line before every statement, for the run that finds out where time went.
+"""Marks of the current line, inserted before every statement, for the run that finds out where time went.
 
 Pure text to text, for JavaScript and Python: each statement, and each turn of a loop, is preceded by an assignment of
 its line to a variable. Runs in the jail: a source that cannot be taken apart is given back as it was.
@@ -75,7 +75,7 @@ def python(source: str, variable: str) -> str:
             for field in ("body", "orelse", "finalbody"):
                 statements = getattr(node, field, None)
                 if isinstance(statements, list):
-                    setattr(node, field, _marked(cast("list[Any]", statements), variable))
+                    setattr(node, field, _mark_all(cast("list[Any]", statements), variable))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 node.body.insert(0, ast.Global([variable]))
         return f"{variable} = 0\n{ast.unparse(tree)}"
@@ -83,7 +83,7 @@ def python(source: str, variable: str) -> str:
         return source
 
 
-def _marked(statements: list[Any], variable: str) -> list[ast.stmt]:
+def _mark_all(statements: list[Any], variable: str) -> list[ast.stmt]:
     marked: list[ast.stmt] = []
     for statement in statements:
         target = ast.Name(variable, ast.Store())

@@ -57,9 +57,9 @@ def example(schema: JsonObject) -> JsonObject:
 
 
 def _fields(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[Field]:
-    types = Types(_rooted(schema, root), _FLAT)
+    types = Types(_with_definitions(schema, root), _FLAT)
     for one in types.parameters():
-        known = types.resolved(one.schema)
+        known = types.resolve(one.schema)
         inner = _inner(types, known)
         kind = types.text(one.schema)
         if inner is not None:
@@ -71,7 +71,7 @@ def _fields(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[Field]
 
 def _inner(types: Types, known: JsonObject) -> JsonObject | None:
     """The object that a field is, or is a list of, where its fields are known."""
-    for candidate in (known, types.resolved(known.get("items"))):
+    for candidate in (known, types.resolve(known.get("items"))):
         if as_object(candidate.get("properties")):
             return candidate
     return None
@@ -88,9 +88,9 @@ def _notes(known: JsonObject) -> tuple[str, ...]:
 
 
 def _example(schema: Any, root: JsonObject, depth: int) -> Any:
-    types = Types(_rooted(as_object(schema), root), _FLAT)
-    known = types.resolved(schema)
-    given = _given(known)
+    types = Types(_with_definitions(as_object(schema), root), _FLAT)
+    known = types.resolve(schema)
+    given = _example_in(known)
     if given is not None or depth > _DEPTH:
         return given
     kinds = types.kinds(schema)
@@ -100,10 +100,10 @@ def _example(schema: Any, root: JsonObject, depth: int) -> Any:
     for branch in as_list(known.get("anyOf")) or as_list(known.get("oneOf")):
         if types.kinds(branch) != frozenset({"null"}):
             return _example(branch, root, depth + 1)
-    return _plain(known, kinds, root, depth)
+    return _example_of_kind(known, kinds, root, depth)
 
 
-def _given(known: JsonObject) -> Any:
+def _example_in(known: JsonObject) -> Any:
     """The value that the schema itself names."""
     for value in (known.get("const"), known.get("default"), *as_list(known.get("examples"))[:1]):
         if value is not None:
@@ -111,7 +111,7 @@ def _given(known: JsonObject) -> Any:
     return next(iter(as_list(known.get("enum"))), None)
 
 
-def _plain(known: JsonObject, kinds: frozenset[str], root: JsonObject, depth: int) -> Any:
+def _example_of_kind(known: JsonObject, kinds: frozenset[str], root: JsonObject, depth: int) -> Any:
     if "string" in kinds:
         return _FORMATS.get(as_text(known.get("format")), "text")
     if kinds & {"integer", "number"}:
@@ -127,7 +127,7 @@ def _plain(known: JsonObject, kinds: frozenset[str], root: JsonObject, depth: in
     return None
 
 
-def _rooted(schema: JsonObject, root: JsonObject) -> JsonObject:
+def _with_definitions(schema: JsonObject, root: JsonObject) -> JsonObject:
     """`schema` as a document of its own, in which references into `root` still lead somewhere."""
     homes = {key: root[key] for key in ("$defs", "definitions") if key in root}
     return {**homes, **schema}

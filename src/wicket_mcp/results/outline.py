@@ -1,4 +1,4 @@
-"""What a JSON value looks like, in one line: `{items: 120 × {id: integer, title: string}, total: integer}`.
+"""The shape of a JSON value, in one line: `{items: 120 × {id: integer, title: string}, total: integer}`.
 
 Bounded in depth, width and length, so that the summary of any value stays under some 500 tokens.
 """
@@ -12,12 +12,12 @@ _WIDTH = 20
 _LENGTH = 1500
 
 
-def shape(value: Any) -> str:
-    text = _shape(value, _DEPTH)
+def outline(value: Any) -> str:
+    text = _outline(value, _DEPTH)
     return text if len(text) <= _LENGTH else f"{text[: _LENGTH - 1]}…"
 
 
-def _shape(value: Any, depth: int) -> str:
+def _outline(value: Any, depth: int) -> str:
     match value:
         case None:
             return "null"
@@ -30,27 +30,27 @@ def _shape(value: Any, depth: int) -> str:
         case str():
             return "string" if len(value) < 1000 else f"string of {len(value)} characters"
         case list():
-            return _list_shape(as_list(value), depth)
+            return _outline_list(as_list(value), depth)
         case dict():
-            return _object_shape(as_object(value), depth)
+            return _outline_object(as_object(value), depth)
         case _:
             return type(value).__name__
 
 
-def _list_shape(items: list[Any], depth: int) -> str:
+def _outline_list(items: list[Any], depth: int) -> str:
     if not items:
         return "[]"
     if depth == 0:
         return f"{len(items)} × …"
-    kinds = list(dict.fromkeys(_shape(item, depth - 1) for item in items[:_WIDTH]))
+    kinds = list(dict.fromkeys(_outline(item, depth - 1) for item in items[:_WIDTH]))
     return f"{len(items)} × {kinds[0]}" if len(kinds) == 1 else f"{len(items)} × ({' | '.join(kinds[:4])})"
 
 
-def _object_shape(value: dict[str, Any], depth: int) -> str:
+def _outline_object(value: dict[str, Any], depth: int) -> str:
     if not value:
         return "{}"
     if depth == 0:
         return "{…}"
-    fields = [f"{key}: {_shape(item, depth - 1)}" for key, item in list(value.items())[:_WIDTH]]
+    fields = [f"{key}: {_outline(item, depth - 1)}" for key, item in list(value.items())[:_WIDTH]]
     more = [f"… {len(value) - _WIDTH} more"] if len(value) > _WIDTH else []
     return "{" + ", ".join(fields + more) + "}"

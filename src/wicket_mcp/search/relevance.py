@@ -1,4 +1,4 @@
-"""The part of a long output that bears on what somebody is after; nothing is rewritten, whole sections stay or go.
+"""The sections of a long output that are relevant to an intent; nothing is rewritten, whole sections stay or go.
 
 A section is an item of a list, a field of an object, a paragraph or a group of lines of a text.
 """
@@ -16,7 +16,7 @@ _ENOUGH = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Relevant:
     """What is left of a value, and how many of its sections that is."""
 
     value: Any
@@ -24,32 +24,32 @@ class Filtered:
     total: int
 
 
-def filtered(value: Any, intent: str) -> Filtered | None:
+def keep_relevant(value: Any, intent: str) -> Relevant | None:
     """`value` with only the sections that share words with `intent`; None where that leaves all, or nothing."""
     wanted = _terms(intent)
     if not wanted or len(_text(value)) <= LONG:
         return None
     if isinstance(value, list):
         items = as_list(value)
-        kept = _bearing(items, wanted)
+        kept = _matching_positions(items, wanted)
         result: Any = [items[at] for at in kept]
         total = len(items)
     elif isinstance(value, dict):
         fields = as_object(value)
         if (largest := _bulk(fields)) is not None:
-            inner = filtered(fields[largest], intent)
-            return Filtered({**fields, largest: inner.value}, inner.kept, inner.total) if inner else None
+            inner = keep_relevant(fields[largest], intent)
+            return Relevant({**fields, largest: inner.value}, inner.kept, inner.total) if inner else None
         names = list(fields)
-        kept = _bearing([{name: fields[name]} for name in names], wanted)
+        kept = _matching_positions([{name: fields[name]} for name in names], wanted)
         result, total = {names[at]: fields[names[at]] for at in kept}, len(names)
     else:
         sections = _sections(_text(value))
-        kept = _bearing(sections, wanted)
+        kept = _matching_positions(sections, wanted)
         result, total = "\n\n".join(sections[at] for at in kept), len(sections)
-    return Filtered(result, len(kept), total) if 0 < len(kept) < total else None
+    return Relevant(result, len(kept), total) if 0 < len(kept) < total else None
 
 
-def _bearing(sections: list[Any], wanted: set[str]) -> list[int]:
+def _matching_positions(sections: list[Any], wanted: set[str]) -> list[int]:
     """Positions of the sections with enough of the wanted words; of the best ones where none has enough."""
     found = [wanted & _terms(_text(section)) for section in sections]
     common = {term for term in wanted if all(term in one for one in found)}

@@ -1,4 +1,4 @@
-"""Python values as JSON: what a script answers with or sends, made plain, or an error that says where.
+"""Python values to JSON: what a script answers with or sends, converted, or an error that says where.
 
 Pure. Dates become ISO text, tuples and sets lists, dataclass instances objects; what JSON cannot carry is named.
 """
@@ -11,32 +11,32 @@ from typing import Any
 from wicket_mcp.scripts.limits import MAX_DEPTH
 
 
-class NotPlain(ValueError):
+class NotJson(ValueError):
     """A value that JSON cannot carry; says which."""
 
 
-def plain(value: Any, path: str, depth: int = 1) -> Any:
-    """`value` as JSON data. Raises NotPlain."""
+def to_json(value: Any, path: str, depth: int = 1) -> Any:
+    """`value` as JSON data. Raises NotJson."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise NotPlain(f"{path} is {value}, which JSON cannot carry")
+            raise NotJson(f"{path} is {value}, which JSON cannot carry")
         return value
     if depth > MAX_DEPTH:
-        raise NotPlain(f"{path[:200]} is nested deeper than {MAX_DEPTH}")
+        raise NotJson(f"{path[:200]} is nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict):
-        return {_key(k, path): plain(v, f"{path}.{k}", depth + 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {_key(k, path): to_json(v, f"{path}.{k}", depth + 1) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return [to_json(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
     attributes: Any = getattr(value, "attributes", None)
     if isinstance(attributes, dict):  # an instance of a class that the script defined
-        return plain(attributes, path, depth)
-    raise NotPlain(f"{path} is a {type(value).__name__}: only data can be sent")
+        return to_json(attributes, path, depth)
+    raise NotJson(f"{path} is a {type(value).__name__}: only data can be sent")
 
 
 def _key(key: Any, path: str) -> str:
@@ -44,4 +44,4 @@ def _key(key: Any, path: str) -> str:
         return key
     if isinstance(key, int) and not isinstance(key, bool):
         return str(key)
-    raise NotPlain(f"{path} has a key that is a {type(key).__name__}: only text and numbers can be keys")
+    raise NotJson(f"{path} has a key that is a {type(key).__name__}: only text and numbers can be keys")

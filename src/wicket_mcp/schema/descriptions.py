@@ -1,7 +1,7 @@
 """Descriptions as one clean line: what an upstream wrote for people, cut to its first sentence.
 
-Takes the words and leaves the dress: markdown, headings, line breaks, and characters that cannot be seen,
-which serve to hide instructions from the person who reads along. Reads the first few thousand characters.
+Keeps the words and drops the formatting: markdown, headings, line breaks, and characters that cannot be seen,
+which could hide instructions from the person who reads along. Reads the first few thousand characters.
 """
 
 import re
@@ -68,14 +68,14 @@ _SHORT = frozenset(
 @lru_cache(maxsize=8192)  # lists of thousands of tools are shown again and again
 def first_sentence(text: str, limit: int = 120) -> str:
     """The first sentence of a description on one line, without its full stop; cut at a word with `…`."""
-    line = _unmarked(_first_paragraph(visible(text[:_READ])))
+    line = _strip_markup(_first_paragraph(visible(text[:_READ])))
     sentence = line[: _sentence_end(line)].rstrip()
     if sentence.endswith(".") and not sentence.endswith(("..", "etc.")) and not _is_short(sentence):
         sentence = sentence[:-1]
-    return shortened(sentence.rstrip(" :"), limit)
+    return shorten(sentence.rstrip(" :"), limit)
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """`text` within `limit` characters, cut between words where there are any."""
     if len(text) <= limit:
         return text
@@ -116,7 +116,7 @@ def _first_paragraph(text: str) -> str:
     return (" ".join(lines) or title)[:_LINE]
 
 
-def _unmarked(line: str) -> str:
+def _strip_markup(line: str) -> str:
     for pattern, plain in _MARKUP:
         line = pattern.sub(plain, line)
     return " ".join(line.split())

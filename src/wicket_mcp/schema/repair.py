@@ -1,6 +1,6 @@
 """Schemas that a validator refuses, made acceptable by leaving out what it refuses.
 
-Only where that is safe: a mended schema must let pass everything that the author meant to let pass, for an
+Only where that is safe: a repaired schema must let pass everything that the author meant to let pass, for an
 unsupported pattern or an unreachable reference must not make a tool uncallable. Schemas are copied, never changed.
 """
 
@@ -25,15 +25,15 @@ _DRAFTS = ("http://json-schema.org/draft-0", "https://json-schema.org/draft-0", 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-def mended(schema: JsonObject, path: list[Any]) -> JsonObject | None:
+def repair(schema: JsonObject, path: list[Any]) -> JsonObject | None:
     """`schema` without what is wrong at `path`, or None where it cannot be helped.
 
     An empty path is what a validator gives for an unknown `$schema` and for references that lead nowhere.
     """
-    if any(holding(schema, keyword) for keyword in _UNEVALUATED):
+    if any(subschemas_with(schema, keyword) for keyword in _UNEVALUATED):
         return None
-    if not path or any(holding(schema, keyword) for keyword in _REFERENCES):
-        backfires = any(holding(schema, keyword) for keyword in _BACKFIRING)
+    if not path or any(subschemas_with(schema, keyword) for keyword in _REFERENCES):
+        backfires = any(subschemas_with(schema, keyword) for keyword in _BACKFIRING)
     else:
         backfires = any(keyword in path for keyword in _BACKFIRING)
     if backfires:
@@ -46,12 +46,12 @@ def mended(schema: JsonObject, path: list[Any]) -> JsonObject | None:
     return loose if loose != schema else None
 
 
-def spelled_out(schema: JsonObject) -> JsonObject:
+def spell_out(schema: JsonObject) -> JsonObject:
     """`schema` with OpenAPI's `nullable`, which JSON Schema does not know, as a union with null."""
-    return _spelled_out(schema) if any(one["nullable"] is True for one in holding(schema, "nullable")) else schema
+    return _spell_out(schema) if any(one["nullable"] is True for one in subschemas_with(schema, "nullable")) else schema
 
 
-def holding(schema: Any, key: str) -> list[JsonObject]:
+def subschemas_with(schema: Any, key: str) -> list[JsonObject]:
     """Every object inside `schema` that has `key`."""
     found: list[JsonObject] = []
     pending: list[Any] = [schema]
@@ -100,21 +100,21 @@ def _without_dangling(schema: Any, root: JsonObject) -> Any:
 
 def _leads_nowhere(root: JsonObject, reference: str) -> bool:
     if not reference.startswith("#"):
-        return not holding(root, "$id")
+        return not subschemas_with(root, "$id")
     named = not reference.startswith("#/") and reference != "#"
     return (
-        not (holding(root, "$anchor") or holding(root, "$dynamicAnchor"))
+        not (subschemas_with(root, "$anchor") or subschemas_with(root, "$dynamicAnchor"))
         if named
         else target(root, reference, None) is None
     )
 
 
-def _spelled_out(schema: Any) -> Any:
+def _spell_out(schema: Any) -> Any:
     if is_list(schema):
-        return [_spelled_out(one) for one in schema]
+        return [_spell_out(one) for one in schema]
     if not is_object(schema):
         return schema
-    plain = {key: one if key in _DATA else _spelled_out(one) for key, one in schema.items()}
+    plain = {key: one if key in _DATA else _spell_out(one) for key, one in schema.items()}
     if plain.get("nullable") is not True:
         return plain
     del plain["nullable"]

@@ -1,6 +1,6 @@
-"""The answers that a script's calls got, played to a second run of it, so that nothing is called twice.
+"""The recorded answers of a script's calls, replayed to a second run of it, so that nothing is called twice.
 
-The child's end of a channel, with a tape where the gateway was: calls are compared with it and answered from it, in
+The child's end of a channel, with a record where the gateway was: calls are compared with it and answered from it, in
 the order of the first run; only the end is sent on. Knows no language.
 """
 
@@ -9,7 +9,7 @@ import msgspec
 from wicket_mcp.scripts.frames import CALLS, DONE, FAILED, REPLIES, Channel
 
 
-class Taped(msgspec.Struct, frozen=True, array_like=True):
+class RecordedReply(msgspec.Struct, frozen=True, array_like=True):
     """One answer: the call's number and name, whether it was a success, and the value or message."""
 
     number: int
@@ -19,14 +19,14 @@ class Taped(msgspec.Struct, frozen=True, array_like=True):
     value: msgspec.Raw
 
 
-class OffTape(Exception):
+class Diverged(Exception):
     """The script went another way than the first time, or further: nobody can answer it."""
 
 
-class Tape(Channel):
+class ReplayChannel(Channel):
     """A channel that answers calls by itself."""
 
-    def __init__(self, real: Channel, answers: list[Taped]) -> None:
+    def __init__(self, real: Channel, answers: list[RecordedReply]) -> None:
         super().__init__(real.sock)
         self._answers = {answer.number: answer for answer in answers}
         self._asked: set[int] = set()
@@ -36,19 +36,19 @@ class Tape(Channel):
             for number, server, tool, _ in msgspec.json.decode(payload):
                 answer = self._answers.get(number)
                 if answer is not None and (answer.server, answer.tool) != (server, tool):
-                    raise OffTape
+                    raise Diverged
                 self._asked.add(number)
         elif kind in (DONE, FAILED):
             super().send(kind, payload)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The answer that came first the first time, of those that are waited for. Raises OffTape."""
+        """The answer that came first the first time, of those that are waited for. Raises Diverged."""
         for number, answer in self._answers.items():
             if number in self._asked:
                 del self._answers[number]
                 reply = [number, answer.ok, answer.value]
                 return REPLIES, b"[%s]" % msgspec.json.encode(reply)
-        raise OffTape
+        raise Diverged
 
     def wait(self, seconds: float | None) -> bool:
         return True
