@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from wicket_mcp import Gateway
+from wicket_mcp.codec import decode
+from wicket_mcp.model import Tool
 
 ROOT = Path(__file__).parent.parent
 PEERS = Path(__file__).parent / "peers"
@@ -68,3 +70,14 @@ def open_gateway(state: Path) -> OpenGateway:
             yield gateway
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def real_tools() -> list[Tool]:
+    """The tools of the captured catalogues of real servers."""
+    tools: list[Tool] = []
+    for path in sorted(CATALOG.glob("*.json")):
+        catalogue: Any = decode(path.read_bytes())
+        tools += [Tool(catalogue["server"], tool["name"], tool) for tool in catalogue["tools"]]
+    assert len(tools) == 1966
+    return tools
