@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wicket_mcp.catalog.catalogue import Snapshot
@@ -18,6 +18,8 @@ SERVERS = ("a", "a.b", "A-b", "git")
 NAMES = st.text(st.sampled_from("aB_-. /"), min_size=1, max_size=5)
 OFFERED = st.fixed_dictionaries({server: st.lists(NAMES, max_size=6, unique=True) for server in SERVERS})
 NAMINGS = (wire_names, plain_names, upper_names, bare_names)
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""No clock decides here, however busy the machine is."""
 LOOKER, CALLER = Principal("ann", frozenset({"discover"})), Principal("bob", frozenset({"invoke"}))
 
 
@@ -52,6 +54,7 @@ def names_in(problem: UnknownName | AmbiguousName) -> set[str]:
     return set(problem.near if isinstance(problem, UnknownName) else problem.candidates)
 
 
+@UNHURRIED
 @given(OFFERED, st.data(), NAMES)
 def test_what_is_hidden_is_in_no_list_no_hint_and_no_table(
     offered: dict[str, list[str]], data: st.DataObject, asked: str
@@ -76,6 +79,7 @@ def test_what_is_hidden_is_in_no_list_no_hint_and_no_table(
         assert visible(meant) if isinstance(meant, Tool) else names_in(meant) <= known
 
 
+@UNHURRIED
 @given(OFFERED, NAMES)
 def test_who_may_not_look_tools_up_is_told_no_name_and_reaches_the_same_tools(
     offered: dict[str, list[str]], asked: str
