@@ -19,7 +19,7 @@ from tests.gateway.serving import ACCEPT, META, TOKEN, Command, Raw, raw_client,
 from tests.gateway.test_faults import gone
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.surface.guard import Guard, Turned, check_exposure, load_token
+from wicket_mcp.surface.guard import Guard, Rejected, check_exposure, load_token
 from wicket_mcp.surface.http import RequestHeaders
 
 INITIALIZE: dict[str, Any] = {
@@ -218,10 +218,10 @@ def test_two_hosts_or_two_origins_are_nobody() -> None:
     good = (b"host", b"localhost:8377")
     auth = (b"authorization", f"Bearer {TOKEN}".encode())
     origin = (b"origin", b"http://localhost:3000")
-    assert not isinstance(guard.admit(RequestHeaders([good, auth, origin])), Turned)
-    assert isinstance(guard.admit(RequestHeaders([good, good, auth])), Turned)
-    assert isinstance(guard.admit(RequestHeaders([good, auth, origin, origin])), Turned)
-    assert isinstance(guard.admit(RequestHeaders([good, auth, auth])), Turned)
+    assert not isinstance(guard.admit(RequestHeaders([good, auth, origin])), Rejected)
+    assert isinstance(guard.admit(RequestHeaders([good, good, auth])), Rejected)
+    assert isinstance(guard.admit(RequestHeaders([good, auth, origin, origin])), Rejected)
+    assert isinstance(guard.admit(RequestHeaders([good, auth, auth])), Rejected)
 
 
 def test_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to() -> None:
@@ -231,10 +231,10 @@ def test_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to() -> 
     check_exposure(everywhere, authenticated=True)
     guard = Guard(everywhere, TOKEN)
     auth = (b"authorization", f"Bearer {TOKEN}".encode())
-    assert not isinstance(guard.admit(RequestHeaders([(b"host", b"tools.example:443"), auth])), Turned)
-    assert isinstance(guard.admit(RequestHeaders([(b"host", b"other.example"), auth])), Turned)
+    assert not isinstance(guard.admit(RequestHeaders([(b"host", b"tools.example:443"), auth])), Rejected)
+    assert isinstance(guard.admit(RequestHeaders([(b"host", b"other.example"), auth])), Rejected)
     assert isinstance(
-        guard.admit(RequestHeaders([(b"host", b"tools.example"), auth, (b"origin", b"http://localhost")])), Turned
+        guard.admit(RequestHeaders([(b"host", b"tools.example"), auth, (b"origin", b"http://localhost")])), Rejected
     )
 
 

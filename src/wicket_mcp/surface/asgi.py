@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wicket_mcp.model import Principal
-from wicket_mcp.surface.guard import Authentication, Guard, Turned
+from wicket_mcp.surface.guard import Authentication, Guard, Rejected
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
 
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
@@ -54,7 +54,7 @@ class App:
         client: str = (scope.get("client") or ("",))[0]
         authentication = "required" if mount is None else mount.authentication
         principal = await self._guard.identify(headers, authentication, client)
-        if isinstance(principal, Turned):
+        if isinstance(principal, Rejected):
             challenge = _CHALLENGE if principal.status == 401 else ()
             await send_json(send, principal.status, {"error": principal.message}, challenge)
         elif mount is None:

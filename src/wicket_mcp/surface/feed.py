@@ -20,13 +20,13 @@ class Feed:
         self._listeners: dict[object, Listener] = {}
         self._waiting: set[Changed] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._told_at = float("-inf")
+        self._notified_at = float("-inf")
 
     def publish(self, changes: Iterable[Changed]) -> None:
         self._waiting |= set(changes)
         if self._waiting and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(max(loop.time(), self._told_at + PAUSE), self._tell)
+            self._timer = loop.call_at(max(loop.time(), self._notified_at + PAUSE), self._notify)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear of changes until the returned function is called. Listeners must not block or raise."""
@@ -34,9 +34,9 @@ class Feed:
         self._listeners[key] = listener
         return lambda: (self._listeners.pop(key, None), None)[1]
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         changes, self._waiting = frozenset(self._waiting), set()
         self._timer = None
-        self._told_at = asyncio.get_running_loop().time()
+        self._notified_at = asyncio.get_running_loop().time()
         for listener in list(self._listeners.values()):
             listener(changes)

@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: Host, Origin and bearer token, asked on every route; whoever is not let in stays out.
+"""Who may come in over HTTP: Host, Origin and bearer token, checked on every route.
 
 Local is not private: a page in the user's browser can reach a loopback port, so the token is demanded there too, and
 Host and Origin are checked whatever address we are bound to. Decides on the raw request alone.
@@ -29,8 +29,8 @@ _SINGLE = frozenset({b"host", b"origin", b"authorization"})
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
-    """Why a request was turned away."""
+class Rejected:
+    """Why a request was rejected."""
 
     status: int
     message: str
@@ -63,34 +63,34 @@ class Guard:
 
     async def identify(
         self, headers: RequestHeaders, authentication: Authentication = "required", client: str = ""
-    ) -> Principal | Turned:
+    ) -> Principal | Rejected:
         """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
         verdict = self.admit(headers, authentication)
-        if self._keys is None or authentication == "none" or (isinstance(verdict, Turned) and verdict.status != 401):
+        if self._keys is None or authentication == "none" or (isinstance(verdict, Rejected) and verdict.status != 401):
             return verdict
         given = _bearer(headers)
         if given.startswith(API_KEY_PREFIX):
             known = await self._keys.principal(given)
-            return known or Turned(401, "Authentication failed: this API key is unknown, expired or revoked.")
-        if isinstance(verdict, Turned) and self._public and not given and authentication == "optional":
+            return known or Rejected(401, "Authentication failed: this API key is unknown, expired or revoked.")
+        if isinstance(verdict, Rejected) and self._public and not given and authentication == "optional":
             return Principal(f"anonymous {client}", frozenset({"discover"}))
         return verdict
 
-    def admit(self, headers: RequestHeaders, authentication: Authentication = "required") -> Principal | Turned:
-        """The principal behind a request, or why it is turned away."""
+    def admit(self, headers: RequestHeaders, authentication: Authentication = "required") -> Principal | Rejected:
+        """The principal behind a request, or why it is rejected."""
         repeated = headers.repeated & _SINGLE
         host = headers.get(b"host")
         if host is None or b"host" in repeated or not self._host_allowed(host):
-            return Turned(421, "This Host is not served here. Add it to http.allowed_hosts if it should be.")
+            return Rejected(421, "This Host is not served here. Add it to http.allowed_hosts if it should be.")
         origin = headers.get(b"origin")
         if origin is not None and (b"origin" in repeated or not self._origin_allowed(origin)):
-            return Turned(403, "Pages of this Origin may not call here. Add it to http.allowed_origins if they should.")
+            return Rejected(403, "This Origin may not call here. Add it to http.allowed_origins if it should.")
         if authentication == "none" or self._token is None:
             return LOCAL
         given = _bearer(headers)
         if given and hmac.compare_digest(given.encode(), self._token):
             return LOCAL
-        return Turned(401, "A bearer token is needed: `wicket status` says where it is kept.")
+        return Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
     def _judge_host(self, value: str) -> bool:
         host = _host_in(f"//{value}") if not set(value) & set("/?#@\\ ") else None

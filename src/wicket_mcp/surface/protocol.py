@@ -150,7 +150,7 @@ class Protocol:
     async def set_level(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         level = request.text("level")
         if level not in LOG_LEVELS:
-            raise RpcProblem(INVALID_PARAMS, f"'{level[:40]}' is no log level; they are {', '.join(LOG_LEVELS)}.")
+            raise RpcProblem(INVALID_PARAMS, f"'{level[:40]}' is not a log level; they are {', '.join(LOG_LEVELS)}.")
         if request.client is not None:
             request.client.log_level = level
         await self.verbs.set_log_level(level)
@@ -229,7 +229,7 @@ class Protocol:
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
         def changed(changes: frozenset[Changed]) -> None:
-            for kind in self.told(changes):
+            for kind in self.changed_lists(changes):
                 if _FLAGS[kind] in honoured:
                     caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
 
@@ -254,7 +254,7 @@ class Protocol:
         """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
         return [] if self.offers.unprefixed else listed()
 
-    def told(self, changes: frozenset[Changed]) -> list[ListKind]:
+    def changed_lists(self, changes: frozenset[Changed]) -> list[ListKind]:
         """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""
         fixed = self.menu.fixed
         kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}

@@ -120,7 +120,7 @@ class Sessions:
 
     def changed(self, changes: frozenset[Changed]) -> None:
         for session in self._sessions.values():
-            session.client.list_changed(session.protocol.told(changes))
+            session.client.list_changed(session.protocol.changed_lists(changes))
 
     def _make_room(self, principal: Principal) -> None:
         """End the principal's own longest unused sessions where it, or everybody together, has too many."""

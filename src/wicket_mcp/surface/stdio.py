@@ -152,7 +152,7 @@ class StdioClient(asyncio.Protocol):
                 self._legacy.questions.receive(body)
                 return
             if "id" not in body:
-                self._hear(body)
+                self._take_notification(body)
                 return
             request = self._request(body, modern=is_modern(body))
         except RpcProblem as problem:
@@ -176,7 +176,7 @@ class StdioClient(asyncio.Protocol):
         finally:
             self._running.pop(request.id, None)
 
-    def _hear(self, body: JsonObject) -> None:
+    def _take_notification(self, body: JsonObject) -> None:
         if body["method"] == "notifications/cancelled":
             number: Any = body.get("params", {}).get("requestId")
             task = self._running.get(number) if isinstance(number, str | int) else None
@@ -185,7 +185,7 @@ class StdioClient(asyncio.Protocol):
 
     def _changed(self, changes: frozenset[Changed]) -> None:
         if self._greeted:
-            self._legacy.list_changed(self._protocol.told(changes))
+            self._legacy.list_changed(self._protocol.changed_lists(changes))
 
     def _send(self, message: JsonObject) -> None:
         self._outbox.put(message)

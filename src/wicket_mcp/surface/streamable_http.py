@@ -88,7 +88,7 @@ class StreamableHttp:
             return
         if "id" not in body:
             if not modern:
-                _hear(self._session(protocol, principal, headers), body)
+                _take_notification(self._session(protocol, principal, headers), body)
             await send_json(send, 202, None)
             return
         _check_accept(headers)
@@ -227,7 +227,7 @@ def _mismatch(number: Any, name: str, place: str) -> HttpProblem:
     return HttpProblem(400, HEADER_MISMATCH, f"The header {name} does not match {place} in the body.", None, number)
 
 
-def _hear(session: HttpSession, body: JsonObject) -> None:
+def _take_notification(session: HttpSession, body: JsonObject) -> None:
     if body["method"] == "notifications/cancelled":
         number: Any = body.get("params", {}).get("requestId")
         exchange = session.running.get(number) if isinstance(number, str | int) else None

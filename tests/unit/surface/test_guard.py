@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wicket_mcp.config.model.config import HttpConfig
-from wicket_mcp.surface.guard import Guard, Turned, load_token
+from wicket_mcp.surface.guard import Guard, Rejected, load_token
 from wicket_mcp.surface.http import RequestHeaders
 
 AUTH = (b"authorization", b"Bearer secret-secret-secret")
@@ -15,7 +15,7 @@ HOST = (b"host", b"127.0.0.1:8377")
 
 def _status(*headers: tuple[bytes, bytes]) -> int:
     verdict = Guard(HttpConfig(), "secret-secret-secret").admit(RequestHeaders(headers))
-    return verdict.status if isinstance(verdict, Turned) else 200
+    return verdict.status if isinstance(verdict, Rejected) else 200
 
 
 @pytest.mark.parametrize("host", [b"[", b"[::1", b"]", b"[v1.x", b"\xff"])
