@@ -50,7 +50,7 @@ def test_arguments_lose_what_a_flag_announces() -> None:
         "a" * 24,
     ]
     assert mask_arguments(given) == [
-        *("--api-key", MASK, f"--token={MASK}", "--at", "abc", "https://h/x", "--db=pg://h/x", MASK)
+        *("--api-key", MASK, f"--token={MASK}", "--region", "abc", "https://h/x", "--db=pg://h/x", MASK)
     ]
 
 
