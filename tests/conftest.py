@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
 from wicket_mcp.model import Tool
+
+# How long an example takes depends on what else the machine does, and is no property of ours.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 ROOT = Path(__file__).parent.parent
 PEERS = Path(__file__).parent / "peers"

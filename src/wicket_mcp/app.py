@@ -15,8 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wicket_mcp.calls.calls import Calls
-from wicket_mcp.calls.offers import Offers
+from wicket_mcp.calls.cache import Cache
+from wicket_mcp.calls.limits import ServerBuckets
+from wicket_mcp.calls.pipeline import Parts, Pipeline
+from wicket_mcp.calls.watches import Watches
+from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Snapshot, fingerprint
 from wicket_mcp.catalog.instructions import instructions
 from wicket_mcp.codec import encode
@@ -28,7 +31,6 @@ from wicket_mcp.library import Library
 from wicket_mcp.model import (
     API_KEY_PREFIX,
     LOCAL,
-    CallRequest,
     Changed,
     Hit,
     JsonObject,
@@ -38,6 +40,7 @@ from wicket_mcp.model import (
     Tool,
 )
 from wicket_mcp.reload import staying, watch
+from wicket_mcp.request import tool_call
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.store.base import Store
@@ -70,28 +73,46 @@ class Gateway(Library):
         """Called with every configuration that is taken up while we run."""
         self.catalogue.watch(self._changed)
         self.results = Results(self.store, config.results)
-        self.calls = Calls(self.catalogue, self.pool, self.results, self.store)
-        self.calls.admit = self._admit
         self.scripting = Scripting(config.scripts)
-        self.offers = Offers(self.catalogue, self.pool, unprefixed=config.unprefixed)
-        self.verbs = Verbs(
-            self.catalogue,
-            self.pool,
-            self.finder,
-            self.calls,
-            self.results,
-            self.scripting,
-            self.store,
-            self.store,
-            self.offers,
-            config.base_dir,
-        )
+        self.watches = Watches(self.catalogue, self.pool)
+        self.cache = Cache()
+        self.buckets = ServerBuckets()
+        self._build(config)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
         self._protocols: list[tuple[Protocol, tuple[str, ...]]] = []
         """What is served, and the dialects it was asked for by name; the configured ones where by none."""
         self._attending = False
         self._tasks = Tasks()
+
+    def _build(self, config: Config) -> None:
+        addresses = Addresses(self.catalogue, unprefixed=config.unprefixed)
+        self.pipeline = Pipeline(
+            Parts(
+                self.catalogue,
+                addresses,
+                self.results,
+                self.store,
+                self._admit,
+                self.cache,
+                self.buckets,
+                self.forward,
+                self.watches.subscribe,
+            )
+        )
+        self.verbs = Verbs(
+            self.catalogue,
+            self.pool,
+            self.finder,
+            self.pipeline,
+            self.results,
+            self.scripting,
+            self.store,
+            self.store,
+            addresses,
+            self.watches,
+            config.base_dir,
+        )
 
     def __repr__(self) -> str:
         return f"<Gateway {len(self.catalogue.servers)} servers, {self.pool!r}>"
@@ -138,6 +159,8 @@ class Gateway(Library):
             self.store,
             self.pool,
             self.catalogue,
+            self.forward,
+            self.pipeline.guard,
             pinned=lambda: bool(self.config.favourites),
         )
 
@@ -156,9 +179,7 @@ class Gateway(Library):
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> JsonObject:
         """The upstream's result, whole and untouched. Raises WicketError when there is none."""
-        return (
-            await self.verbs.call(CallRequest(name, dict(arguments or {}), Silent(self.principal), whole=True))
-        ).body
+        return (await self.verbs.call(tool_call(name, dict(arguments or {}), Silent(self.principal), whole=True))).body
 
     # Serving
 
@@ -177,9 +198,9 @@ class Gateway(Library):
         self.results.config = config.results
         self.scripting.use(config.scripts)
         self.finder.use(config.favourites)
-        self.offers.unprefixed = config.unprefixed
+        self._build(config)
         for (protocol, _), menu in zip(self._protocols, menus, strict=True):
-            protocol.reconfigure(menu)
+            protocol.reconfigure(menu, self.verbs)
         if _shown(old) != _shown(config):
             self.feed.publish(["menu"])
         if old.unprefixed != config.unprefixed:  # every address and name is another one
@@ -217,7 +238,6 @@ class Gateway(Library):
         protocol = Protocol(
             self.verbs,
             self._menu(names, self.config),
-            self.offers,
             lambda: self.instructions(*names),
             self.feed,
             self.held,
@@ -315,9 +335,9 @@ class Gateway(Library):
             )
         return principal
 
-    async def _admit(self, principal: Principal) -> None:
-        """The holder of an API key calls a tool: the key's own limit counts."""
-        await self.registry.admit_call(principal)
+    async def _admit(self, principal: Principal, kind: str) -> None:
+        """The holder of an API key asks for something: the key's own limit counts."""
+        await self.registry.keys.take(principal, kind)
 
     def _attend(self) -> None:
         """What goes on beside serving."""
@@ -341,7 +361,7 @@ class Gateway(Library):
 
     def _heard(self, event: UpstreamEvent) -> None:
         super()._heard(event)
-        self.offers.heard(event)
+        self.watches.hear(event)
 
     def _changed(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []

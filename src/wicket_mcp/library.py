@@ -4,6 +4,7 @@ Every gateway has them. A command that only looks for tools has nothing else: a 
 until surfaces, scripts, dialects and the registry are loaded.
 """
 
+from wicket_mcp.calls.forward import Forward
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.search.finder import Finder
@@ -25,7 +26,8 @@ class Library:
             max_call=config.limits.max_call,
             base_dir=config.base_dir,
         )
-        self.catalogue = Catalogue(config.servers, self.pool, self.store, config.limits, config.aliases)
+        self.forward = Forward(self.pool)
+        self.catalogue = Catalogue(config.servers, self.pool, self.forward, self.store, config.limits, config.aliases)
         self.finder = Finder(
             self.catalogue,
             self.pool,

@@ -4,7 +4,6 @@ Frozen data and aliases, no behaviour beyond reading a field, and no import of o
 stays a plain dict (`JsonObject`) from the wire to the wire, so that unknown and vendor fields survive.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -173,29 +172,6 @@ class Listing:
     listed_at: float = 0.0
     ttl: float | None = None
     """Seconds for which the upstream vouches for this listing; None when it says nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallRequest:
-    """A call on its way down: the tool, or how the agent named it; its arguments, and who waits for it."""
-
-    tool: Tool | str
-    arguments: Json
-    caller: Caller
-    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The request's `_meta` as the client sent it."""
-    whole: bool = False
-    """Give the result as it is, however large."""
-    resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """`inputResponses` and `requestState` of a client that repeats its request to answer an upstream's question."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """A call's answer on its way up: the upstream's result object, untouched, and which tool gave it."""
-
-    tool: Tool
-    body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from wicket_mcp.catalog.identifiers import identifier, words_of
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
-from wicket_mcp.model import Caller, CallRequest, Json, JsonObject, Principal, Tool, as_list
+from wicket_mcp.model import Caller, Json, JsonObject, Principal, Tool, as_list
+from wicket_mcp.request import tool_call
 from wicket_mcp.schema.signature import first_sentence, signature
 
 if TYPE_CHECKING:
@@ -147,8 +148,8 @@ class _Calls:
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
         match kind:
             case "call":
-                result = await self._verbs.call(CallRequest(name, arguments, self._caller, whole=True))
-                return self._verbs.readdressed(result) if self._readdress else result.body
+                result = await self._verbs.call(tool_call(name, arguments, self._caller, whole=True))
+                return self._verbs.rewrite(result) if self._readdress else result.body
             case "search":
                 return await self._search(arguments)
             case "describe":

@@ -8,19 +8,20 @@
 Holds no logic of its own: it is the door between those who speak words and those who decide.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wicket_mcp.calls.calls import Calls
-from wicket_mcp.calls.offers import Offers
+from wicket_mcp.calls.watches import Changed, Watches
+from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import UnknownName, WicketError
-from wicket_mcp.model import LOCAL, Caller, CallRequest, CallResult, JsonObject, Principal, ServerStatus, Tool
+from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool
+from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
 from wicket_mcp.results.results import Results, Slice
 from wicket_mcp.schema.signature import first_sentence
 from wicket_mcp.scripting import Script, Scripting
@@ -53,12 +54,13 @@ class Verbs:
         catalogue: Catalogue,
         pool: Pool,
         finder: Finder,
-        calls: Calls,
+        pipeline: Handler,
         results: Results,
         scripting: Scripting,
         audit: AuditStore,
         usage: UsageStore,
-        offers: Offers,
+        addresses: Addresses,
+        watches: Watches,
         base_dir: Path,
     ) -> None:
         self._catalogue = catalogue
@@ -68,8 +70,9 @@ class Verbs:
         self._usage = usage
         self._pool = pool
         self._finder = finder
-        self._calls = calls
-        self._offers = offers
+        self._pipeline = pipeline
+        self.addresses = addresses
+        self._watches = watches
         self._results = results
 
     async def view(self, principal: Principal, servers: Iterable[str] | None = None) -> View:
@@ -129,12 +132,59 @@ class Verbs:
                 problems.append(problem)
         return Described(tuple(tools), tuple(problems))
 
-    async def call(self, request: CallRequest) -> CallResult:
-        return await self._calls.call(request)
+    async def call(self, request: Request) -> Result:
+        """One call of a tool; a large result is put aside unless the request wants it whole."""
+        result = await self._pipeline(request)
+        if request.whole:
+            return result
+        principal, size = request.caller.principal, request.span.size
+        body = await self._results.shape(result.body, result.tool.key, principal, size=size)
+        return result if body is result.body else Result(body, result.request)
 
-    def readdressed(self, result: CallResult) -> JsonObject:
+    async def read_resource(
+        self, uri: str, caller: Caller, meta: Mapping[str, Any] = EMPTY, resume: Mapping[str, Any] = EMPTY
+    ) -> JsonObject:
+        """A resource of a server, by the address that `resources/list` shows."""
+        return await self._fetch("resources/read", uri, {}, caller, meta, resume)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: JsonObject | None,
+        caller: Caller,
+        meta: Mapping[str, Any] = EMPTY,
+        resume: Mapping[str, Any] = EMPTY,
+    ) -> JsonObject:
+        """A prompt of a server, by the name that `prompts/list` shows."""
+        params: JsonObject = {} if arguments is None else {"arguments": arguments}
+        return await self._fetch("prompts/get", name, params, caller, meta, resume)
+
+    async def complete(self, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY) -> JsonObject:
+        """Completion of a prompt's or template's argument, by whoever offers it."""
+        sent = {key: value for key, value in params.items() if key != "_meta"}
+        request = Request(method="completion/complete", caller=caller, params=sent, meta=meta, span=Span())
+        return (await self._pipeline(request)).body
+
+    async def watch(self, uri: str, caller: Caller, changed: Changed) -> Callable[[], None]:
+        """Hear when a resource changes, until the returned function is called."""
+        return await self._watches.watch(uri, caller, changed, self._pipeline, self.addresses)
+
+    def rewrite(self, result: Result) -> JsonObject:
         """A result whose links lead through us: resources in it under the addresses that `resources/list` shows."""
-        return self._offers.readdressed(result.body, result.tool.server)
+        return self.addresses.rewrite(result.body, result.request.server)
+
+    async def _fetch(
+        self,
+        method: str,
+        name: str,
+        params: JsonObject,
+        caller: Caller,
+        meta: Mapping[str, Any],
+        resume: Mapping[str, Any],
+    ) -> JsonObject:
+        span = Span(arguments=params.get("arguments"))
+        request = Request(method=method, caller=caller, params=params, name=name, meta=meta, resume=resume, span=span)
+        return self.rewrite(await self._pipeline(request))
 
     async def run(self, script: Script, caller: Caller) -> "Outcome":
         """A script to its end; what went wrong in it is part of the outcome."""
@@ -144,9 +194,9 @@ class Verbs:
         """A stored large result, or the part of it at `path`, as data."""
         return await self._results.value(handle, principal, path)
 
-    async def shaped(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
+    async def put_aside(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
         """An answer of our own, put aside like a tool's when it has more than `most` tokens."""
-        return await self._results.shape(CallResult(Tool("wicket", of, {}), body), principal, most)
+        return await self._results.shape(body, f"wicket.{of}", principal, most=most)
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         """How often this principal called each tool, by key."""

@@ -2,14 +2,14 @@
 
 import pytest
 
-from wicket_mcp.calls.rates import Rates
+from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import RateLimited
 
 
 def test_a_bucket_empties_and_fills_again() -> None:
     now = [0.0]
-    rates = Rates(lambda: now[0])
+    rates = ServerBuckets(lambda: now[0])
     server = ServerConfig(name="s", command="x", calls_per_minute=2)
     other = ServerConfig(name="o", command="x", calls_per_minute=1)
     rates.admit(server)
@@ -30,6 +30,6 @@ def test_a_bucket_empties_and_fills_again() -> None:
 
 
 def test_no_limit_is_none() -> None:
-    rates = Rates(lambda: 0.0)
+    rates = ServerBuckets(lambda: 0.0)
     for _ in range(1000):
         rates.admit(ServerConfig(name="s", command="x"))

@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.peers.stdio_peer import RICH
 from wicket_mcp.errors import AmbiguousName, BadArguments, Denied, Refused, UnknownName
-from wicket_mcp.model import LOCAL, CallRequest, JsonObject, Principal, Silent
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
+from wicket_mcp.request import tool_call
 
 
 class Listener(Silent):
@@ -73,7 +74,7 @@ async def test_wrong_arguments_never_reach_the_upstream(open_gateway: OpenGatewa
 
 async def test_arguments_given_as_a_json_string_are_parsed(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
-        result = await gateway.verbs.call(CallRequest("echo.echo", '{"message": "as text"}', Silent()))
+        result = await gateway.verbs.call(tool_call("echo.echo", '{"message": "as text"}', Silent()))
     assert text_of(result.body) == "as text"
 
 
@@ -106,7 +107,7 @@ async def test_denied_tools_are_neither_seen_nor_called(open_gateway: OpenGatewa
 async def test_progress_reaches_the_caller_under_its_own_token(open_gateway: OpenGateway) -> None:
     caller = listener()
     async with open_gateway({"echo": peer("Echo")}) as gateway:
-        await gateway.verbs.call(CallRequest("echo.steps", {}, caller, {"progressToken": "mine"}))
+        await gateway.verbs.call(tool_call("echo.steps", {}, caller, {"progressToken": "mine"}))
     assert [params["progress"] for _, params in caller.heard] == [1, 2, 3]
     assert {params["progressToken"] for _, params in caller.heard} == {"mine"}
 
@@ -145,7 +146,7 @@ async def test_max_concurrent_bounds_what_an_upstream_gets_at_once(open_gateway:
 
 async def test_a_result_handle_works_for_its_principal_only(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}, results={"large": 100}) as gateway:
-        body = (await gateway.verbs.call(CallRequest("echo.big", {"rows": 500}, Silent()))).body
+        body = (await gateway.verbs.call(tool_call("echo.big", {"rows": 500}, Silent()))).body
         handle = body["_meta"]["wicket/result"]["id"]
         part = await gateway.verbs.read(handle, LOCAL, path="items[499].name")
         assert part.text == "row 499"

@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.peers.dns_server import Names
+from wicket_mcp.calls.cache import Cache
+from wicket_mcp.calls.forward import Forward
+from wicket_mcp.calls.limits import ServerBuckets
+from wicket_mcp.calls.pipeline import Parts, Pipeline
+from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
+from wicket_mcp.model import Principal
 from wicket_mcp.registry.facade import Desk
+from wicket_mcp.results.results import Results
 from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -57,9 +64,16 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
             opened.push_async_callback(store.close)
             pool = Pool((), on_event=ignore, max_message=2**20, max_call=30)
             opened.push_async_callback(pool.close)
-            catalogue = Catalogue((), pool, store, LimitsConfig())
+            forward = Forward(pool)
+            catalogue = Catalogue((), pool, forward, store, LimitsConfig())
             opened.push_async_callback(catalogue.close)
-            desk = Desk(config, store, pool, catalogue, clock)
+
+            async def admit(principal: Principal, kind: str) -> None:
+                await desk.keys.take(principal, kind)
+
+            addresses, results = Addresses(catalogue), Results(store, config.results)
+            parts = Parts(catalogue, addresses, results, store, admit, Cache(), ServerBuckets(), forward, forward)
+            desk = Desk(config, store, pool, catalogue, forward, Pipeline(parts).guard, clock)
             opened.push_async_callback(desk.close)
             return desk
 

@@ -1,44 +1,54 @@
-"""One call's line in the audit: written when the call ends, however it ends.
+"""The outermost layer: one line in the audit for every request, written when it ends, however it ends.
 
-It keeps a digest of the arguments, never the arguments.
+A denial, an unknown name and a defect are recorded like an answer. Keeps a digest of the arguments, never themselves.
 """
 
+import asyncio
 import hashlib
 import time
-from types import TracebackType
-from typing import Any, Self
 
 from wicket_mcp.calls.cache import outcome_of
 from wicket_mcp.codec import encode
-from wicket_mcp.errors import WicketError
-from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.errors import Internal, WicketError
+from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.content import size_of
 from wicket_mcp.store.base import AuditStore
 from wicket_mcp.store.model import CallRecord
 
 
-class Audited:
-    """Surrounds a call: `with Audited(…) as audited: body = audited.answer(await …)`."""
+def audit(records: AuditStore) -> Layer:
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            span = request.span
+            started = time.perf_counter()
+            try:
+                result = await inner(request)
+                span.outcome, span.size = outcome_of(result.body), size_of(result.body)
+            except WicketError as problem:
+                span.outcome = problem.code
+                raise
+            except asyncio.CancelledError:
+                span.outcome = "cancelled"
+                raise
+            except BaseException:
+                span.outcome = Internal.code
+                raise
+            finally:
+                elapsed = (time.perf_counter() - started) * 1000
+                records.record_call(
+                    CallRecord(
+                        time.time(),
+                        request.caller.principal.name,
+                        span.server,
+                        span.name or request.name,
+                        hashlib.blake2b(encode(span.arguments), digest_size=8).hexdigest(),
+                        span.outcome,
+                        elapsed,
+                        span.size,
+                    )
+                )
+            return result
 
-    def __init__(self, store: AuditStore, principal: Principal, server: str, tool: str, arguments: Any) -> None:
-        self._store = store
-        self._call = principal.name, server, tool
-        self._arguments = arguments
-        self._outcome, self._size = "cancelled", 0
+        return handle
 
-    def __enter__(self) -> Self:
-        self._started = time.monotonic()
-        return self
-
-    def answer(self, body: JsonObject) -> JsonObject:
-        self._outcome, self._size = outcome_of(body), size_of(body)
-        return body
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(problem, WicketError):
-            self._outcome = problem.code
-        digest = hashlib.blake2b(encode(self._arguments), digest_size=8).hexdigest()
-        elapsed = (time.monotonic() - self._started) * 1000
-        self._store.record_call(CallRecord(time.time(), *self._call, digest, self._outcome, elapsed, self._size))
+    return layer

@@ -15,6 +15,7 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.model.units import seconds
 from wicket_mcp.model import Caller, JsonObject, Tool, as_object
+from wicket_mcp.request import Handler, Layer, Request, Result
 
 MAX_BYTES = 64 * 1024**2
 MAX_ANSWER = 4 * 1024**2
@@ -67,6 +68,27 @@ class Cache:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._bytes -= len(kept.body)
+
+
+def cache(kept: Cache, config: ServerConfig) -> Layer:
+    """Give an answer again where the configuration says that it is still good, without asking the server."""
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            tool = request.tool
+            keep = lifetime(config, tool) if tool is not None and not request.resume else 0.0
+            if tool is None or not keep:
+                return await inner(request)
+            key = key_of(config, tool, request.params["arguments"], request.caller)
+            if (body := kept.find(key)) is not None:
+                return Result(body if request.whole else marked(body), request)
+            result = await inner(request)
+            kept.keep(key, result.body, keep)
+            return result
+
+        return handle
+
+    return layer
 
 
 def lifetime(config: ServerConfig, tool: Tool) -> float:

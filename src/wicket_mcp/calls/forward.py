@@ -1,6 +1,6 @@
-"""One client request on its way to an upstream: dressed for the next hop, heard while it runs, its questions answered.
+"""The last layer: one request on its way to an upstream, with its notifications and questions on the way back.
 
-Everything a client asks of an upstream (a tool call, a prompt, a resource) goes through here. Progress and logs reach
+Whatever is asked of an upstream (a call, a prompt, a resource, a listing) goes through here. Progress and logs reach
 the caller under its own token. What the upstream asks on the way is put to the caller: a legacy upstream asks while the
 call runs; a modern one ends its answer with `input_required` and wants the request again with the replies, which a
 modern client does itself and which is done here for all others.
@@ -8,10 +8,17 @@ modern client does itself and which is done here for all others.
 
 import itertools
 import secrets
-from collections.abc import Mapping
 from typing import Any
 
-from wicket_mcp.errors import URL_ELICITATION_REQUIRED, ProtocolViolation, Refused, Unasked
+from wicket_mcp.errors import (
+    URL_ELICITATION_REQUIRED,
+    Crashed,
+    Overloaded,
+    ProtocolViolation,
+    Refused,
+    Unasked,
+    Unavailable,
+)
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -24,7 +31,8 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.upstream.connection import Callbacks
+from wicket_mcp.request import GATEWAY, Request, Result
+from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.pool import Pool
 
 ROUNDS = 10  # times that an upstream may ask for more input before its call is given up
@@ -35,49 +43,74 @@ _OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES)
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a client must have declared to be asked this."""
 
-_tokens = itertools.count(1)
 
+class Forward:
+    """The innermost handler, and the only one that sends requests to the pool."""
 
-async def pass_on(
-    pool: Pool,
-    server: str,
-    method: str,
-    params: JsonObject,
-    caller: Caller,
-    meta: Mapping[str, Any],
-    *,
-    resume: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> JsonObject:
-    """Send the request and return the upstream's result, after all that it asked of the caller was answered."""
-    dressed = _dressed(params, caller, meta)
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._tokens = itertools.count(1)
 
-    async def asked(question: str, about: JsonObject) -> JsonObject:
-        return await ask(caller, server, question, about)
+    async def __call__(self, request: Request) -> Result:
+        """The upstream's result, after all that it asked of the caller was answered."""
+        caller, server, meta = request.caller, request.server, request.meta
+        dressed = self._dress(request)
 
-    callbacks = Callbacks(_Reporter(caller, meta.get("progressToken")), asked)
-    given = {**dressed, **(resume or {})}
-    for _ in range(ROUNDS):
+        async def answer(question: str, about: JsonObject) -> JsonObject:
+            return await ask(caller, server, question, about)
+
+        callbacks = Callbacks(_Reporter(caller, meta.get("progressToken")), answer)
+        params = {**dressed, **request.resume} if request.resume else dressed
+        for sent in range(ROUNDS):
+            body = await self._send(request, params, callbacks, sent_before=sent > 0)
+            if body.get("resultType") != "input_required":
+                return Result(body, request)
+            if caller.resumes:
+                for question in as_object(body.get("inputRequests")).values():
+                    fields = as_object(question)
+                    _check_askable(caller, server, as_text(fields.get("method")), fields.get("params"))
+                return Result(body, request)
+            params = {**dressed, **await _replies(body, caller, server)}
+        raise ProtocolViolation(
+            server, f"Server '{server}' asked for more input {ROUNDS} times; the call was given up."
+        )
+
+    async def _send(
+        self, request: Request, params: JsonObject, callbacks: Callbacks, *, sent_before: bool
+    ) -> JsonObject:
+        caller = request.caller
         try:
-            body = await pool.request(
-                server,
-                method,
-                given,
+            return await self._pool.request(
+                request.server,
+                request.method,
+                params,
                 session=caller.session,
-                callbacks=callbacks,
-                headers=headers,
-                capabilities=askable(caller.capabilities),
+                callbacks=callbacks if caller.principal is not GATEWAY else NO_CALLBACKS,
+                headers=request.headers,
+                capabilities=askable(caller.capabilities) if caller.capabilities else None,
+                timeout=request.timeout,
             )
         except Refused as refusal:
-            body = _visits(refusal, caller)
-        if body.get("resultType") != "input_required":
-            return body
-        if caller.resumes:
-            for one in as_object(body.get("inputRequests")).values():
-                _check_askable(caller, server, as_text(as_object(one).get("method")), as_object(one).get("params"))
-            return body
-        given = {**dressed, **await _replies(body, caller, server)}
-    raise ProtocolViolation(server, f"Server '{server}' asked for more input {ROUNDS} times; the call was given up.")
+            return _visits(refusal, caller)
+        except (Unavailable, Overloaded) as problem:
+            if not sent_before:
+                raise
+            # An earlier round was sent: whoever could stand in, or try again, must not.
+            raise Crashed(
+                request.server, problem.message, hint="It was asked once already and may have acted."
+            ) from None
+
+    def _dress(self, request: Request) -> JsonObject:
+        """The parameters with what of the client's `_meta` is meant for the upstream."""
+        caller, meta = request.caller, request.meta
+        if not meta and not caller.log_level:
+            return request.params
+        kept: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
+        if meta.get("progressToken") is not None:
+            kept["progressToken"] = next(self._tokens)
+        if caller.log_level and META_LOG_LEVEL not in kept:
+            kept[META_LOG_LEVEL] = caller.log_level
+        return {**request.params, "_meta": kept} if kept else request.params
 
 
 async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
@@ -135,15 +168,6 @@ def _visits(refusal: Refused, caller: Caller) -> JsonObject:
     ask = "elicitation/create"
     asked = {f"page{n}": {"method": ask, "params": _worded(ask, page, modern=True)} for n, page in enumerate(pages, 1)}
     return {"resultType": "input_required", "inputRequests": asked}
-
-
-def _dressed(params: JsonObject, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
-    kept: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
-    if meta.get("progressToken") is not None:
-        kept["progressToken"] = next(_tokens)
-    if caller.log_level and META_LOG_LEVEL not in kept:
-        kept[META_LOG_LEVEL] = caller.log_level
-    return {**params, "_meta": kept} if kept else params
 
 
 async def _replies(body: JsonObject, caller: Caller, server: str) -> JsonObject:

@@ -18,7 +18,8 @@ from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
 from wicket_mcp.errors import Unavailable, UnknownName, WicketError
-from wicket_mcp.model import LOCAL, Listing, Principal, Tool
+from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
+from wicket_mcp.request import Handler, internal
 from wicket_mcp.store.base import ListingStore
 from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
@@ -86,6 +87,7 @@ class Catalogue:
         self,
         servers: Iterable[ServerConfig],
         pool: Pool,
+        forward: Handler,
         store: ListingStore,
         limits: LimitsConfig,
         aliases: Mapping[str, str] | None = None,
@@ -96,6 +98,7 @@ class Catalogue:
         self._aliases: Mapping[str, str] = aliases or {}
         """Short names that the user gave to tools."""
         self._pool = pool
+        self._forward = forward
         self._store = store
         self._limits = limits
         self._snapshot = Snapshot(0, {}, self.servers, self._aliases, self.failures, Policy(self.servers.values()))
@@ -269,7 +272,7 @@ class Catalogue:
             listing = await read_listing(
                 server,
                 greeting,
-                lambda method, params: self._pool.request(server, method, params, timeout=LISTING_TIMEOUT),
+                lambda method, params: self._ask(server, method, params),
                 self._limits.max_tools,
                 MAX_PAGES,
             )
@@ -289,6 +292,9 @@ class Catalogue:
         self._publish({**self._snapshot.listings, server: listing})
         await self._keep(listing)
         return True
+
+    async def _ask(self, server: str, method: str, params: JsonObject) -> JsonObject:
+        return (await self._forward(internal(server, method, params, LISTING_TIMEOUT))).body
 
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity

@@ -9,7 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from wicket_mcp.codec import pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError
-from wicket_mcp.model import LOCAL, Caller, CallRequest, Json, JsonObject, Principal, Tool
+from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
+from wicket_mcp.request import Request, tool_call
 from wicket_mcp.schema.arguments import check_arguments, parse_arguments
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand
@@ -32,7 +33,7 @@ class ToolCall:
     caller: Caller
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
     resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The replies with which a modern client repeats its call (see `CallRequest.resume`)."""
+    """The replies with which a modern client repeats its call (see `Request.resume`)."""
     named: Named | None = None
     """What `Menu.find` has found the name to stand for, where that was asked before."""
 
@@ -40,9 +41,9 @@ class ToolCall:
         """The tool that the name is known to stand for in this dialect."""
         return self.named.tool if self.named and self.named.dialect == dialect else None
 
-    def request(self, tool: Tool | str, arguments: Json = None, *, whole: bool = False) -> CallRequest:
+    def request(self, tool: Tool | str, arguments: Json = None, *, whole: bool = False) -> Request:
         """This call passed on to an upstream tool."""
-        return CallRequest(tool, arguments, self.caller, self.meta, whole=whole, resume=self.resume)
+        return tool_call(tool, arguments, self.caller, self.meta, whole=whole, resume=self.resume)
 
 
 Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]

@@ -17,7 +17,8 @@ from wicket_mcp.dialects.chain_fast import OneCall, interface_wanted, one_call
 from wicket_mcp.dialects.chain_tools import DEFINITIONS
 from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import AmbiguousName, UnknownName, WicketError
-from wicket_mcp.model import CallRequest, JsonObject, Tool
+from wicket_mcp.model import JsonObject, Tool
+from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import InScript, Script
 from wicket_mcp.scripts.api import Api
 from wicket_mcp.scripts.outcome import Outcome, Problem
@@ -137,7 +138,7 @@ async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | 
     except (UnknownName, AmbiguousName):
         return None if wanted.server else _failed(f"Tool '{wanted.tool}' not found.")
     try:
-        request = CallRequest(tool, wanted.arguments, InScript(call.caller), call.meta, whole=True)
+        request = tool_call(tool, wanted.arguments, InScript(call.caller), call.meta, whole=True)
         ok, value = unwrap((await verbs.call(request)).body)
     except WicketError as problem:
         return _failed(f"{tool.key}: {problem}")

@@ -59,7 +59,7 @@ async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
     else:  # the identifiers are not theirs to see, but a name that they know is as good
         name = f"{call.arguments['luaServerName']}.{call.arguments['luaToolName']}"
         tool = await verbs.resolve(name, call.caller.principal)
-    body = verbs.readdressed(await verbs.call(call.request(tool, call.arguments.get("sampleArgs"))))
+    body = verbs.rewrite(await verbs.call(call.request(tool, call.arguments.get("sampleArgs"))))
     ok, value = unwrap(body)
     if not ok:
         return body

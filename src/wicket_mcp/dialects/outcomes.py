@@ -24,7 +24,7 @@ async def render(
     body = _render_value(outcome.value) if outcome.has_value else text(nothing)
     if outcome.printed:
         body = {**body, "content": [*body["content"], *text(f"Printed:\n{outcome.printed.rstrip()}")["content"]]}
-    return await verbs.shaped("script", body, principal, most)
+    return await verbs.put_aside("script", body, principal, most)
 
 
 def _render_value(value: Any) -> JsonObject:

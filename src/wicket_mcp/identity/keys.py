@@ -96,6 +96,10 @@ class Keys:
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
         """Let a request pass, or not. Raises Denied, or RateLimited with the seconds to wait."""
         demand(principal, scope)
+        await self.take(principal, kind)
+
+    async def take(self, principal: Principal, kind: str) -> None:
+        """Count a request against the key's allowance an hour. Raises RateLimited with the seconds to wait."""
         per_hour = {**self._rates, **dict(principal.rates)}.get(kind, 0)
         if principal != LOCAL and per_hour:
             wait = await self._store.take(principal.name, kind, per_hour, self._clock())

@@ -8,14 +8,16 @@ that nobody speaks through somebody else's.
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from wicket_mcp.calls.audit import Audited
+from msgspec.structs import replace
+
+from wicket_mcp.calls.forward import Forward
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import BadArguments, Denied, Refused, WicketError
-from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object, as_text
-from wicket_mcp.store.base import AuditStore
+from wicket_mcp.model import Caller, JsonObject, Principal, Silent, as_list, as_object, as_text
+from wicket_mcp.request import Handler, Request, Result, Span, internal
 from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.egress_rules import EgressRules, NotPublic
@@ -40,28 +42,42 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 class Guests:
     """See the module's docstring."""
 
-    def __init__(self, rules: EgressRules, store: AuditStore) -> None:
+    def __init__(self, rules: EgressRules, guard: Callable[[Handler], Handler]) -> None:
+        """`guard` puts the layers of the pipeline that are about the caller around a handler."""
         self.client = HttpClient(rules=rules)
         self._rules = rules
-        self._store = store
         self._pool = Pool((), on_event=_pass_over, max_message=MAX_MESSAGE, max_call=MAX_CALL, http=self.client)
+        self._forward = Forward(self._pool)
+        self._call = guard(self._connect_and_send)
         self._known: OrderedDict[str, None] = OrderedDict()
 
     async def call(
         self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller, label: str
     ) -> JsonObject:
         """The result, untouched. Raises WicketError. `label` is the server's name in the audit."""
-        name = await self._guest(endpoint, headers, caller.principal)
+        request = Request(
+            method="tools/call",
+            caller=caller,
+            params={"name": tool, "arguments": arguments},
+            name=tool,
+            server=endpoint,
+            headers=headers,
+            span=Span(label, tool, arguments),
+        )
+        return (await self._call(request)).body
+
+    async def _connect_and_send(self, request: Request) -> Result:
+        principal = request.caller.principal
+        name = await self._guest(request.server, request.headers or {}, principal)
+        # A server that nobody configured is told nothing of the client, and cannot ask it anything.
+        sent = replace(request, caller=Silent(principal, session=""), server=name, headers=None)
         try:
-            with Audited(self._store, caller.principal, label, tool, arguments) as audited:
-                return audited.answer(
-                    await self._pool.request(name, "tools/call", {"name": tool, "arguments": arguments})
-                )
+            return await self._forward(sent)
         except NotPublic as problem:
-            raise (problem if caller.principal.may("admin") else problem.discreet()) from None
+            raise (problem if principal.may("admin") else problem.discreet()) from None
         except WicketError as problem:
             if isinstance(problem, Refused) and problem.rpc_code == -32602:
-                await self._name_tools(name, tool, problem)
+                await self._name_tools(name, request.name, problem)
             problem.message = problem.message.replace(name, _host(name))
             raise
 
@@ -69,7 +85,8 @@ class Guests:
         """Ask whether a server at an address is there. Raises WicketError."""
         name = await self._guest(endpoint, {}, principal)
         greeting = await self._pool.start(name)
-        await self._pool.request(name, "server/discover" if greeting.modern else "ping", {}, timeout=CONNECT_TIMEOUT)
+        method = "server/discover" if greeting.modern else "ping"
+        await self._forward(internal(name, method, {}, CONNECT_TIMEOUT))
 
     async def close(self) -> None:
         await self._pool.close()
@@ -104,7 +121,7 @@ class Guests:
     async def _name_tools(self, name: str, tool: str, problem: Refused) -> None:
         """Say which tools there are when the one asked for is not among them; the call has failed already."""
         try:
-            listed = await self._pool.request(name, "tools/list", {}, timeout=CONNECT_TIMEOUT)
+            listed = (await self._forward(internal(name, "tools/list", {}, CONNECT_TIMEOUT))).body
         except WicketError:
             return
         names = [as_text(as_object(entry).get("name")) for entry in as_list(listed.get("tools"))]

@@ -28,6 +28,7 @@ from wicket_mcp.registry.onboarding import Onboarding, Progress
 from wicket_mcp.registry.probes import Probes
 from wicket_mcp.registry.service import Registry
 from wicket_mcp.registry.settings import read
+from wicket_mcp.request import Handler
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.model import StoredRecord
@@ -71,6 +72,8 @@ class Desk:
         store: Store,
         pool: Pool,
         catalogue: Catalogue,
+        forward: Handler,
+        guard: Callable[[Handler], Handler],
         clock: Callable[[], float] = time.time,
         pinned: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -83,7 +86,7 @@ class Desk:
         self._catalogue = catalogue
         self._clock = clock
         self._pinned = pinned
-        self.guests = Guests(self.rules, store)
+        self.guests = Guests(self.rules, guard)
         self.advisor = advisor_of(os.environ)
         self.keys = Keys(store, terms.rates, clock)
         self.domains = Domains(store, terms, clock)
@@ -92,7 +95,7 @@ class Desk:
         self.onboarding = Onboarding(store, clock)
         self.managed = Managed(store, store, pool, catalogue, self.guests.client, self.rules, config, clock)
         self.probes = Probes(
-            store, pool, self.managed, self.registry, self.guests, every=settings.probe_every, clock=clock
+            store, pool, self.managed, self.registry, self.guests, forward, every=settings.probe_every, clock=clock
         )
 
         self._tasks = Tasks()
@@ -245,15 +248,10 @@ class Desk:
 
     # Calling
 
-    async def admit_call(self, principal: Principal) -> None:
-        """Let a principal call a tool, of whatever server. Raises Denied or RateLimited."""
-        await self.keys.admit(principal, "invoke", "invocation")
-
     async def invoke(
         self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller
     ) -> JsonObject:
         """Call a tool at an address. Raises WicketError."""
-        await self.admit_call(caller.principal)
         shelf = await self.registry.shelf()
         label = next(
             (name for name, record in shelf.records.items() if endpoint in server_json.remotes(record.body)), ""

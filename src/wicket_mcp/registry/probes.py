@@ -18,6 +18,7 @@ from wicket_mcp.registry import server_json
 from wicket_mcp.registry.adhoc import Guests
 from wicket_mcp.registry.managed import Managed
 from wicket_mcp.registry.service import Registry
+from wicket_mcp.request import Handler, internal
 from wicket_mcp.store.base import HealthStore
 from wicket_mcp.store.model import Observation
 from wicket_mcp.tasks import Tasks
@@ -44,6 +45,7 @@ class Probes:
         managed: Managed,
         registry: Registry,
         guests: Guests,
+        forward: Handler,
         *,
         every: float,
         clock: Callable[[], float] = time.time,
@@ -53,6 +55,7 @@ class Probes:
         self._managed = managed
         self._registry = registry
         self._guests = guests
+        self._forward = forward
         self._every = every
         self._clock = clock
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -131,7 +134,7 @@ class Probes:
                 return False
             greeting = self._pool.greeting(server) or await self._pool.start(server)
             method = "server/discover" if greeting.modern else "ping"
-            await self._pool.request(server, method, {}, timeout=TIMEOUT)
+            await self._forward(internal(server, method, {}, TIMEOUT))
             return True
         record = (await self._registry.shelf()).records.get(server)
         addresses = server_json.remotes(record.body) if record else []

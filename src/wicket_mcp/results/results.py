@@ -14,7 +14,7 @@ from typing import Any
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
-from wicket_mcp.model import CallResult, JsonObject, Principal, as_list, as_object
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object
 from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.outline import outline
 from wicket_mcp.results.paths import select
@@ -42,17 +42,20 @@ class Results:
         self._store = store
         self.config = config
 
-    async def shape(self, result: CallResult, principal: Principal, most: int | None = None) -> JsonObject:
-        """The result itself, or, when it has over `most` tokens, its beginning with a handle to the whole."""
-        tokens = size_of(result.body) // CHARS_PER_TOKEN
+    async def shape(
+        self, body: JsonObject, of: str, principal: Principal, *, most: int | None = None, size: int | None = None
+    ) -> JsonObject:
+        """`body` itself, or, when it has over `most` tokens, its beginning with a handle to the whole.
+
+        `of` names the tool in the text; `size` is `size_of(body)` where somebody has measured it already.
+        """
+        tokens = (size_of(body) if size is None else size) // CHARS_PER_TOKEN
         if tokens <= (self.config.large if most is None else min(most, self.config.large)):
-            return result.body
+            return body
         handle = secrets.token_urlsafe(16)
-        stored = StoredResult(
-            handle, principal.name, result.tool.key, encode(result.body), time.time() + self.config.keep
-        )
+        stored = StoredResult(handle, principal.name, of, encode(body), time.time() + self.config.keep)
         await self._store.save_result(stored, self.config.max_bytes)
-        return self._announce(result, handle, tokens)
+        return self._announce(body, of, handle, tokens)
 
     async def read(
         self,
@@ -80,16 +83,13 @@ class Results:
 
     async def substitute(self, arguments: Any, principal: Principal) -> Any:
         """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to."""
-        return await self._substitute(arguments, principal) if _refers(arguments) else arguments
-
-    async def _substitute(self, arguments: Any, principal: Principal) -> Any:
         if isinstance(arguments, dict):
             given = as_object(arguments)
             if REFERENCE in given and set(given) <= {REFERENCE, "path"}:
                 return await self._dereference(given, principal)
-            return {key: await self._substitute(item, principal) for key, item in given.items()}
+            return {key: await self.substitute(item, principal) for key, item in given.items()}
         if isinstance(arguments, list):
-            return [await self._substitute(item, principal) for item in as_list(arguments)]
+            return [await self.substitute(item, principal) for item in as_list(arguments)]
         return arguments
 
     async def _dereference(self, reference: JsonObject, principal: Principal) -> Any:
@@ -100,11 +100,11 @@ class Results:
             )
         return await self.value(handle, principal, path)
 
-    def _announce(self, result: CallResult, handle: str, tokens: int) -> JsonObject:
-        value = value_of(result.body)
+    def _announce(self, body: JsonObject, of: str, handle: str, tokens: int) -> JsonObject:
+        value = value_of(body)
         whole = value if isinstance(value, str) else pretty(value)
         text = (
-            f"[Large result of {result.tool.key}: about {tokens:,} tokens, stored as id {handle} "
+            f"[Large result of {of}: about {tokens:,} tokens, stored as id {handle} "
             f"for {self.config.keep / 3600:g} h. "
             f"read_result, or the resource wicket://result/{handle}, reads the rest by path, grep, offset and limit; "
             f"in a script, results.get(id, {{path}}) gives the data; as an argument of another call, "
@@ -112,20 +112,12 @@ class Results:
             f"Shape: {outline(value)}\n"
             f"First part:\n{whole[:FIRST_PART]}"
         )
-        others = [block for block in blocks_of(result.body) if text_of(block) is None]
-        body = {key: item for key, item in result.body.items() if key not in ("content", "structuredContent")}
-        meta: JsonObject = {**body.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
+        others = [block for block in blocks_of(body) if text_of(block) is None]
+        kept = {key: item for key, item in body.items() if key not in ("content", "structuredContent")}
+        meta: JsonObject = {**kept.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
         annotations = {"audience": ["assistant"], "priority": 0.3}
         shown = {"type": "text", "text": text, "annotations": annotations}
-        return {**body, "content": [shown, *others], "_meta": meta}
-
-
-def _refers(arguments: Any) -> bool:
-    """Whether there is a reference anywhere in `arguments`: nearly always not, which must cost little to see."""
-    if isinstance(arguments, dict):
-        given = as_object(arguments)
-        return REFERENCE in given or any(_refers(item) for item in given.values() if isinstance(item, (dict, list)))
-    return any(_refers(item) for item in as_list(arguments) if isinstance(item, (dict, list)))
+        return {**kept, "content": [shown, *others], "_meta": meta}
 
 
 def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:

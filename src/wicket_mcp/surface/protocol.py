@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wicket_mcp import __version__
-from wicket_mcp.calls.offers import Offers
 from wicket_mcp.catalog.pages import page
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
@@ -82,7 +81,6 @@ class Protocol:
 
     verbs: Verbs
     menu: Menu
-    offers: Offers
     instructions: Callable[[], Awaitable[str]]
     feed: Feed
     held: HeldCalls
@@ -90,9 +88,9 @@ class Protocol:
     """Its dialects were asked for by name, so that no new configuration changes them."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def reconfigure(self, menu: Menu) -> None:
-        """Serve this menu from the next request on."""
-        self.menu = menu
+    def reconfigure(self, menu: Menu, verbs: Verbs) -> None:
+        """Serve this menu, by these verbs, from the next request on."""
+        self.menu, self.verbs = menu, verbs
 
     async def answer(self, request: Request) -> JsonObject:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
@@ -168,19 +166,19 @@ class Protocol:
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
-        found = [*self._own(own_resources.list_resources), *await self.offers.resources()]
+        found = [*self._own(own_resources.list_resources), *await self.verbs.addresses.resources()]
         return _paged(request, "resources", found, "uri")
 
     async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
-        found = [*self._own(own_resources.list_templates), *await self.offers.templates()]
+        found = [*self._own(own_resources.list_templates), *await self.verbs.addresses.templates()]
         return _paged(request, "resourceTemplates", found, "uriTemplate")
 
     async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri = request.text("uri")
         try:
-            own = None if self.offers.unprefixed else await own_resources.read(self.verbs, caller, uri)
-            return own or await self.offers.read(uri, caller, request.meta, resume)
+            own = None if self._unprefixed else await own_resources.read(self.verbs, caller, uri)
+            return own or await self.verbs.read_resource(uri, caller, request.meta, resume)
         except UnknownName as problem:
             code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
             raise RpcProblem(code, str(problem), {"uri": uri}) from None
@@ -190,7 +188,7 @@ class Protocol:
     async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri, client = request.text("uri"), request.client
         if client is not None and uri not in client.watching:
-            client.watching[uri] = await self.offers.watch(uri, caller, client.resource_updated)
+            client.watching[uri] = await self.verbs.watch(uri, caller, client.resource_updated)
         return {}
 
     async def unsubscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -201,17 +199,18 @@ class Protocol:
 
     async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing prompts")
-        return _paged(request, "prompts", [*self._own(own_prompts.list_prompts), *await self.offers.prompts()], "name")
+        prompts = [*self._own(own_prompts.list_prompts), *await self.verbs.addresses.prompts()]
+        return _paged(request, "prompts", prompts, "name")
 
     async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         arguments = request.params.get("arguments")
         given, name = None if arguments is None else as_object(arguments), request.text("name")
-        own = None if self.offers.unprefixed else await own_prompts.get_prompt(self.verbs, caller, name, given or {})
-        return own or await self.offers.prompt(name, given, caller, request.meta, resume)
+        own = None if self._unprefixed else await own_prompts.get_prompt(self.verbs, caller, name, given or {})
+        return own or await self.verbs.get_prompt(name, given, caller, request.meta, resume)
 
     async def complete(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        own = None if self.offers.unprefixed else await own_completion.complete(self.verbs, caller, request.params)
-        return own or await self.offers.complete(request.params, caller, request.meta)
+        own = None if self._unprefixed else await own_completion.complete(self.verbs, caller, request.params)
+        return own or await self.verbs.complete(request.params, caller, request.meta)
 
     async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         """A modern client's stream of changes: acknowledged first, then open until it leaves or we close."""
@@ -240,7 +239,7 @@ class Protocol:
             undo.callback(self.feed.subscribe(changed))
             caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
             for uri in uris:
-                undo.callback(await self.offers.watch(uri, caller, updated))
+                undo.callback(await self.verbs.watch(uri, caller, updated))
             await self.closing.wait()
         return {"_meta": meta}
 
@@ -250,9 +249,13 @@ class Protocol:
     async def _instructions(self, caller: Caller) -> str:
         return await self.instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
 
+    @property
+    def _unprefixed(self) -> bool:
+        return self.verbs.addresses.unprefixed
+
     def _own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
         """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
-        return [] if self.offers.unprefixed else listed()
+        return [] if self._unprefixed else listed()
 
     def changed_lists(self, changes: frozenset[Changed]) -> list[ListKind]:
         """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""

@@ -7,7 +7,11 @@ from wicket_mcp.store.model import Observation
 from wicket_mcp.store.sqlite.connection import Part
 
 _FAILED = ("unavailable", "crashed", "timed_out", "protocol")
-_SILENT = ("cancelled", "overloaded", "rate_limited", "cached")
+_SILENT = (
+    *("cancelled", "overloaded", "rate_limited", "cached", "internal", "unasked"),
+    *("bad_arguments", "unknown_name", "ambiguous_name", "denied", "unknown_result"),
+)
+"""Outcomes that say nothing of the server: it was not asked, or its answer was not its own doing."""
 """Outcomes of a call that say nothing of the server's health: the caller left, or the server was not asked."""
 
 

@@ -1,0 +1,45 @@
+"""The arguments of a tool as they are sent: references to stored results filled in, JSON text parsed, all checked.
+
+A call whose arguments do not fit the tool's own schema is rejected before its server is touched.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from wicket_mcp.errors import Internal
+from wicket_mcp.model import JsonObject, as_list, as_object
+from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.results.results import REFERENCE, Results
+from wicket_mcp.schema.arguments import check_arguments, coerce, parse_arguments
+from wicket_mcp.schema.headers import parameter_headers
+
+
+def check(results: Results) -> Layer:
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            tool = request.tool
+            if tool is None:
+                raise Internal(f"{request.method} reached the argument check without a tool")
+            given: Any = request.params["arguments"]
+            arguments = parse_arguments(given)
+            if _refers(arguments):
+                arguments = await results.substitute(arguments, request.caller.principal)
+            arguments = coerce(tool, arguments)
+            check_arguments(tool, arguments)
+            request.span.arguments = arguments
+            params: JsonObject = {"name": tool.name, "arguments": arguments}
+            headers = parameter_headers(tool, arguments) if tool.headed else None
+            return await inner(replace(request, params=params, headers=headers))
+
+        return handle
+
+    return layer
+
+
+def _refers(value: Any) -> bool:
+    """Whether there is a reference anywhere in `value`: nearly always not, which must cost little to see."""
+    if isinstance(value, dict):
+        fields = as_object(value)
+        return REFERENCE in fields or any(_refers(item) for item in fields.values() if isinstance(item, (dict, list)))
+    return any(_refers(item) for item in as_list(value) if isinstance(item, (dict, list)))

@@ -1,0 +1,50 @@
+"""Other servers stand in for one that could not be asked at all. A call that was sent is never sent again."""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import CallerError, Overloaded, Unavailable
+from wicket_mcp.model import Tool, as_object
+from wicket_mcp.request import Handler, Layer, Request, Result
+
+META_FALLBACK = "wicket/fallback"
+
+
+def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str], Handler]) -> Layer:
+    """The same tool of the servers in `fallback`, in turn; `direct` gives the way to one of them."""
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            try:
+                return await inner(request)
+            except (Unavailable, Overloaded) as problem:
+                if request.resume or request.tool is None:  # an earlier round of this call was sent already
+                    raise
+                for tool in await _alternatives(catalogue, config, request.tool):
+                    other = replace(request, server=tool.server, tool=tool)
+                    request.span.server, request.span.name = tool.server, tool.name
+                    try:
+                        result = await direct(tool.server)(other)
+                    except (Unavailable, Overloaded, CallerError):
+                        continue
+                    return _mark(result, request.tool)
+                request.span.server, request.span.name = request.server, request.tool.name
+                raise problem
+
+        return handle
+
+    return layer
+
+
+async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool) -> list[Tool]:
+    offered = (await catalogue.complete(config.fallback)).by_server
+    return [other for name in config.fallback for other in offered.get(name, ()) if other.name == tool.name]
+
+
+def _mark(result: Result, asked: Tool) -> Result:
+    answered = result.tool.key
+    meta = {**as_object(result.body.get("_meta")), META_FALLBACK: {"asked": asked.key, "answered": answered}}
+    return Result({**result.body, "_meta": meta}, result.request)

@@ -1,0 +1,75 @@
+"""How often somebody may ask, and how often a server may be asked. Never waits: who is over is told when to come again.
+
+Whose buckets these are is decided by the composition: in this process, or shared by several.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import RateLimited
+from wicket_mcp.model import LOCAL, Principal
+from wicket_mcp.request import Handler, Layer, Request, Result
+
+Admit = Callable[[Principal, str], Awaitable[None]]
+"""Takes one request of a kind from a principal's allowance. Raises RateLimited."""
+
+
+def limit_principal(admit: Admit, kind: str) -> Layer:
+    """The allowance of an API key; the owner has none to keep."""
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            principal = request.caller.principal
+            if principal is not LOCAL:
+                await admit(principal, kind)
+            return await inner(request)
+
+        return handle
+
+    return layer
+
+
+def limit_server(buckets: "ServerBuckets", config: ServerConfig) -> Layer:
+    """A server's `calls_per_minute`."""
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            buckets.admit(config)
+            return await inner(request)
+
+        return handle
+
+    return layer
+
+
+class ServerBuckets:
+    """One bucket for each server that has a limit: it holds a minute's calls and fills steadily.
+
+    `clock` is monotonic, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+        """Calls left, and when that was so."""
+
+    def admit(self, server: ServerConfig) -> None:
+        """Take one call. Raises RateLimited."""
+        most = server.calls_per_minute
+        if not most:
+            return
+        now = self._clock()
+        left, at = self._buckets.get(server.name, (float(most), now))
+        left = min(float(most), left + (now - at) * most / 60)
+        if left < 1:
+            self._buckets[server.name] = (left, now)
+            raise RateLimited(
+                f"Server '{server.name}' takes {most} calls a minute.", retry_after=(1 - left) * 60 / most
+            )
+        self._buckets[server.name] = (left - 1, now)
+
+    def forget(self, servers: set[str]) -> None:
+        """Drop the buckets of servers that are not among `servers`."""
+        for name in self._buckets.keys() - servers:
+            del self._buckets[name]

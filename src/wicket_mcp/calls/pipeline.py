@@ -1,0 +1,124 @@
+"""The corridor: which layers a request passes, in which order. Read this first.
+
+    audit -> authorise -> resolve -> limit(principal)
+          -> [fallback] -> arguments -> [cache] -> [limit(server)] -> forward
+
+Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
+with nothing to say to a method or a server is not in its way. What comes in brackets stands only where the server's
+configuration asks for it; arguments are checked for tools alone.
+
+A fallback has the other tool's schema to check, and so stands before the arguments; an answer from the cache costs the
+server nothing, and so stands before its limit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wicket_mcp.calls.arguments import check
+from wicket_mcp.calls.audit import audit
+from wicket_mcp.calls.authorise import authorise
+from wicket_mcp.calls.cache import Cache, cache
+from wicket_mcp.calls.fallback import fallback
+from wicket_mcp.calls.limits import Admit, ServerBuckets, limit_principal, limit_server
+from wicket_mcp.calls.resolve import resolve_prompt, resolve_reference, resolve_resource, resolve_tool
+from wicket_mcp.catalog.addresses import Addresses
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import UnknownName
+from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.results.results import Results
+from wicket_mcp.store.base import AuditStore
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the layers work with. `cache`, `buckets` and `admit` are shared by all generations of a configuration."""
+
+    catalogue: Catalogue
+    addresses: Addresses
+    results: Results
+    records: AuditStore
+    admit: Admit
+    cache: Cache
+    buckets: ServerBuckets
+    forward: Handler
+    subscribe: Handler
+
+
+class Pipeline:
+    """One handler for every request that a client, a script or the library makes of a server."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._servers: dict[str, tuple[ServerConfig, Handler]] = {}
+        by_server = self._to_server
+        resources = resolve_resource(parts.addresses)
+        self._stacks: Mapping[str, Handler] = {
+            "tools/call": self._stack("invoke", "calling tools", resolve_tool(parts.catalogue), by_server),
+            "resources/read": self._stack("invoke", "reading a server's resources", resources, by_server),
+            "resources/subscribe": self._stack("invoke", "watching a server's resources", resources, parts.subscribe),
+            "prompts/get": self._stack(
+                "invoke", "getting a server's prompts", resolve_prompt(parts.addresses), by_server
+            ),
+            "completion/complete": self._stack(
+                "discover", "completion", resolve_reference(parts.catalogue, parts.addresses), by_server
+            ),
+        }
+
+    async def __call__(self, request: Request) -> Result:
+        """The answer; one that says `isError` is an answer. Raises WicketError when there is none."""
+        return await self._stacks[request.method](request)
+
+    def guard(self, inner: Handler) -> Handler:
+        """The layers for a call whose server is no configured one: everything that is about the caller."""
+        parts = self._parts
+        return nest(
+            [audit(parts.records), authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")],
+            inner,
+        )
+
+    def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler) -> Handler:
+        kind = "invocation" if scope == "invoke" else "discovery"
+        parts = self._parts
+        return nest([audit(parts.records), authorise(scope, doing), resolve, limit_principal(parts.admit, kind)], inner)
+
+    async def _to_server(self, request: Request) -> Result:
+        config = self._parts.catalogue.servers.get(request.server)
+        if config is None:
+            raise UnknownName("server", request.server)
+        known = self._servers.get(request.server)
+        if known is None or known[0] is not config:
+            known = self._servers[request.server] = (config, self._inner(config))
+        return await known[1](request)
+
+    def _inner(self, config: ServerConfig) -> Handler:
+        """The layers of one server."""
+        parts = self._parts
+        tools, others = self._direct(config), self._limited(config)
+        if config.fallback:
+            tools = fallback(parts.catalogue, config, self._direct_to)(tools)
+
+        async def handle(request: Request) -> Result:
+            return await (others if request.tool is None else tools)(request)
+
+        return handle
+
+    def _direct_to(self, server: str) -> Handler:
+        return self._direct(self._parts.catalogue.servers[server])
+
+    def _direct(self, config: ServerConfig) -> Handler:
+        layers = [check(self._parts.results)]
+        if config.cache:
+            layers.append(cache(self._parts.cache, config))
+        return nest(layers, self._limited(config))
+
+    def _limited(self, config: ServerConfig) -> Handler:
+        forward = self._parts.forward
+        return limit_server(self._parts.buckets, config)(forward) if config.calls_per_minute else forward
+
+
+def nest(layers: list[Layer], inner: Handler) -> Handler:
+    """The first layer is the outermost."""
+    for layer in reversed(layers):
+        inner = layer(inner)
+    return inner

@@ -1,0 +1,75 @@
+"""Clients that want to hear when a single resource changes, and what upstreams say about that.
+
+Asking an upstream to watch goes through the pipeline like every request. Several clients share one watch at a shared
+server; a server that runs for each client alone tells only that client.
+"""
+
+from collections.abc import Callable
+
+from wicket_mcp.catalog.addresses import Addresses
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.model import Caller, as_text
+from wicket_mcp.request import Handler, Request, Result, Span
+from wicket_mcp.upstream.pool import Pool
+from wicket_mcp.upstream.supervisor import UpstreamEvent
+
+Changed = Callable[[str], None]
+"""Gets the address of the resource that changed, as its client knows it."""
+
+
+class Watches:
+    """All watches of one gateway, whatever configuration comes and goes."""
+
+    def __init__(self, catalogue: Catalogue, pool: Pool) -> None:
+        self._catalogue = catalogue
+        self._pool = pool
+        self._watchers: dict[tuple[str, str, str], dict[Changed, Addresses]] = {}
+        """By server, client session (where the server has one connection for each) and the resource's own address."""
+
+    async def watch(
+        self, uri: str, caller: Caller, changed: Changed, send: Handler, addresses: Addresses
+    ) -> Callable[[], None]:
+        """Hear when a resource changes, until the returned function is called. Raises WicketError."""
+        request = Request(method="resources/subscribe", caller=caller, params={}, name=uri, span=Span())
+        resolved = (await send(request)).request
+        key = self._key(resolved)
+        self._watchers.setdefault(key, {})[changed] = addresses
+
+        def unwatch() -> None:
+            watchers = self._watchers.get(key)
+            if watchers is None or watchers.pop(changed, None) is None or watchers:
+                return
+            del self._watchers[key]
+            server, session, original = key
+            self._pool.unwatch(server, original, session=session)
+
+        return unwatch
+
+    async def subscribe(self, request: Request) -> Result:
+        """The innermost handler of `resources/subscribe`: the pool is asked by the first who watches."""
+        server, session, uri = key = self._key(request)
+        if key not in self._watchers:
+            await self._pool.watch(server, uri, session=session)
+        return Result({}, request)
+
+    def hear(self, event: UpstreamEvent) -> None:
+        """An upstream said unasked that a resource changed."""
+        if event.method != "notifications/resources/updated":
+            return
+        uri = as_text(event.params.get("uri"))
+        isolated = self._is_isolated(event.server)
+        for (server, session, watched), watchers in list(self._watchers.items()):
+            if server != event.server or (isolated and session != event.session):
+                continue  # what one client's own process says is for that client alone
+            # An upstream may name a part of what is watched.
+            if uri == watched or uri.startswith(f"{watched.rstrip('/')}/"):
+                for changed, addresses in list(watchers.items()):
+                    changed(addresses.address(server, uri))
+
+    def _key(self, request: Request) -> tuple[str, str, str]:
+        session = request.caller.session if self._is_isolated(request.server) else ""
+        return request.server, session, as_text(request.params.get("uri"))
+
+    def _is_isolated(self, server: str) -> bool:
+        config = self._catalogue.servers.get(server)
+        return config is not None and config.isolation == "session"

@@ -1,0 +1,116 @@
+"""A request on behalf of a principal: the one value that flows from the surface to the pool.
+
+A layer is a function around the next handler; `calls/pipeline.py` has their order. A request is never changed: a layer
+that learns more (which server is meant, the arguments as they are sent) passes a replaced copy on. What the audit and
+the trace must know however the request ends is written into its `span`, which all copies share.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from wicket_mcp.model import Caller, JsonObject, Principal, Silent, Tool
+
+EMPTY: Mapping[str, Any] = {}
+
+GATEWAY = Principal("gateway")
+"""Wicket itself, which asks servers what they offer and whether they are there."""
+
+
+class Span:
+    """What became of one request: filled in on its way, read by the audit and the trace."""
+
+    __slots__ = ("arguments", "name", "outcome", "server", "size")
+
+    def __init__(self, server: str = "", name: str = "", arguments: Any = None) -> None:
+        self.server = server
+        self.name = name
+        """The tool, prompt or resource, under its own name once it is resolved."""
+        self.arguments = arguments
+        self.outcome = ""
+        self.size = 0
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One request to one server, for one principal."""
+
+    method: str
+    caller: Caller
+    params: JsonObject
+    """What is sent, without `_meta`; for a tool its arguments stand here under `arguments`."""
+    name: str = ""
+    """What was asked for, as the client spelled it: a tool, a prompt, the address of a resource."""
+    server: str = ""
+    """Whom it goes to; known from the start for ad-hoc calls and listings, resolved for all others."""
+    tool: Tool | None = None
+    meta: Mapping[str, Any] = EMPTY
+    """The request's `_meta` as the client sent it."""
+    resume: Mapping[str, Any] = EMPTY
+    """`inputResponses` and `requestState` of a client that repeats its request to answer an upstream's question."""
+    whole: bool = False
+    """Give the result as it is, however large and wherever it came from."""
+    headers: Mapping[str, str] | None = None
+    timeout: float | None = None
+    span: Span
+
+    @property
+    def principal(self) -> Principal:
+        return self.caller.principal
+
+
+class Result(msgspec.Struct, frozen=True, gc=False):
+    """The upstream's result object, untouched, and the request as it was sent."""
+
+    body: JsonObject
+    request: Request
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that answered. Raises ValueError where none did."""
+        if self.request.tool is None:
+            raise ValueError(f"{self.request.method} has no tool")
+        return self.request.tool
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Result]]
+Layer: TypeAlias = Callable[[Handler], Handler]
+
+
+def tool_call(
+    tool: Tool | str,
+    arguments: Any,
+    caller: Caller,
+    meta: Mapping[str, Any] = EMPTY,
+    *,
+    resume: Mapping[str, Any] = EMPTY,
+    whole: bool = False,
+) -> Request:
+    """A call of a tool, by name or as the tool that a dialect has found already."""
+    known = tool if isinstance(tool, Tool) else None
+    return Request(
+        method="tools/call",
+        caller=caller,
+        params={"arguments": arguments},
+        name=known.key if known is not None else str(tool),
+        tool=known,
+        meta=meta,
+        resume=resume,
+        whole=whole,
+        span=Span(arguments=arguments),
+    )
+
+
+def internal(server: str, method: str, params: JsonObject, timeout: float | None = None) -> Request:
+    """A request of the gateway's own: a listing, a probe. It passes no layer but the last."""
+    return Request(
+        method=method,
+        caller=_OURSELVES,
+        params=params,
+        server=server,
+        timeout=timeout,
+        span=Span(server),
+    )
+
+
+_OURSELVES = Silent(GATEWAY, session="")
