@@ -84,6 +84,7 @@ class Forward:
                 request.server,
                 request.method,
                 params,
+                principal=caller.principal,
                 session=caller.session,
                 callbacks=callbacks if caller.principal is not GATEWAY else NO_CALLBACKS,
                 headers=request.headers,

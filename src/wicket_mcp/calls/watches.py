@@ -41,7 +41,7 @@ class Watches:
                 return
             del self._watchers[key]
             server, session, original = key
-            self._pool.unwatch(server, original, session=session)
+            self._pool.unwatch(server, original, principal=caller.principal, session=session)
 
         return unwatch
 
@@ -49,7 +49,7 @@ class Watches:
         """The innermost handler of `resources/subscribe`: the pool is asked by the first who watches."""
         server, session, uri = key = self._key(request)
         if key not in self._watchers:
-            await self._pool.watch(server, uri, session=session)
+            await self._pool.watch(server, uri, principal=request.caller.principal, session=session)
         return Result({}, request)
 
     def hear(self, event: UpstreamEvent) -> None:
