@@ -42,6 +42,7 @@ def _nasty(shell: Shell) -> None:
     (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
 
 
+@pytest.mark.promise("T16", "No control character of a server reaches a terminal.")
 def test_no_control_character_of_an_upstream_reaches_a_terminal(shell: Shell) -> None:
     _nasty(shell)
     verbs = (

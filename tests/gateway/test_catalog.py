@@ -19,12 +19,14 @@ async def test_every_page_is_read(open_gateway: OpenGateway) -> None:
         assert [tool.name for tool in await gateway.tools("x")] == [f"tool_{n}" for n in range(7)]
 
 
+@pytest.mark.promise("F16", "Pages without end are cut, and the cut is said.")
 async def test_endless_pages_end_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("EndlessPages")}) as gateway:
         assert len(await gateway.tools("x")) == 200
         assert "more than 200 pages" in gateway.catalogue.now.listings["x"].rejected[0].reason
 
 
+@pytest.mark.promise("F16", "Tools beyond the limit are left out, and that is said.")
 async def test_more_tools_than_the_limit_are_cut_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("EndlessPages")}, limits={"max_tools": 5}) as gateway:
         assert len(await gateway.tools("x")) == 5
@@ -74,6 +76,7 @@ async def test_a_changed_command_makes_the_stored_listing_worthless(open_gateway
         assert [tool.name for tool in await gateway.tools()] == ["get_current_time", "convert_time"]
 
 
+@pytest.mark.promise("F15", "A thousand changes become one renewal.")
 async def test_a_thousand_list_changed_become_one_renewal(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("GrowsATool")}) as gateway:
         await gateway.tools()
@@ -149,6 +152,7 @@ async def test_a_state_file_of_a_newer_wicket_is_refused(open_gateway: OpenGatew
             pass
 
 
+@pytest.mark.promise("T17", "No secret reaches the state file.")
 async def test_no_secret_reaches_the_state_file(
     open_gateway: OpenGateway, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +164,7 @@ async def test_no_secret_reaches_the_state_file(
     assert b"argument-canary-1b2c" not in stored
 
 
+@pytest.mark.promise("T29", "Every call leaves a record.")
 async def test_every_call_leaves_a_record(open_gateway: OpenGateway, state: Path) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.2)}) as gateway:
         await gateway.call("x.echo", {"message": "m"})

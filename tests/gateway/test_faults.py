@@ -31,6 +31,7 @@ async def gone(pid: int) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.promise("F1", "The call fails with the server's last words, the next one starts it again.")
 async def test_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_one_works(
     open_gateway: OpenGateway,
 ) -> None:
@@ -44,6 +45,7 @@ async def test_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_o
         assert await echo(gateway, "healthy") == "still here"
 
 
+@pytest.mark.promise("T30", "A call that was sent is never sent again, whatever becomes of the server.")
 async def test_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repeated(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo")}) as gateway:
         pid = int((await gateway.call("x.pid"))["content"][0]["text"])
@@ -57,6 +59,7 @@ async def test_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repea
         assert counted["calls"] == 1
 
 
+@pytest.mark.promise("F8", "A call ends at its deadline and the server is told.")
 async def test_one_that_never_answers_a_call_times_out_and_is_told(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.3)}) as gateway:
         with pytest.raises(TimedOut, match="within 0.3 s"):
@@ -64,6 +67,7 @@ async def test_one_that_never_answers_a_call_times_out_and_is_told(open_gateway:
         assert (await gateway.call("x.calls"))["structuredContent"]["cancelled"] == 1
 
 
+@pytest.mark.promise("F2", "It fails at its own deadline; the others are found meanwhile.")
 async def test_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("NeverAnswers", connect_timeout=0.5), "healthy": peer("Echo")}) as gateway:
         hits = await gateway.search("echo the message")
@@ -73,6 +77,7 @@ async def test_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(o
             await gateway.pool.request("x", "tools/call", {"name": "echo"})
 
 
+@pytest.mark.promise("F3", "Its last words are shown, and after three failures it is left alone for a growing pause.")
 async def test_one_that_exits_at_once_shows_its_complaint_and_is_left_alone_after_three_failures(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +99,7 @@ async def test_a_command_that_does_not_exist_is_named(open_gateway: OpenGateway)
             await gateway.pool.start("x")
 
 
+@pytest.mark.promise("F4", "Lines that are no message are skipped.")
 async def test_garbage_on_stdout_is_skipped(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("WritesGarbage")}) as gateway:
         assert [await echo(gateway, "x", str(n)) for n in range(5)] == ["0", "1", "2", "3", "4"]
@@ -110,6 +116,7 @@ async def test_answers_that_fit_nothing_are_dropped(open_gateway: OpenGateway) -
 
 
 @pytest.mark.parametrize("fault", ["EndlessLine", "FloodsStdout", "ClosesStdin"])
+@pytest.mark.promise("F5", "The connection is closed at the limit, the call fails, and the server is started anew.")
 async def test_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: OpenGateway, fault: str) -> None:
     limits = {"max_message": 2**20}
     async with open_gateway({"x": peer(fault), "healthy": peer("Echo")}, limits=limits) as gateway:
@@ -120,6 +127,7 @@ async def test_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: O
         assert await echo(gateway, "x") == "still here"
 
 
+@pytest.mark.promise("F6", "A flood on stderr disturbs no call.")
 async def test_a_flood_on_stderr_disturbs_nothing(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("FloodsStderr")}) as gateway:
         assert [await echo(gateway, "x", str(n)) for n in range(50)] == [str(n) for n in range(50)]

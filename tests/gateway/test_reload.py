@@ -33,6 +33,7 @@ async def pid(gateway: Gateway, server: str) -> str:
     return (await gateway.call(f"{server}.pid"))["content"][0]["text"]
 
 
+@pytest.mark.promise("F26", "Servers that did not change keep their connections.")
 async def test_servers_come_go_and_change_and_the_others_keep_their_connections(config: Path) -> None:
     write(config, {"stays": peer("Echo"), "goes": peer("Echo"), "changes": peer("Echo")})
     async with Gateway.open(config) as gateway:
@@ -118,6 +119,7 @@ def hear() -> Generator[Callable[[str], Heard]]:
         log.removeHandler(handler)
 
 
+@pytest.mark.promise("F26", "A broken file changes nothing.")
 async def test_a_served_gateway_follows_its_file_and_a_broken_one_changes_nothing(
     config: Path, hear: Callable[[str], Heard]
 ) -> None:

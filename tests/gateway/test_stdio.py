@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import peer
 from tests.gateway.serving import META, Command
 from tests.gateway.test_faults import gone
@@ -92,6 +94,7 @@ async def test_answers_come_as_they_are_ready_not_in_order(tmp_path: Path) -> No
     await command.finish()
 
 
+@pytest.mark.promise("F14", "A cancelled request is cancelled at the server and not answered.")
 async def test_a_cancelled_request_is_cancelled_upstream_and_not_answered(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()
@@ -130,6 +133,7 @@ async def test_calls_in_flight_are_answered_after_the_client_closed_its_end(tmp_
     assert command.process.returncode == 0
 
 
+@pytest.mark.promise("F13", "A gateway over stdio ends with its client, and its servers with it.")
 async def test_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_children(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()
@@ -143,6 +147,7 @@ async def test_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_children
     await gone(child)
 
 
+@pytest.mark.promise("F23", "Over stdio too, and no process is left.")
 async def test_sigterm_lets_calls_finish_and_leaves_no_orphan(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()

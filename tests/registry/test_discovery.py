@@ -52,6 +52,7 @@ async def test_a_plain_need_finds_its_server(open_desk: OpenDesk, query: str, ex
 
 
 @pytest.mark.parametrize("query", ["'; DROP TABLE registry_server; --", "\x00", "((((", "%_", "🙂" * 500, "a" * 2000])
+@pytest.mark.promise("T27", "Any text is a query.")
 async def test_any_text_is_a_query(open_desk: OpenDesk, query: str) -> None:
     desk = await open_desk()
     await desk.discover(query, LOCAL, limit=5)

@@ -117,6 +117,7 @@ async def test_limits_are_each_keys_own_and_the_owner_has_none(open_desk: OpenDe
         await keys.admit(ann, "discover", "invocation")
 
 
+@pytest.mark.promise("F22", "A clock that goes back refills no limit.")
 async def test_a_clock_that_goes_back_gives_nothing_away(open_desk: OpenDesk, clock: Clock) -> None:
     keys = (await open_desk(registry={"rates": {"discovery": 1}})).keys
     ann = Principal("ann", frozenset({"discover"}))

@@ -92,6 +92,7 @@ def attempt(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.promise("T25", "A script's process dies when it touches files, network or other processes.")
 def test_a_confined_process_dies_when_it_tries_to(action: str) -> None:
     free = attempt(f"print('tried')\ntry:\n    {ACTIONS[action]}\nexcept OSError:\n    pass")
     assert (free.returncode, free.stdout[:5]) in ((0, "tried"), (0, "")), "the action itself is sound"

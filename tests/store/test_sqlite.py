@@ -59,6 +59,7 @@ async def test_first_starts_at_the_same_moment_all_work_and_leave_a_file_that_op
             await store.close()
 
 
+@pytest.mark.promise("F18", "Reading and starting wait for no writer.")
 async def test_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     early = await open_store(path)
@@ -77,6 +78,7 @@ async def test_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path)
     await early.close()
 
 
+@pytest.mark.promise("F17", "A full disk costs what was written then, and nothing later.")
 async def test_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_path: Path) -> None:
     process = await create_subprocess_exec(
         sys.executable, str(HERE / "full_disk.py"), str(tmp_path / "wicket.db"), stdin=DEVNULL, stdout=PIPE, stderr=PIPE
@@ -91,6 +93,7 @@ async def test_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_pat
 
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
+@pytest.mark.promise("F19", "A file of a later version is refused and not touched.")
 async def test_a_file_of_a_later_version_is_refused_and_not_touched(tmp_path: Path, journal: str) -> None:
     path = tmp_path / "wicket.db"
     script = f"""
@@ -112,6 +115,7 @@ os._exit(0)  # in WAL mode, what it wrote is not in the file yet
     assert not list(tmp_path.glob("*damaged*"))
 
 
+@pytest.mark.promise("F19", "A damaged file is set aside, not overwritten.")
 async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     path.write_bytes(b"no database, but somebody may want it back" * 100)

@@ -48,6 +48,7 @@ async def failure(peer: peers.HttpPeer, client: HttpClient) -> UpstreamError:
     ],
     ids=lambda peer: type(peer).__name__,
 )
+@pytest.mark.promise("F12", "It is refused at the limit, in little memory.")
 async def test_a_message_without_measure_is_refused_in_little_memory(peer: peers.HttpPeer, client: HttpClient) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     problem = await failure(peer, client)
@@ -95,6 +96,7 @@ async def test_an_answer_that_is_not_mcp_is_a_protocol_violation(
     ],
     ids=["reset after headers", "reset", "cut short", "empty stream", "stream for another id", "bad gateway"],
 )
+@pytest.mark.promise("F11", "The call fails as one that may have had effects, and is not repeated.")
 async def test_a_connection_lost_after_sending_is_a_crash_and_not_repeated(
     peer: peers.HttpPeer, client: HttpClient
 ) -> None:
@@ -165,6 +167,7 @@ async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
     ("status", "after", "seconds"),
     [(429, "7", 7.0), (503, "120", 120.0), (503, "Thu, 01 Jan 1970 00:00:00 GMT", 0.0), (429, "soon", None)],
 )
+@pytest.mark.promise("F10", "The agent is told when to try again, and the call is not repeated.")
 async def test_a_busy_server_says_when_to_come_back(
     status: int, after: str, seconds: float | None, client: HttpClient
 ) -> None:

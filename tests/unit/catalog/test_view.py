@@ -56,6 +56,7 @@ def names_in(problem: UnknownName | AmbiguousName) -> set[str]:
 
 @UNHURRIED
 @given(OFFERED, st.data(), NAMES)
+@pytest.mark.promise("T20", "What is hidden is in no list, no hint and no table.")
 def test_what_is_hidden_is_in_no_list_no_hint_and_no_table(
     offered: dict[str, list[str]], data: st.DataObject, asked: str
 ) -> None:

@@ -54,6 +54,7 @@ async def test_a_call_asks_and_goes_on_with_the_reply() -> None:
     await held.close()
 
 
+@pytest.mark.promise("T6", "A call that waits for an answer is known to its principal alone.")
 async def test_a_held_call_is_known_to_its_principal_alone() -> None:
     held = HeldCalls(Seal(KEY))
     body = await held.begin(Client().caller, "digest", _asks_once)

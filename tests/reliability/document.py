@@ -1,0 +1,37 @@
+"""Writes docs/reliability.md from the marked tests: `python -m tests.reliability.document docs/reliability.md`."""
+
+import sys
+from pathlib import Path
+
+from tests.reliability.promises import MISSING, SUBJECTS, Promise, collect, order
+
+KINDS = {"F": "Faults", "T": "Threats", "V": "Weaknesses that a review found"}
+
+INTRODUCTION = """\
+# What Wicket promises when things go wrong
+
+Every line is kept by the test beside it, with real processes, sockets and files. A promise that no test keeps stands
+[at the end](#not-yet), with the reason; a test of the suite checks that none is left out. This page is written by
+`python -m tests.reliability.document docs/reliability.md`.
+"""
+
+
+def page() -> str:
+    """The whole document."""
+    promises = collect()
+    parts = [INTRODUCTION]
+    for letter, title in KINDS.items():
+        parts.append(f"\n## {title}\n\n| | what happens | promise | test |\n| --- | --- | --- | --- |\n")
+        parts += [_row(promise) for promise in promises if promise.id.startswith(letter)]
+    parts.append("\n## Not yet\n\n| | what happens | why it is not promised |\n| --- | --- | --- |\n")
+    parts += [f"| {key} | {SUBJECTS[key]} | {MISSING[key]} |\n" for key in sorted(MISSING, key=order)]
+    return "".join(parts)
+
+
+def _row(promise: Promise) -> str:
+    file, _, name = promise.test.partition("::")
+    return f"| {promise.id} | {SUBJECTS[promise.id]} | {promise.sentence} | `{file}` `{name}` |\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), "utf-8")

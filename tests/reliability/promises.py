@@ -1,0 +1,180 @@
+"""What may go wrong, by id (F faults, T threats, V weaknesses that a review of this code found), and what proves it.
+
+A test says what it proves with `@pytest.mark.promise("F7", "One sentence.")`. `MISSING` names what no test proves yet,
+and why. `document.py` makes `docs/reliability.md` of both; `test_promises.py` sees that no id is left out.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).parents[1]
+
+SUBJECTS = {
+    "F1": "a server is killed during a call",
+    "F2": "a server never answers when it is greeted",
+    "F3": "a server exits as soon as it is started",
+    "F4": "a server writes what is no message",
+    "F5": "a server writes a line without end",
+    "F6": "a server floods stderr",
+    "F7": "a server stops reading its input, or hangs",
+    "F8": "a connection leads nowhere",
+    "F9": "a server reports progress and never answers",
+    "F10": "a server says that it is busy",
+    "F11": "a connection breaks after the request was sent",
+    "F12": "an answer without measure: compressed, endless, or in drops",
+    "F13": "a client leaves during its call",
+    "F14": "many cancellations",
+    "F15": "a storm of changed lists",
+    "F16": "a list without measure",
+    "F17": "the disk is full",
+    "F18": "another program holds the state locked",
+    "F19": "the state is damaged, of another version, or read-only",
+    "F20": "Redis is away",
+    "F21": "Postgres fails over",
+    "F22": "the clock jumps",
+    "F23": "SIGTERM during calls",
+    "F24": "a restart under load",
+    "F25": "the gateway itself is killed",
+    "F26": "the configuration changes, or changes to a broken one",
+    "F27": "something holds the event loop",
+    "F28": "no descriptors are left",
+    "F29": "memory is short",
+    "F30": "many servers, some of them dead",
+    "F31": "clients that send or read slowly",
+    "F32": "both eras of the protocol",
+    "F33": "slow growth",
+    "F34": "more load than one machine can serve",
+    "T1": "a web page calls the local gateway",
+    "T2": "somebody remote changes what is executed",
+    "T3": "a route without its guard",
+    "T4": "headers that do not say what the body says",
+    "T5": "an answer reaches somebody else",
+    "T6": "a handle or a session is stolen",
+    "T7": "a client's token is passed on",
+    "T8": "a client uses rights that are the gateway's",
+    "T9": "a sign-in page that attacks",
+    "T10": "an address that leads inside the network",
+    "T11": "instructions in the text of a tool",
+    "T12": "a tool changes after it was approved",
+    "T13": "a name that looks like another",
+    "T14": "a description stuffed with words to be found",
+    "T15": "instructions in results and questions",
+    "T16": "text that attacks a terminal or a page",
+    "T17": "a secret in logs, errors, arguments or state",
+    "T18": "no or default credentials",
+    "T19": "a package that is not what it was",
+    "T20": "what one may not see can be guessed",
+    "T21": "a cache shared between principals",
+    "T22": "a server that uses up memory and time",
+    "T23": "a client that uses up memory and time",
+    "T24": "a schema that takes very long to check",
+    "T25": "a script that breaks out",
+    "T26": "a tool that is called to see what it does",
+    "T27": "a query language inside a query",
+    "T28": "names that become paths",
+    "T29": "forged or missing records",
+    "T30": "a call that is made twice",
+    "V1": "a file of the current folder decides what is started",
+    "V2": "references to stored results that add up",
+    "V3": "a client that does not read while a server talks",
+    "V4": "a schema that makes checking quadratic",
+    "V5": "small requests that take long",
+    "V6": "the head of a request is without limit",
+    "V7": "secrets in errors and process lists",
+    "V8": "words and questions of a server reach another principal",
+    "V9": "text of a server forges lines of the log",
+    "V10": "a server's words stand among our instructions",
+    "V11": "one principal uses up what all share",
+    "V12": "texts that are kept without limit",
+    "V13": "a script starts processes without end",
+    "V14": "addresses that others gave are shown",
+    "V15": "a name of the registry beside somebody else's",
+    "V16": "a malformed Host or Origin",
+    "V17": "a question that leads to a page of another kind",
+    "V18": "a client that never reads its answer",
+    "V19": "a server that outlives a killed gateway",
+    "V20": "taking a client over through a link",
+    "V21": "arguments and answers of great depth",
+    "V22": "requests that leave no record",
+    "V23": "denied and absent tools can be told apart",
+    "V24": "a script that forges its own answers",
+    "V25": "a script that ends its driver",
+    "V26": "one server's flood of notifications slows the others",
+    "V27": "a taken-over script that sends large messages",
+}
+
+MISSING = {
+    "F7": "A server that reads but never answers is not restarted yet.",
+    "F9": "The absolute limit of a call is not tested over progress.",
+    "F20": "There is no Redis store yet.",
+    "F21": "There is no Postgres store yet.",
+    "F24": "The listening socket is not handed over yet.",
+    "F25": "A server that ignores the end of its input outlives a killed gateway.",
+    "F27": "Nothing measures the event loop yet.",
+    "F28": "Connections are not limited yet.",
+    "F29": "There is no admission by memory.",
+    "F30": "How many servers start at a time is not limited yet.",
+    "F33": "A soak runs by hand only.",
+    "F34": "Load beyond capacity is queued, not turned away.",
+    "T9": "Wicket signs in nowhere yet.",
+    "T11": "Text of tools is cleaned, not judged.",
+    "T12": "Definitions are not pinned yet.",
+    "T15": "Results are not marked as untrusted yet.",
+    "T26": "`inspect-tool-response` of the lua dialect is a real call, and says so.",
+    "V1": "A file of the current folder is trusted.",
+    "V2": "References are not limited yet.",
+    "V4": "Not tested yet.",
+    "V5": "Not all requests are limited yet.",
+    "V6": "The head of a request is not limited yet.",
+    "V8": "Not tested yet.",
+    "V10": "A server's title stands in the instructions.",
+    "V12": "Not tested yet.",
+    "V13": "Not tested yet.",
+    "V14": "Not tested yet.",
+    "V15": "Only the full name is owned.",
+    "V17": "Not tested yet.",
+    "V19": "A server that ignores the end of its input outlives a killed gateway.",
+    "V20": "Not tested yet.",
+    "V21": "Not tested yet.",
+    "V22": "Not tested yet.",
+    "V23": "Not tested yet.",
+    "V24": "Not tested yet.",
+    "V25": "Not tested yet.",
+    "V26": "Not tested yet.",
+    "V27": "Not tested yet.",
+}
+
+
+class Promise(NamedTuple):
+    """One marked test."""
+
+    id: str
+    sentence: str
+    test: str
+    """As pytest takes it: `tests/gateway/test_faults.py::test_name`."""
+
+
+def collect() -> list[Promise]:
+    """Every marked test, in the order of the ids; read from the sources, so that nothing has to be imported."""
+    promises = [promise for path in sorted(TESTS.rglob("*.py")) if path.parent.name != "data" for promise in _of(path)]
+    return sorted(promises, key=lambda promise: (order(promise.id), promise.test))
+
+
+def order(promise_id: str) -> tuple[str, int]:
+    """F before T before V, each by number."""
+    return promise_id[:1], int(promise_id[1:]) if promise_id[1:].isdecimal() else 0
+
+
+def _of(path: Path) -> Iterator[Promise]:
+    text = path.read_text("utf-8")
+    if "mark.promise(" not in text:
+        return
+    name = path.relative_to(TESTS.parent).as_posix()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.promise":
+                    promise_id, sentence = (ast.literal_eval(argument) for argument in decorator.args)
+                    yield Promise(promise_id, sentence, f"{name}::{node.name}")

@@ -1,0 +1,30 @@
+"""Every fault and threat has a test, or a reason why there is none; and no test promises what nobody listed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.document import page
+from tests.reliability.promises import MISSING, SUBJECTS, collect
+
+pytestmark = pytest.mark.unit
+FILE = Path(__file__).parents[2] / "docs" / "reliability.md"
+
+
+def test_every_id_is_proven_or_named_as_missing_and_not_both() -> None:
+    proven = {promise.id for promise in collect()}
+    assert sorted(SUBJECTS.keys() - proven - MISSING.keys()) == [], "mark a test, or say in MISSING why there is none"
+    assert sorted(proven & MISSING.keys()) == [], "there is a test now: take the line out of MISSING"
+
+
+def test_every_marked_test_has_a_listed_id_and_a_sentence() -> None:
+    assert [promise for promise in collect() if promise.id not in SUBJECTS] == []
+    assert [promise for promise in collect() if not promise.sentence.endswith(".")] == []
+
+
+def test_a_reason_is_given_for_ids_that_exist() -> None:
+    assert sorted(MISSING.keys() - SUBJECTS.keys()) == []
+
+
+def test_the_page_is_made_from_the_tests() -> None:
+    assert FILE.read_text("utf-8") == page(), "run python -m tests.reliability.document docs/reliability.md"
