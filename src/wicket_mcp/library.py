@@ -17,7 +17,7 @@ class Library:
     """What the configured servers offer, and how it is found. Who opened the store closes it, after this."""
 
     def __init__(self, config: Config, store: Store) -> None:
-        self.config = config
+        self._config = config
         self.store = store
         self.pool = Pool(
             config.servers,
@@ -36,6 +36,11 @@ class Library:
             config.base_dir,
             favourites=config.favourites,
         )
+
+    @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        return self._config
 
     async def close(self) -> None:
         await self.finder.close()

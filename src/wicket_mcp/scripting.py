@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.catalog.identifiers import identifier, words_of
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import Caller, Json, JsonObject, Principal, Tool, as_list
@@ -59,11 +60,11 @@ class Scripting:
             self._engine = Scripts(self.limits)
         return self._engine
 
-    def use(self, limits: Limits) -> None:
+    def reconfigure(self, config: Config) -> None:
         """Other limits, for the scripts from now on."""
-        self.limits = limits
+        self.limits = config.scripts
         if self._engine is not None:
-            self._engine.use(limits)
+            self._engine.use(config.scripts)
 
     async def announce(self) -> None:
         """Say in the log what this system lacks of the jail, before somebody relies on it."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.model import Listing, Principal, Tool
@@ -77,9 +78,9 @@ class Finder:
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
         return await self._compute(lambda: index.explain(query, tool, usage=usage, favourites=favourites))
 
-    def use(self, favourites: Iterable[Favourite]) -> None:
-        """Rank by these favourites from now on."""
-        self._favourites = _tool_keys(favourites)
+    def reconfigure(self, config: Config) -> None:
+        """Rank by other favourites from now on."""
+        self._favourites = _tool_keys(config.favourites)
 
     async def close(self) -> None:
         await self._usage.close()

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from wicket_mcp import __version__
 from wicket_mcp.catalog.pages import page
@@ -75,22 +75,32 @@ class Request:
         return value
 
 
-@dataclass
-class Protocol:
-    """The methods, over one menu of dialects."""
+class Served(NamedTuple):
+    """What the present configuration makes of one address."""
 
     verbs: Verbs
     menu: Menu
     instructions: Callable[[], Awaitable[str]]
+
+
+@dataclass
+class Protocol:
+    """The methods, over one menu of dialects. `serve` says what the configuration of this moment serves there."""
+
+    serve: Callable[[], Served]
     feed: Feed
     held: HeldCalls
     named: bool = False
     """Its dialects were asked for by name, so that no new configuration changes them."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def reconfigure(self, menu: Menu, verbs: Verbs) -> None:
-        """Serve this menu, by these verbs, from the next request on."""
-        self.menu, self.verbs = menu, verbs
+    @property
+    def verbs(self) -> Verbs:
+        return self.serve().verbs
+
+    @property
+    def menu(self) -> Menu:
+        return self.serve().menu
 
     async def answer(self, request: Request) -> JsonObject:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
@@ -162,7 +172,8 @@ class Protocol:
         name = request.text("name")
         arguments = request.params.get("arguments")
         call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
-        return await self.menu.call(self.verbs, name, call)
+        verbs, menu, _ = self.serve()
+        return await menu.call(verbs, name, call)
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
@@ -247,7 +258,7 @@ class Protocol:
         return {}
 
     async def _instructions(self, caller: Caller) -> str:
-        return await self.instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
+        return await self.serve().instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
 
     @property
     def _unprefixed(self) -> bool:

@@ -1,0 +1,147 @@
+"""The rooms of one configuration: immutable, built from it and from the parts that outlive it.
+
+A new configuration makes new rooms; nothing here is changed afterwards, so an option that a room reads reloads by
+construction. What must go on (connections, the catalogue, caches, watches, running scripts) is a live part and is
+handed from one generation to the next (`app.py`).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from wicket_mcp.calls.cache import Cache
+from wicket_mcp.calls.limits import Admit, ServerBuckets
+from wicket_mcp.calls.pipeline import Parts, Pipeline
+from wicket_mcp.calls.watches import Watches
+from wicket_mcp.catalog.addresses import Addresses
+from wicket_mcp.catalog.catalogue import fingerprint
+from wicket_mcp.catalog.instructions import instructions
+from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import Config, RegistryConfig
+from wicket_mcp.dialects import factory
+from wicket_mcp.dialects.factory import DeskOf
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.library import Library
+from wicket_mcp.model import LOCAL
+from wicket_mcp.results.results import Results
+from wicket_mcp.scripting import Scripting
+from wicket_mcp.verbs import Verbs
+
+if TYPE_CHECKING:
+    from wicket_mcp.dialects.base import Menu
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What passes from one configuration to the next."""
+
+    library: Library
+    scripting: Scripting
+    watches: Watches
+    cache: Cache
+    buckets: ServerBuckets
+    admit: Admit
+    desk: DeskOf
+    """The registry, made when somebody needs it."""
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """See the module's docstring."""
+
+    config: Config
+    live: Live
+    pipeline: Pipeline
+    verbs: Verbs
+    _menus: dict[tuple[str, ...], "Menu"] = field(default_factory=dict[tuple[str, ...], "Menu"])
+    """The menus that were asked for; making one loads its dialects."""
+
+    def menu(self, names: tuple[str, ...] = ()) -> "Menu":
+        """The dialects of these names as one list of tools; those that are configured, without any.
+
+        Raises ConfigError for a name that is none.
+        """
+        if names not in self._menus:
+            self._menus[names] = factory.menu(names or self.config.dialects, self.config, self.live.desk)
+        return self._menus[names]
+
+    async def instructions(self, names: tuple[str, ...] = ()) -> str:
+        """The capability index for clients: fixed for a configuration once every server has been seen."""
+        library = self.live.library
+        servers = library.catalogue.servers
+        words = factory.guide(names or self.config.dialects)
+        identity = [
+            (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
+            for server in servers.values()
+        ]
+        key = f"instructions {hashlib.blake2b(encode([words, *identity]), digest_size=16).hexdigest()}"
+        kept = await library.store.load_note(key)
+        if kept is not None:
+            return kept
+        snapshot = await library.catalogue.load()
+        text = instructions(snapshot.view(LOCAL), words)
+        if len(snapshot.listings) == len(servers):
+            await library.store.save_note(key, text)
+        return text
+
+
+def build(config: Config, live: Live) -> Rooms:
+    """The rooms for `config`. Raises ConfigError, and then nothing has changed."""
+    check(config)
+    library = live.library
+    addresses = Addresses(library.catalogue, unprefixed=config.unprefixed)
+    results = Results(library.store, config.results)
+    pipeline = Pipeline(
+        Parts(
+            catalogue=library.catalogue,
+            addresses=addresses,
+            results=results,
+            records=library.store,
+            admit=live.admit,
+            cache=live.cache,
+            buckets=live.buckets,
+            forward=library.forward,
+            subscribe=live.watches.subscribe,
+        )
+    )
+    verbs = Verbs(
+        library.catalogue,
+        library.pool,
+        library.finder,
+        pipeline,
+        results,
+        live.scripting,
+        library.store,
+        library.store,
+        addresses,
+        live.watches,
+        config.base_dir,
+    )
+    return Rooms(config, live, pipeline, verbs)
+
+
+def check(config: Config) -> None:
+    """What no single option shows to be wrong. Raises ConfigError."""
+    enabled = sum(server.enabled for server in config.servers)
+    if config.unprefixed and enabled != 1:
+        raise ConfigError(
+            f"names can only pass without a prefix when there is one server, not {enabled}",
+            key="unprefixed",
+            hint="Leave it out, or leave one server enabled.",
+        )
+    if config.unprefixed and config.allow_runtime_servers:
+        raise ConfigError(
+            "names can only pass without a prefix when no server can be added",
+            key="unprefixed",
+            hint="Leave out this or allow_runtime_servers.",
+        )
+    if config.registry != RegistryConfig():
+        from wicket_mcp.registry.settings import check as check_registry  # noqa: PLC0415  (few configure a registry)
+
+        check_registry(config.registry)
+
+
+def visible_options(config: Config) -> Mapping[str, object]:
+    """What decides which tools of ours a client sees."""
+    return {name: getattr(config, name) for name in ("dialects", "dotted_names", "unprefixed", "meta", "favourites")}

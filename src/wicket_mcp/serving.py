@@ -1,0 +1,66 @@
+"""Serving a gateway over HTTP: the applications at its addresses, its sessions, its start and its end.
+
+Loaded only when HTTP is served. Knows the gateway's public parts and the surface; decides nothing about a call.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.dialects import factory
+from wicket_mcp.surface.asgi import App, Health, Mount
+from wicket_mcp.surface.guard import Guard, check_exposure
+from wicket_mcp.surface.rest import Rest
+from wicket_mcp.surface.server import listen, make_server
+from wicket_mcp.surface.sessions import Sessions
+from wicket_mcp.surface.streamable_http import StreamableHttp
+
+if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
+
+
+async def serve_http(
+    gateway: "Gateway",
+    stop: asyncio.Event,
+    dialects: tuple[str, ...],
+    token: str | None,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until `stop` is set; then finish what is in flight. `on_ready` gets our address."""
+    http = gateway.config.http
+    check_exposure(http, authenticated=token is not None)
+    protocols = {"/mcp": gateway.protocol(*dialects)}
+    protocols |= {f"/mcp/{name}": gateway.protocol(name) for name in factory.NAMES}
+    leaving = asyncio.Event()
+
+    def end_session(session: str) -> None:
+        gateway.tasks.start(gateway.pool.close_session(session), "end session")
+
+    sessions = Sessions(end_session, gateway.outbox_counters)
+    gateway.feed.subscribe(sessions.changed)
+
+    def guard(config: Config) -> Guard:
+        return Guard(config.http, token, gateway.registry.keys, public=config.registry.public)
+
+    def mounts(config: Config) -> tuple[Mount, ...]:
+        mcp = StreamableHttp(protocols, sessions, config.http.max_body)
+        return mcp, Health(leaving), Rest(gateway.registry)
+
+    app = App(mounts(gateway.config), guard(gateway.config))
+    gateway.on_reload.append(lambda config: app.reconfigure(mounts(config), guard(config)))
+    gateway.attend()
+    with closing(listen(http.host, http.port)) as sock:
+        server = make_server(app)
+        serving = gateway.tasks.start(server.serve([sock]), "http")
+        host, port = sock.getsockname()[:2]
+        on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
+        waiting = gateway.tasks.start(stop.wait(), "stop")
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        leaving.set()
+        for protocol in protocols.values():
+            protocol.closing.set()
+        sessions.end_all()
+        server.should_exit = True
+        await serving
