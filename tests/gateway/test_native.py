@@ -11,8 +11,9 @@ import pytest
 
 from tests.conftest import CATALOG, OpenGateway, peer, replay
 from wicket_mcp.app import Gateway
-from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.dialects.base import Menu, ToolCall
 from wicket_mcp.dialects.native import NATIVE
+from wicket_mcp.errors import UnknownName
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 
 TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()  # has no types
@@ -95,6 +96,33 @@ async def test_an_upstreams_json_rpc_error_reaches_the_model_whole(open_gateway:
     assert result["_meta"]["wicket/error"]["error"]["data"] == {"reason": "closed"}
 
 
+async def test_arguments_of_our_own_tools_forgive(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"time": replay("time"), "git": replay("git")}) as gateway:
+        listed = text_of(await use(gateway, "find_tools", query=None, server=None, limit=None))
+        assert listed.startswith("14 tools. Servers")
+        assert len(text_of(await use(gateway, "find_tools", query="commit", limit="2")).splitlines()) == 2
+        described = text_of(await use(gateway, "describe_tools", names="git.git_log", detail=None))
+        assert json.loads(described)["name"] == "git.git_log"
+        script = await use(gateway, "run_script", code="return 5", language=None)
+        assert text_of(script) == "5"
+
+
+async def test_a_tool_that_was_found_may_be_called_by_its_name(open_gateway: OpenGateway) -> None:
+    menu = Menu((NATIVE,))
+    async with open_gateway({"time": replay("time")}) as gateway:
+        call = ToolCall({"timezone": "UTC"}, Silent(LOCAL))
+        for name in ("time.get_current_time", "time__get_current_time", "get_current_time"):
+            await gateway.tools()
+            assert text_of(await menu.call(gateway.verbs, name, call)) == '{"timezone": "UTC"}'
+        wrong = await menu.call(gateway.verbs, "time.get_current_time", ToolCall({}, Silent(LOCAL)))
+        assert wrong["isError"]
+        assert "missing 'timezone'" in text_of(wrong)
+        with pytest.raises(UnknownName, match="No tool named 'find_tool'. Did you mean 'find_tools'"):
+            await menu.call(gateway.verbs, "find_tool", call)
+        with pytest.raises(UnknownName):
+            await menu.call(gateway.verbs, "time.get_current_time", ToolCall({}, Silent(Principal("a", frozenset()))))
+
+
 class TestLargeResults:
     @pytest.fixture
     async def gateway(self, open_gateway: OpenGateway) -> AsyncGenerator[Gateway]:
@@ -141,6 +169,15 @@ class TestLargeResults:
         reference = {"$result": handle, "path": "items[41].name"}
         result = await use(gateway, "call_tool", name="x.echo", arguments={"message": reference})
         assert text_of(result) == "row 41"
+
+    async def test_a_result_given_for_text_is_its_text(self, gateway: Gateway) -> None:
+        handle, _ = await self.stored(gateway)
+        result = await use(gateway, "call_tool", name="x.echo", arguments={"message": {"$result": handle}})
+        again = await use(gateway, "read_result", id=result["_meta"]["wicket/result"]["id"], offset=None, limit=None)
+        assert "row 0" in text_of(again)
+        reference = {"$result": handle, "path": "items[41]"}
+        row = await use(gateway, "call_tool", name="x.echo", arguments={"message": reference})
+        assert json.loads(text_of(row)) == {"id": 41, "name": "row 41", "odd": True}
 
     @pytest.mark.parametrize(
         ("arguments", "problem"),

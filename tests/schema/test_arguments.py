@@ -1,5 +1,6 @@
 """Arguments against the tool's own schema: what passes, and what an agent is told when it does not."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Tool
-from wicket_mcp.schema.arguments import check_arguments, coerce, compile_problem, parse_arguments
+from wicket_mcp.schema.arguments import check_arguments, coerce, compile_problem, fit_arguments, parse_arguments
+from wicket_mcp.schema.coercion import wants_text
 
 LOG: JsonObject = {
     "type": "object",
@@ -83,9 +85,15 @@ class TestCoercing:
             "either": {"type": ["array", "string"]},
             "text": {"type": "string"},
             "number": {"type": "integer"},
+            "float": {"type": "number"},
+            "flag": {"type": "boolean"},
+            "names": {"type": "array", "items": {"type": "string"}},
+            "some_names": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+            "ids": {"type": "array", "items": {"type": "integer"}},
+            "things": {"type": "array", "items": {"$ref": "#/$defs/Thing"}},
             "any": {},
         },
-        "$defs": {"Thing": {"type": "object"}},
+        "$defs": {"Thing": {"type": "object", "properties": {"count": {"type": "integer"}}}},
     }
 
     @pytest.mark.parametrize(
@@ -95,14 +103,31 @@ class TestCoercing:
             ("list", " [1, 2]\n", [1, 2]),
             ("object", '{"a": 1}', {"a": 1}),
             ("maybe", "[]", []),
+            ("number", "5", 5),
+            ("number", " -5 ", -5),
+            ("float", "2.5", 2.5),
+            ("float", "2", 2),
+            ("flag", "true", True),
+            ("flag", "False", False),
+            ("names", "a", ["a"]),
+            ("names", '["a", "b"]', ["a", "b"]),
+            ("ids", 7, [7]),
+            ("ids", ["7", 8], [7, 8]),
+            ("some_names", "a", ["a"]),
+            ("things", {"count": "3"}, [{"count": 3}]),
+            ("object", {"count": "3", "other": "3"}, {"count": 3, "other": "3"}),
         ],
     )
-    def test_json_text_is_parsed_where_only_an_object_or_array_will_do(
-        self, name: str, text: str, expected: Any
-    ) -> None:
+    def test_a_value_takes_the_only_form_that_will_do(self, name: str, text: Any, expected: Any) -> None:
         given_arguments = {name: text}
+        before = deepcopy(given_arguments)
         assert coerce(tool(self.SCHEMA), given_arguments) == {name: expected}
-        assert given_arguments == {name: text}
+        assert given_arguments == before
+
+    def test_null_for_what_may_be_left_out_is_left_out(self) -> None:
+        schema = {**self.SCHEMA, "required": ["text"]}
+        arguments = {"text": None, "number": None, "maybe": None, "object": {"count": None}, "unknown": None}
+        assert coerce(tool(schema), arguments) == {"text": None, "maybe": None, "object": {}, "unknown": None}
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -113,12 +138,20 @@ class TestCoercing:
             ("object", "[1]"),
             ("either", "[1]"),
             ("text", '{"a": 1}'),
-            ("number", "5"),
+            ("text", 5),
+            ("number", "five"),
+            ("number", "5.5"),
+            ("number", ""),
+            ("flag", "yes"),
+            ("flag", 1),
+            ("names", "[1"),
+            ("ids", "seven"),
+            ("either", "a"),
             ("any", "[1]"),
             ("unknown", "[1]"),
         ],
     )
-    def test_everything_else_is_left_alone(self, name: str, value: str) -> None:
+    def test_everything_else_is_left_alone(self, name: str, value: Any) -> None:
         arguments = {name: value}
         assert coerce(tool(self.SCHEMA), arguments) is arguments
 
@@ -420,7 +453,7 @@ def test_any_schema_lets_arguments_pass_or_says_what_is_wrong(schema: Any, argum
     assert message.isprintable()
 
 
-def test_null_for_a_parameter_that_may_be_left_out_is_left_to_the_upstream() -> None:
+def test_null_for_a_parameter_that_may_be_left_out_counts_as_absent() -> None:
     schema = {
         "type": "object",
         "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}},
@@ -428,8 +461,38 @@ def test_null_for_a_parameter_that_may_be_left_out_is_left_to_the_upstream() -> 
         "additionalProperties": False,
     }
     tool = Tool("s", "t", {"name": "t", "inputSchema": schema})
-    check_arguments(tool, {"path": "x", "depth": None})
+    assert fit_arguments(tool, {"path": "x", "depth": None}) == {"path": "x"}
     with pytest.raises(BadArguments, match="'path'"):
-        check_arguments(tool, {"path": None})
+        fit_arguments(tool, {"path": None})
     with pytest.raises(BadArguments, match="'other'"):
-        check_arguments(tool, {"path": "x", "other": None})
+        fit_arguments(tool, {"path": "x", "other": None})
+
+
+def test_arguments_that_fit_are_passed_on_as_they_are() -> None:
+    arguments = {"a": "5", "b": None}
+    assert fit_arguments(tool(properties(a={}, b={"type": ["string", "null"]})), arguments) is arguments
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("content",), True),
+        (("edits", 0, "text"), True),
+        (("edits", 0), False),
+        (("edits",), False),
+        (("either",), False),
+        (("maybe",), True),
+        (("unknown",), False),
+        ((), False),
+    ],
+)
+def test_where_only_text_goes(path: tuple[str | int, ...], expected: bool) -> None:
+    text = {"type": "string"}
+    edit = {"type": "object", "properties": {"text": text}}
+    schema = properties(
+        content=text,
+        edits={"type": "array", "items": edit},
+        either={"type": ["string", "object"]},
+        maybe={"anyOf": [text, {"type": "null"}]},
+    )
+    assert wants_text(schema, path) is expected

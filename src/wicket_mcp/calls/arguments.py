@@ -1,8 +1,9 @@
-"""The arguments of a tool as they are sent: references to stored results filled in, JSON text parsed, all checked.
+"""The arguments of a tool as they are sent: references to stored results filled in, all checked.
 
 A call whose arguments do not fit the tool's own schema is rejected before its server is touched.
 """
 
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,7 +12,8 @@ from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject, as_list, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import REFERENCE, Results
-from wicket_mcp.schema.arguments import check_arguments, coerce, parse_arguments
+from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
+from wicket_mcp.schema.coercion import wants_text
 from wicket_mcp.schema.headers import parameter_headers
 
 
@@ -24,9 +26,9 @@ def check(results: Results) -> Layer:
             given: Any = request.params["arguments"]
             arguments = parse_arguments(given)
             if _refers(arguments):
-                arguments = await results.substitute(arguments, request.caller.principal)
-            arguments = coerce(tool, arguments)
-            check_arguments(tool, arguments)
+                text_at = partial(wants_text, tool.input_schema)
+                arguments = await results.substitute(arguments, request.caller.principal, text_at)
+            arguments = fit_arguments(tool, arguments)
             request.span.arguments = arguments
             params: JsonObject = {"name": tool.name, "arguments": arguments}
             headers = parameter_headers(tool, arguments) if tool.headed else None

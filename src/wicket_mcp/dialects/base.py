@@ -11,7 +11,7 @@ from wicket_mcp.codec import pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
 from wicket_mcp.request import Request, tool_call
-from wicket_mcp.schema.arguments import check_arguments, parse_arguments
+from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
@@ -92,6 +92,13 @@ class NamesTools(Protocol):
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None: ...
 
 
+@runtime_checkable
+class CallsDirectly(Protocol):
+    """A vocabulary that shows names of upstream tools, and understands a call of one as if it were on the menu."""
+
+    async def call_directly(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None: ...
+
+
 class Table:
     """A dialect whose tools are fixed rows; `fail` is how it words a problem."""
 
@@ -114,8 +121,7 @@ class Table:
         try:
             for scope in row.needs:
                 demand(call.caller.principal, scope, name)
-            arguments = parse_arguments(call.arguments)
-            check_arguments(Tool("", name, row.definition), arguments)
+            arguments = fit_arguments(Tool("", name, row.definition), parse_arguments(call.arguments))
             return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)
@@ -161,6 +167,11 @@ class Menu:
             return failure(denied)
         if unknown is not None:
             raise unknown
+        for dialect in self.dialects:
+            if isinstance(dialect, CallsDirectly):
+                result = await dialect.call_directly(verbs, name, call)
+                if result is not None:
+                    return result
         names = [tool["name"] for tool in await self.list(verbs, call.caller.principal)]
         raise UnknownName("tool", name, nearest(name, names))
 

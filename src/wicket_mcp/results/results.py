@@ -7,15 +7,16 @@ be guessed and works only for the principal whose call made it.
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object
-from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
+from wicket_mcp.results.content import blocks_of, size_of, text_of, texts_of, value_of
 from wicket_mcp.results.outline import outline
 from wicket_mcp.results.paths import select
 from wicket_mcp.store.base import ResultStore
@@ -25,6 +26,9 @@ CHARS_PER_TOKEN = 4  # what text costs on average; good enough to decide what is
 FIRST_PART = 4000  # characters of a large result that are shown at once
 DEFAULT_LINES = 200
 REFERENCE = "$result"
+Path: TypeAlias = tuple[str | int, ...]
+TextAt: TypeAlias = Callable[[Path], bool]
+"""Whether at this place in the arguments only text goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +77,43 @@ class Results:
 
     async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
         """The value of a stored result, or the part of it at `path`."""
+        value = value_of(await self._body(handle, principal))
+        return select(value, path) if path else value
+
+    async def _body(self, handle: str, principal: Principal) -> JsonObject:
         stored = await self._store.load_result(handle, principal)
         if stored is None:
             raise UnknownResult(
                 f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."
             )
-        value = value_of(await asyncio.to_thread(decode, stored.body))
-        return select(value, path) if path else value
+        return await asyncio.to_thread(decode, stored.body)
 
-    async def substitute(self, arguments: Any, principal: Principal) -> Any:
-        """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to."""
+    async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt, path: Path = ()) -> Any:
+        """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to.
+
+        Where `text_at` says that only text goes, it is the text of that value.
+        """
         if isinstance(arguments, dict):
-            given = as_object(arguments)
-            if REFERENCE in given and set(given) <= {REFERENCE, "path"}:
-                return await self._dereference(given, principal)
-            return {key: await self.substitute(item, principal) for key, item in given.items()}
+            fields = as_object(arguments)
+            if REFERENCE in fields and set(fields) <= {REFERENCE, "path"}:
+                return await self._dereference(fields, principal, as_text=text_at(path))
+            return {key: await self.substitute(item, principal, text_at, (*path, key)) for key, item in fields.items()}
         if isinstance(arguments, list):
-            return [await self.substitute(item, principal) for item in as_list(arguments)]
+            items = enumerate(as_list(arguments))
+            return [await self.substitute(item, principal, text_at, (*path, at)) for at, item in items]
         return arguments
 
-    async def _dereference(self, reference: JsonObject, principal: Principal) -> Any:
+    async def _dereference(self, reference: JsonObject, principal: Principal, *, as_text: bool) -> Any:
         handle, path = reference[REFERENCE], reference.get("path", "")
         if not isinstance(handle, str) or not isinstance(path, str):
             raise BadArguments(
                 f'A reference to a result is {{"{REFERENCE}": "<id>", "path": "items[0].id"}}, both strings.'
             )
-        return await self.value(handle, principal, path)
+        body = await self._body(handle, principal)
+        if as_text and not path and (texts := texts_of(body)):
+            return "\n".join(texts)  # as the server wrote it, not as we would
+        value = select(value_of(body), path) if path else value_of(body)
+        return pretty(value) if as_text and not isinstance(value, str) else value
 
     def _announce(self, body: JsonObject, of: str, handle: str, tokens: int) -> JsonObject:
         value = value_of(body)
