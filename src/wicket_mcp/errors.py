@@ -10,6 +10,7 @@
     │   └── UnknownResult            unknown_result    no      a handle that expired or is not yours
     ├── UpstreamError                                          the server behind us
     │   ├── Unavailable              unavailable       yes     refused before anything was sent
+    │   │   └── NotSent                                          the connection was gone by then: sent again, once
     │   ├── Crashed                  crashed           no      died after the request was sent: it may have acted
     │   ├── TimedOut                 timed_out         no      no answer within the deadline
     │   ├── ProtocolViolation        protocol          no      said something that is not MCP, or too much of it
@@ -136,6 +137,12 @@ class Unavailable(UpstreamError):
 
     code = "unavailable"
     retryable = True
+    retry_after: float | None = None
+    """Seconds that the server asks to be left alone."""
+
+
+class NotSent(Unavailable):
+    """The connection, or our session with the server, was gone before the request got there: nothing ran."""
 
 
 class Crashed(UpstreamError):
@@ -200,11 +207,15 @@ def to_rpc(error: WicketError) -> dict[str, Any]:
     """The JSON-RPC error object for `error`; an upstream's own error object passes as it came."""
     if isinstance(error, Refused):
         return error.error
-    return {
-        "code": error.rpc_code,
-        "message": str(error),
-        "data": {"code": error.code, "retryable": error.retryable},
-    }
+    return {"code": error.rpc_code, "message": str(error), "data": detail_of(error)}
+
+
+def detail_of(error: WicketError) -> dict[str, Any]:
+    """What programs are told of a problem: which it is, whether trying again can help, and when."""
+    detail: dict[str, Any] = {"code": error.code, "retryable": error.retryable}
+    if isinstance(error, RateLimited | Unavailable) and error.retry_after is not None:
+        detail["retry_after"] = error.retry_after
+    return detail
 
 
 def _listed(names: Sequence[str]) -> str:

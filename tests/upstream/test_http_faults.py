@@ -173,7 +173,7 @@ async def test_a_busy_server_says_when_to_come_back(
 ) -> None:
     problem = await failure(peers.Says(status, "text/plain", b"busy", Retry_After=after), client)
     assert isinstance(problem, HttpRefused)
-    assert (problem.status, problem.wait, problem.retryable) == (status, seconds, True)
+    assert (problem.status, problem.retry_after, problem.retryable) == (status, seconds, True)
     assert seconds is None or f"{seconds:.0f} seconds" in str(problem)
 
 

@@ -9,7 +9,7 @@ from tests.peers.http_faults import Says
 from tests.peers.recording_host import ENVELOPE, Heard, RecordingHost, call, shake_hands, text_of
 from tests.peers.sdk import sdk_addresses
 
-from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
+from wicket_mcp.errors import Crashed, NotSent, ProtocolViolation, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import MODERN_VERSION
 from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.http_errors import HttpRefused
@@ -123,7 +123,7 @@ async def test_the_end_of_the_stream_fails_every_call_and_is_told_once(client: H
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert [isinstance(outcome, Crashed) for outcome in outcomes] == [True] * 3
         assert [type(reason) for reason in host.ended] == [Crashed]
-        with pytest.raises(Crashed):
+        with pytest.raises(NotSent):
             await connection.request("tools/list", {})
         await connection.close()
 

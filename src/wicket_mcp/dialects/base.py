@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from wicket_mcp.codec import pretty
-from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError
+from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
 from wicket_mcp.request import Request, tool_call
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
@@ -215,7 +215,7 @@ def failure(problem: WicketError, words: str = "") -> JsonObject:
 
     `words` are the vocabulary's own for it, where it has any.
     """
-    detail: JsonObject = {"code": problem.code, "retryable": problem.retryable}
+    detail: JsonObject = detail_of(problem)
     if isinstance(problem, UnknownName):
         detail |= {"kind": problem.kind, **({"near": list(problem.near)} if problem.near else {})}
     if isinstance(problem, Refused):

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import Crashed, Refused, Unavailable, UpstreamError
+from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, read_messages, read_result
 from wicket_mcp.upstream.connection import Host
@@ -110,7 +110,7 @@ class HttpConnection(PostingConnection):
     async def _post(self, message: JsonObject, extra: Mapping[str, str] | None = None) -> Answer:
         if self._closed:
             text = f"The connection to server '{self._server}' was closed."
-            raise Unavailable(self._server, text, hint="Try again; it is opened anew.")
+            raise NotSent(self._server, text, hint="Try again; it is opened anew.")
         method = message.get("method", "")
         headers = self._build_headers(method, message.get("params"))
         if extra:
@@ -152,7 +152,7 @@ class HttpConnection(PostingConnection):
             return problem
         self._session = ""
         text = f"Server '{self._server}' does not know our session any more; nothing was done."
-        expired = Unavailable(self._server, text, hint="Try again; the next call opens a new one.")
+        expired = NotSent(self._server, text, hint="Try again; the next call opens a new one.")
         if not self._closed:
             self._closed = True
             if self._listening:

@@ -24,8 +24,7 @@ class HttpRefused(Unavailable):
     def __init__(self, server: str, message: str, *, status: int, hint: str, wait: float | None = None) -> None:
         super().__init__(server, message, hint=hint)
         self.status = status
-        self.wait = wait
-        """Seconds that the server asks us to stay away."""
+        self.retry_after = wait
 
 
 class HttpFailed(Crashed):

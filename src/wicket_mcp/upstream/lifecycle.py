@@ -1,6 +1,8 @@
 """The life of one upstream as a pure state machine: events in, commands out, no I/O and no clock of its own.
 
     idle ──Needed──> starting ──Connected──> ready ──Rested──> stopping ──Stopped──> idle
+      ^                                        │
+      └─────────────────Lost───────────────────┘
       ^                  │                     │                  │ Needed
       │                Failed               Failed                v
       │                  └────────┬────────────┘              restarting ──Stopped──> starting
@@ -71,6 +73,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """The upstream has forgotten the session, or it was gone when something was to be sent: no failure of a call."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A call was answered: past failures do not count any more."""
 
@@ -96,7 +105,7 @@ class Closed:
     """The upstream is not to be used any more."""
 
 
-Event: TypeAlias = "Needed | Connected[S] | Failed | Answered | Rested | Stopped | Closed"
+Event: TypeAlias = "Needed | Connected[S] | Failed | Lost | Answered | Rested | Stopped | Closed"
 
 # Commands
 
@@ -149,6 +158,7 @@ class Trigger(StrEnum):
     CONNECTED = "connected"
     FAILED = "failed"
     FAILED_TOO_OFTEN = "failed too often"
+    LOST = "lost"
     ANSWERED = "answered"
     RESTED = "rested"
     STOPPED = "stopped"
@@ -179,6 +189,7 @@ TABLE: dict[tuple[State, Trigger], tuple[State, tuple[Act, ...]]] = {
     (State.READY, Trigger.ANSWERED): (State.READY, ()),
     (State.READY, Trigger.FAILED): (State.WAITING, ()),
     (State.READY, Trigger.FAILED_TOO_OFTEN): (State.BROKEN, ()),
+    (State.READY, Trigger.LOST): (State.IDLE, ()),
     (State.READY, Trigger.RESTED): (State.STOPPING, (Act.CLOSE,)),
     (State.READY, Trigger.CLOSED): (State.CLOSED, (Act.CLOSE,)),
     (State.STOPPING, Trigger.NEEDED): (State.RESTARTING, ()),
@@ -252,6 +263,8 @@ class Life(Generic[S]):
                 return Trigger.FAILED_TOO_OFTEN if often else Trigger.FAILED
             case Connected():
                 return Trigger.CONNECTED
+            case Lost():
+                return Trigger.LOST
             case Answered():
                 return Trigger.ANSWERED
             case Rested():

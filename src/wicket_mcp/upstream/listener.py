@@ -45,7 +45,7 @@ class Listener:
             except UpstreamError as problem:
                 if _is_final(problem):
                     return
-                requested_pause = (problem.wait or 0.0) if isinstance(problem, HttpRefused) else 0.0
+                requested_pause = (problem.retry_after or 0.0) if isinstance(problem, HttpRefused) else 0.0
             steady = asyncio.get_running_loop().time() - opened > STEADY
             failures = 0 if self._received or steady else failures + 1
             await asyncio.sleep(min(max(requested_pause, self._pause(failures)), LONGEST_PAUSE))

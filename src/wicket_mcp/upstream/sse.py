@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import Crashed, Unavailable, UpstreamError
+from wicket_mcp.errors import Crashed, NotSent, Unavailable, UpstreamError
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
 from wicket_mcp.telemetry.redact import mask_url
@@ -69,7 +69,7 @@ class SseConnection(PostingConnection):
     async def _dispatch(self, message: JsonObject) -> None:
         endpoint = self._post_endpoint or await self._open()
         if self._ended:
-            raise self._ended
+            raise NotSent(self._server, self._ended.message, hint="Nothing was sent; try again.")
         answer = await self._client.send("POST", endpoint, self._headers, encode(message))
         if answer.status >= 400:
             raise await refusal(answer)

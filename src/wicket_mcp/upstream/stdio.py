@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ResolvedServer
-from wicket_mcp.errors import Crashed, ProtocolViolation, Unavailable, UpstreamError
+from wicket_mcp.errors import Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc
@@ -111,7 +111,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
         if self._ended:
-            raise self._ended
+            raise self._not_sent(self._ended)
         return await self._rpc.request(method, params, callbacks)
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
@@ -203,7 +203,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def _write(self, message: JsonObject) -> None:
         if self._stdin is None or self._stdin.is_closing():
-            raise self._ended or self._crash()
+            raise self._not_sent(self._ended or self._crash())
         self._unsent += (encode(message), b"\n")
         if len(self._rpc) <= 1:
             self._flush()
@@ -227,6 +227,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
         hint = f"Look at what '{self._server}' prints; run its command by hand."
         self._end(ProtocolViolation(self._server, reason, hint=hint, stderr=self.stderr_tail()))
         self._signal(signal.SIGKILL)
+
+    def _not_sent(self, reason: UpstreamError) -> NotSent:
+        return NotSent(self._server, reason.message, hint="Nothing was sent; try again.", stderr=reason.stderr)
 
     def _crash(self) -> Crashed:
         code = self._process.get_returncode() if self._process else None

@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Internal, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Internal, NotSent, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
+from wicket_mcp.upstream.deadline import extend_deadline
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.lifecycle import (
     Abandon,
@@ -28,6 +29,7 @@ from wicket_mcp.upstream.lifecycle import (
     Event,
     Failed,
     Life,
+    Lost,
     Needed,
     Reject,
     Rested,
@@ -38,6 +40,8 @@ from wicket_mcp.upstream.lifecycle import (
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 1000  # calls that may queue for a slot before more are turned away
+MAX_WAITS = 5  # times that one request waits because its server asks for it
+SHORTEST_WAIT = 0.1  # seconds, also for a server that asks for less
 LOG_LEVEL_TIMEOUT = 2.0  # seconds that an upstream may take to note a log level
 
 _CALL_NOTIFICATIONS = ("notifications/message", "notifications/elicitation/complete")
@@ -174,16 +178,20 @@ class Upstream:
         extending: Callbacks | None = None
         started = asyncio.get_running_loop().time()
         try:
-            session = self._life.session or await self._ready()
-            generation = self._life.generation
+            if self._life.session is None:
+                await self._ready()
             started = asyncio.get_running_loop().time()
             async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
                 if callbacks is not NO_CALLBACKS:
-                    callbacks = extending = _extend_deadline(callbacks, deadline, allowance, self._max_call)
+                    callbacks = extending = extend_deadline(callbacks, deadline, allowance, self._max_call)
                     self._open_callbacks.append(extending)
-                answer = await session.request(
-                    method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
-                )
+
+                async def send(session: Session) -> JsonObject:
+                    return await session.request(
+                        method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
+                    )
+
+                answer = await self._send(send, deadline)
         except TimeoutError:
             raise self._timed_out(method, allowance, asyncio.get_running_loop().time() - started) from None
         finally:
@@ -192,9 +200,34 @@ class Upstream:
             self._calls -= 1
             self._used_at = asyncio.get_running_loop().time()
             self._slots.release()
-        if self._life.failures:
-            self._report(Answered(generation))
         return answer
+
+    async def _send(self, send: Callable[[Session], Awaitable[JsonObject]], deadline: asyncio.Timeout) -> JsonObject:
+        """Send, and once more where nothing ran: the connection was gone, or the server asks us to come back in time.
+
+        What may have run is never sent again.
+        """
+        reconnected, waits = False, 0
+        while True:
+            session = self._life.session or await self._ready()
+            generation = self._life.generation
+            try:
+                answer = await send(session)
+            except NotSent:
+                self._report(Lost(generation))
+                if reconnected:
+                    raise
+                reconnected = True
+            except Unavailable as problem:
+                left = (deadline.when() or 0.0) - asyncio.get_running_loop().time()
+                if problem.retry_after is None or problem.retry_after >= left or waits == MAX_WAITS:
+                    raise
+                waits += 1
+                await asyncio.sleep(max(problem.retry_after, SHORTEST_WAIT))
+            else:
+                if self._life.failures:
+                    self._report(Answered(generation))
+                return answer
 
     async def watch(self, uri: str) -> None:
         """Hear of changes to a resource, on this connection and every later one."""
@@ -457,34 +490,11 @@ class _HostOf:
         return await self._callbacks.request(method, params)
 
     def closed(self, reason: UpstreamError) -> None:
+        if isinstance(reason, NotSent):
+            self._report(Lost(self._generation))
+            return
         self._report(Failed(self._generation, reason, asyncio.get_running_loop().time()))
 
 
 def _offers_subscriptions(session: Session) -> bool:
     return bool(as_object(session.greeting.capabilities.get("resources")).get("subscribe"))
-
-
-def _extend_deadline(callbacks: Callbacks, deadline: asyncio.Timeout, allowance: float, longest: float) -> Callbacks:
-    """`callbacks` that move the deadline: a sign of life restarts it, and a question waits as long as a call may."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + longest
-
-    def move(when: float) -> None:
-        with suppress(RuntimeError):  # the call has ended meanwhile: there is no deadline any more
-            deadline.reschedule(when)
-
-    def notify(method: str, params: JsonObject) -> None:
-        move(min(loop.time() + allowance, end))
-        if callbacks.notification:
-            callbacks.notification(method, params)
-
-    async def ask(method: str, params: JsonObject) -> JsonObject:
-        if callbacks.request is None:
-            raise Unasked(f"{method} is not available here.")
-        move(end)
-        try:
-            return await callbacks.request(method, params)
-        finally:
-            move(min(loop.time() + allowance, end))
-
-    return Callbacks(notify, ask)
