@@ -7,6 +7,8 @@ until surfaces, scripts, dialects and the registry are loaded.
 from wicket_mcp.calls.forward import Forward
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.identity.vault import Vault
+from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.base import Store
 from wicket_mcp.upstream.pool import Pool
@@ -19,6 +21,7 @@ class Library:
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
         self.store = store
+        self.vault = Vault(store, wrapping(config))
         self.pool = Pool(
             config.servers,
             on_event=self._heard,

@@ -12,6 +12,7 @@ from wicket_mcp.config.model.config import (
     RegistryConfig,
     ResultsConfig,
     ServerConfig,
+    VaultConfig,
 )
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.read import formats
@@ -89,6 +90,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             resolvers=("1.1.1.1",),
             probe_every=300.0,
         ),
+        vault=VaultConfig(key="keyring"),
         path=DATA / "wicket.toml",
     )
     assert config.state_path == DATA.absolute() / "state"

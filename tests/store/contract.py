@@ -19,12 +19,14 @@ from wicket_mcp.store.model import (
     CallRecord,
     Observation,
     RecordQuery,
+    StoredDataKey,
     StoredDomain,
     StoredKey,
     StoredListing,
     StoredManaged,
     StoredRecord,
     StoredResult,
+    StoredSecret,
 )
 
 OpenAnother: TypeAlias = Callable[[], Awaitable[Store]]
@@ -199,6 +201,47 @@ class TestKeys:
         assert await other.key_of(b"1") == key()
         await store.save_key(replace(key(), revoked_at=NOW))
         assert await other.key_of(b"1") == replace(key(), revoked_at=NOW)
+
+
+class TestVault:
+    async def test_data_keys_follow_one_another(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        first, second = (StoredDataKey(name, b"\x00wrapped", "by", NOW) for name in "ab")
+        assert await store.add_data_key(first, after=None)
+        assert not await other.add_data_key(second, after=None)
+        assert await other.add_data_key(second, after="a")
+        assert await store.data_keys() == [second, first]
+
+    async def test_a_data_key_is_dropped_when_no_secret_needs_it(self, store: Store) -> None:
+        keys = [StoredDataKey(name, b"", "by", NOW) for name in "abc"]
+        for before, key in zip([None, "a", "b"], keys, strict=True):
+            await store.add_data_key(key, after=before)
+        assert await store.save_secret(StoredSecret("ann", "x", "a", b"sealed", NOW))
+        await store.drop_data_keys()
+        assert [key.id for key in await store.data_keys()] == ["c", "a"]
+
+    async def test_a_secret_without_its_data_key_is_not_kept(self, store: Store) -> None:
+        assert not await store.save_secret(StoredSecret("ann", "x", "gone", b"sealed", NOW))
+        assert await store.secret("ann", "x") is None
+
+    async def test_secrets_are_kept_by_owner_and_name(self, store: Store) -> None:
+        await store.add_data_key(StoredDataKey("a", b"", "by", NOW), after=None)
+        made = [StoredSecret(owner, name, "a", b"\x00", NOW) for owner in ("ann", "bob") for name in "xy"]
+        for secret in made:
+            assert await store.save_secret(secret)
+        assert await store.secrets() == made
+        assert await store.secrets("bob") == made[2:]
+        assert await store.secret("ann", "y") == made[1]
+        assert (await store.drop_secret("ann", "y"), await store.drop_secret("ann", "y")) == (True, False)
+        assert await store.secrets("ann") == made[:1]
+
+    async def test_a_secret_is_replaced_where_it_still_stands(self, store: Store) -> None:
+        await store.add_data_key(StoredDataKey("a", b"", "by", NOW), after=None)
+        old, new, newer = (StoredSecret("ann", "x", "a", sealed, NOW) for sealed in (b"1", b"2", b"3"))
+        await store.save_secret(old)
+        await store.replace_secret(old, new)
+        await store.replace_secret(old, newer)
+        assert await store.secret("ann", "x") == new
 
 
 class TestLimits:

@@ -42,6 +42,7 @@ VERBS = (
     Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
+    Verb("vault", KEEP, "vault:app", "Look after the credentials that Wicket keeps."),
 )
 
 

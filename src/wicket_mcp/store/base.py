@@ -14,12 +14,14 @@ from wicket_mcp.store.model import (
     CallRecord,
     Observation,
     RecordQuery,
+    StoredDataKey,
     StoredDomain,
     StoredKey,
     StoredListing,
     StoredManaged,
     StoredRecord,
     StoredResult,
+    StoredSecret,
 )
 
 
@@ -100,6 +102,40 @@ class KeyStore(Protocol):
 
     def mark_key_used(self, digest: bytes, at: float) -> None:
         """Hand over that a key was used; kept to the minute. Never blocks and never raises."""
+        ...
+
+
+class VaultStore(Protocol):
+    """The vault's rows, encrypted before they come here."""
+
+    async def data_keys(self) -> Sequence[StoredDataKey]:
+        """All data keys, the newest first: that one is in use."""
+        ...
+
+    async def add_data_key(self, key: StoredDataKey, *, after: str | None) -> bool:
+        """Keep a key as the newest; False, and nothing changed, where the newest is not `after`."""
+        ...
+
+    async def drop_data_keys(self) -> None:
+        """Forget the data keys that no secret needs, except the newest."""
+        ...
+
+    async def save_secret(self, secret: StoredSecret) -> bool:
+        """Keep a secret in place of an earlier one; False, and nothing changed, where its data key is gone."""
+        ...
+
+    async def replace_secret(self, old: StoredSecret, new: StoredSecret) -> None:
+        """Put `new` where `old` still stands; do nothing where somebody was quicker."""
+        ...
+
+    async def secret(self, owner: str, name: str) -> StoredSecret | None: ...
+
+    async def secrets(self, owner: str | None = None) -> Sequence[StoredSecret]:
+        """The secrets of one owner, or of all, by owner and name."""
+        ...
+
+    async def drop_secret(self, owner: str, name: str) -> bool:
+        """Forget a secret; whether there was one."""
         ...
 
 
@@ -193,6 +229,7 @@ class Store(
     UsageStore,
     NoteStore,
     KeyStore,
+    VaultStore,
     LimitStore,
     RecordStore,
     DomainStore,

@@ -96,6 +96,28 @@ class StoredKey:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredDataKey:
+    """A data key of the vault, encrypted ("wrapped") by a key that the store never sees."""
+
+    id: str
+    wrapped: bytes = field(repr=False)
+    wrapped_by: str
+    """The id of the wrapping key."""
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """One secret of the vault, as it rests: encrypted by the data key with id `key`."""
+
+    owner: str
+    name: str
+    key: str
+    sealed: bytes = field(repr=False)
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoredDomain:
     """One principal's claim to one domain."""
 

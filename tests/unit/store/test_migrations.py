@@ -42,7 +42,13 @@ CREATE TABLE watch (server TEXT PRIMARY KEY, until REAL);
 INSERT INTO onboarding VALUES ('ann', 'made', 5.0);
 PRAGMA user_version = 2;
 """
-HISTORY = (FORMAT_1, FORMAT_2)
+FORMAT_3 = """
+CREATE TABLE vault_key (id TEXT PRIMARY KEY, wrapped BLOB, wrapped_by TEXT, created_at REAL);
+CREATE TABLE vault_secret (owner TEXT, name TEXT, key TEXT, sealed BLOB, updated_at REAL, PRIMARY KEY (owner, name));
+INSERT INTO vault_secret VALUES ('ann', 'github', 'k', x'00', 5.0);
+PRAGMA user_version = 3;
+"""
+HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3)
 
 
 @pytest.fixture
@@ -85,6 +91,8 @@ def test_a_file_of_every_earlier_format_becomes_a_new_one_and_keeps_its_content(
         assert db.execute("SELECT calls FROM usage").fetchall() == [(3,)]
     if before >= 2:
         assert db.execute("SELECT * FROM onboarding").fetchall() == [("ann", "made", 5.0)]
+    if before >= 3:
+        assert db.execute("SELECT owner, name FROM vault_secret").fetchall() == [("ann", "github")]
 
 
 def test_a_file_that_two_first_starts_left_half_marked_is_mended(db: sqlite3.Connection) -> None:

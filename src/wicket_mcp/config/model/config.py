@@ -32,6 +32,7 @@ __all__ = [
     "ResolvedServer",
     "ResultsConfig",
     "ServerConfig",
+    "VaultConfig",
 ]
 
 Dialect: TypeAlias = Literal["native", "flat", "lua", "meta", "chain", "broker", "bridge"]
@@ -104,6 +105,18 @@ class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         msgspec.structs.force_setattr(self, "rates", {**RATES, **self.rates})
 
 
+class VaultConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where credentials that Wicket was given are kept, encrypted."""
+
+    key: Annotated[
+        Literal["file", "keyring"],
+        Meta(
+            description="What holds the key: `vault.key` in the state folder, or the system's keyring. "
+            "The variable `WICKET_VAULT_KEY`, where it is set, goes before both."
+        ),
+    ] = "file"
+
+
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user configured."""
 
@@ -136,6 +149,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scripts: Limits = Limits()
     meta: MetaConfig = MetaConfig()
     registry: RegistryConfig = RegistryConfig()
+    vault: VaultConfig = VaultConfig()
 
     path: Path | None = None
     """The file this was read from."""

@@ -72,8 +72,18 @@ def _2_registry(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def _3_vault(db: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE vault_key (id TEXT PRIMARY KEY, wrapped BLOB, wrapped_by TEXT, created_at REAL)",
+        """CREATE TABLE vault_secret (owner TEXT, name TEXT, key TEXT, sealed BLOB, updated_at REAL,
+           PRIMARY KEY (owner, name))""",
+    ):
+        db.execute(statement)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
+    _3_vault,
 )
 FORMAT = len(MIGRATIONS)

@@ -15,6 +15,7 @@ from wicket_mcp.store.sqlite.notes import SqliteNotes
 from wicket_mcp.store.sqlite.onboarding import SqliteOnboarding
 from wicket_mcp.store.sqlite.records import SqliteRecords
 from wicket_mcp.store.sqlite.results import SqliteResults
+from wicket_mcp.store.sqlite.vault import SqliteVault
 
 
 class SqliteStore(
@@ -23,6 +24,7 @@ class SqliteStore(
     SqliteAudit,
     SqliteNotes,
     SqliteKeys,
+    SqliteVault,
     SqliteLimits,
     SqliteRecords,
     SqliteDomains,

@@ -1,0 +1,58 @@
+"""`wicket vault`: the credentials that Wicket keeps. It shows how many there are and never one of them."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, tell, with_library
+from wicket_mcp.cli.output import say_json, styled, write
+from wicket_mcp.telemetry.log import clean
+
+if TYPE_CHECKING:
+    from wicket_mcp.identity.vault import VaultStatus
+
+app = typer.Typer(no_args_is_help=True, help="Look after the credentials that Wicket keeps.", rich_markup_mode=None)
+
+
+@app.command("status")
+def status(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
+    """Show where the vault's key is and how many credentials it protects.
+
+    Example: wicket vault status
+    """
+    shown = _shown(with_library(config, lambda library: library.vault.status(), verbose=verbose))
+    if json:
+        say_json(shown)
+        return
+    rows = [("key", shown["place"]), ("in use", shown["key"] or "nothing is kept yet")]
+    rows += [("since", shown["created"])] if shown["created"] else []
+    rows.append(("kept", f"{shown['secrets']} credentials"))
+    if shown["unreadable"]:
+        rows.append(("lost", f"{shown['unreadable']} of them: their key is missing (wicket vault rotate --discard)"))
+    for key, value in rows:
+        write(styled(f"{key:8}", "bold"), clean(value))
+
+
+@app.command("rotate")
+def rotate(
+    discard: Annotated[bool, typer.Option("--discard", help="Drop what no key at hand opens.")] = False,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Encrypt every credential anew, under new keys; also while a gateway runs.
+
+    Example: wicket vault rotate
+    """
+    count = with_library(config, lambda library: library.vault.rotate(discard=discard), verbose=verbose)
+    tell({"secrets": count}, f"Encrypted {count} credentials under a new key.", json=json)
+
+
+def _shown(status: "VaultStatus") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from wicket_mcp.registry.domains import timestamp
+
+    facts = asdict(status)
+    at = facts.pop("created_at")
+    return {**facts, "created": None if at is None else timestamp(at)}

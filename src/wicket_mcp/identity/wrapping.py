@@ -1,0 +1,181 @@
+"""Where the key that protects the vault comes from: a file, the system's keyring, or an environment variable.
+
+A source holds one key or, while `wicket vault rotate` works, several: the first wraps, the others only unwrap. Keys are
+32 random bytes, written as base64. Called by `vault.py` alone; knows nothing of what is kept there.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.files import replace_file
+
+VARIABLE = "WICKET_VAULT_KEY"
+KEY_FILE = "vault.key"
+KEY_BYTES = 32
+_MAKE_ONE = "Make a key with: openssl rand -base64 32"
+
+
+class Wrapping(Protocol):
+    """A source of wrapping keys."""
+
+    @property
+    def place(self) -> str:
+        """Where the keys are, for a person; never a key."""
+        ...
+
+    @property
+    def writable(self) -> bool:
+        """Whether we may put a new key there."""
+        ...
+
+    async def keys(self) -> list[bytes]:
+        """The keys, the one in use first; none where there is none yet. Raises ConfigError."""
+        ...
+
+    async def create(self) -> None:
+        """Put a first key there, unless somebody was quicker. Raises ConfigError."""
+        ...
+
+    async def store(self, keys: list[bytes]) -> None:
+        """Have these keys from now on. Raises ConfigError."""
+        ...
+
+
+def wrapping(config: Config) -> Wrapping:
+    """The source that a configuration and the environment ask for. Reads nothing yet."""
+    if os.environ.get(VARIABLE):
+        return FromEnvironment()
+    if config.vault.key == "keyring":
+        return FromKeyring(str(config.state_path.absolute()))
+    return FromFile(config.state_path / KEY_FILE)
+
+
+def key_id(key: bytes) -> str:
+    """What a key is called beside what it wraps; says nothing of the key."""
+    return hashlib.sha256(b"wicket vault key" + key).hexdigest()[:16]
+
+
+def new_key() -> bytes:
+    return secrets.token_bytes(KEY_BYTES)
+
+
+class FromEnvironment:
+    """`WICKET_VAULT_KEY`: one key, or several with commas between them."""
+
+    place = f"the variable {VARIABLE}"
+    writable = False
+
+    async def keys(self) -> list[bytes]:
+        return _parse(os.environ.get(VARIABLE, ""), self.place)
+
+    async def create(self) -> None:
+        raise ConfigError(f"{VARIABLE} is empty.", hint=_MAKE_ONE)
+
+    async def store(self, keys: list[bytes]) -> None:
+        raise ConfigError(
+            f"The vault's key is in {VARIABLE}, which Wicket cannot change.",
+            hint="Put a new key before the old one, with a comma between them, and run this again.",
+        )
+
+
+class FromFile:
+    """A file beside the state, readable by its owner alone: one key a line."""
+
+    writable = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.place = str(path)
+
+    async def keys(self) -> list[bytes]:
+        try:
+            text = self._path.read_text("ascii")
+            if self._path.stat().st_mode & 0o077:
+                self._path.chmod(0o600)
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError):
+            raise ConfigError(
+                "the vault's key cannot be read.", file=self.place, hint="Check its owner and permissions."
+            ) from None
+        return _parse(text, self.place)
+
+    async def create(self) -> None:
+        draft = self._path.with_name(f".{self._path.name}-{secrets.token_hex(8)}")
+        replace_file(draft, _text([new_key()]))
+        try:
+            os.link(draft, self._path)  # unlike a rename, it never replaces a key that is in use already
+        except FileExistsError:
+            return
+        except OSError as problem:
+            raise ConfigError(
+                f"cannot be written: {problem.strerror}.", file=self.place, hint="Check the folder's permissions."
+            ) from None
+        finally:
+            draft.unlink(missing_ok=True)
+
+    async def store(self, keys: list[bytes]) -> None:
+        replace_file(self._path, _text(keys))
+
+
+class FromKeyring:
+    """The system's keyring: one entry for each state folder. It may ask its user, so it is asked on a thread."""
+
+    place = "the system's keyring"
+    writable = True
+
+    def __init__(self, state: str) -> None:
+        self._entry = f"vault of {state}"
+
+    async def keys(self) -> list[bytes]:
+        text: str | None = await self._ask("get_password")
+        return _parse(text, self.place) if text else []
+
+    async def create(self) -> None:
+        await self.store([new_key()])
+
+    async def store(self, keys: list[bytes]) -> None:
+        await self._ask("set_password", _text(keys).strip())
+
+    async def _ask(self, method: str, *values: str) -> Any:
+        try:
+            keyring = import_module("keyring")  # an optional package, for those who ask for it
+        except ImportError:
+            raise ConfigError(
+                "the package 'keyring' is not installed",
+                key="vault.key",
+                hint='Install it (pip install keyring), or use key = "file".',
+            ) from None
+        try:
+            return await asyncio.to_thread(getattr(keyring, method), "wicket", self._entry, *values)
+        except Exception as problem:  # noqa: BLE001  (every backend has errors of its own)
+            raise ConfigError(
+                f"the system's keyring cannot be used ({type(problem).__name__})",
+                key="vault.key",
+                hint=f'Unlock it, or use key = "file" or {VARIABLE}.',
+            ) from None
+
+
+def _text(keys: list[bytes]) -> str:
+    return "".join(f"{base64.b64encode(key).decode()}\n" for key in keys)
+
+
+def _parse(text: str, place: str) -> list[bytes]:
+    keys: list[bytes] = []
+    for part in filter(None, re.split(r"[\s,]+", text)):
+        with contextlib.suppress(binascii.Error, ValueError):
+            keys.append(base64.b64decode(part.replace("-", "+").replace("_", "/") + "=" * (-len(part) % 4)))
+    if not keys or any(len(key) != KEY_BYTES for key in keys):
+        raise ConfigError(f"What is in {place} is not a key of 32 bytes in base64.", hint=_MAKE_ONE)
+    return keys

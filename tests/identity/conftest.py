@@ -1,0 +1,12 @@
+"""A person with a home folder of their own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell.at(tmp_path / "home")
