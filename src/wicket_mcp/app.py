@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.watches import Watches
@@ -65,6 +66,7 @@ class Gateway(Library):
         """In whose name the library acts."""
         self.scripting = Scripting(config.scripts)
         self.watches = Watches(self.catalogue, self.pool)
+        self.audit = Audit(self.store.record_call)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
         self.tasks = Tasks()
@@ -74,7 +76,16 @@ class Gateway(Library):
         self._served: set[tuple[str, ...]] = set()
         """The dialects that were asked for by name; empty for those that are configured."""
         self._attending = False
-        live = Live(self, self.scripting, self.watches, Cache(), ServerBuckets(), self._admit, lambda: self.registry)
+        live = Live(
+            self,
+            self.scripting,
+            self.watches,
+            self.audit,
+            Cache(),
+            ServerBuckets(),
+            self._admit,
+            lambda: self.registry,
+        )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
 

@@ -73,6 +73,11 @@ class Caller(Protocol):
     def session(self) -> str: ...
 
     @property
+    def client_name(self) -> str:
+        """What the client calls itself; empty where it does not say."""
+        ...
+
+    @property
     def capabilities(self) -> JsonObject:
         """What the client can be asked for, as it declared it."""
         ...
@@ -105,6 +110,7 @@ class Silent:
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     resumes: bool = False
     log_level: str = ""
+    client_name: str = ""
 
     def notify(self, method: str, params: JsonObject) -> None:
         return None

@@ -21,7 +21,7 @@ GATEWAY = Principal("gateway")
 class Span:
     """What became of one request: filled in on its way, read by the audit and the trace."""
 
-    __slots__ = ("arguments", "name", "outcome", "server", "size")
+    __slots__ = ("arguments", "detail", "name", "outcome", "run", "server", "size", "upstream")
 
     def __init__(self, server: str = "", name: str = "", arguments: Any = None) -> None:
         self.server = server
@@ -30,6 +30,12 @@ class Span:
         self.arguments = arguments
         self.outcome = ""
         self.size = 0
+        self.detail = ""
+        """Why it was denied or failed."""
+        self.run = ""
+        """The script that made the call."""
+        self.upstream = 0.0
+        """Seconds that its server took."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import Admit, ServerBuckets
 from wicket_mcp.calls.pipeline import Parts, Pipeline
@@ -39,6 +40,7 @@ class Live:
     library: Library
     scripting: Scripting
     watches: Watches
+    audit: Audit
     cache: Cache
     buckets: ServerBuckets
     admit: Admit
@@ -97,7 +99,7 @@ def build(config: Config, live: Live) -> Rooms:
             catalogue=library.catalogue,
             addresses=addresses,
             results=results,
-            records=library.store,
+            audit=live.audit,
             admit=live.admit,
             cache=live.cache,
             buckets=live.buckets,

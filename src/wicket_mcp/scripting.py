@@ -6,6 +6,7 @@ and audit as a direct call. The engine (and its processes) starts with the first
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,10 @@ class InScript:
         return self.client.session
 
     @property
+    def client_name(self) -> str:
+        return self.client.client_name
+
+    @property
     def capabilities(self) -> JsonObject:
         return {} if self.client.resumes else self.client.capabilities
 
@@ -142,6 +147,7 @@ class _Calls:
     """Where a script's calls go; see `wicket_mcp.scripts.calls.CallTool`."""
 
     def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool) -> None:
+        self._run = secrets.token_hex(4)
         self._readdress = readdress
         self._verbs = verbs
         self._caller = caller
@@ -149,7 +155,9 @@ class _Calls:
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
         match kind:
             case "call":
-                result = await self._verbs.call(tool_call(name, arguments, self._caller, whole=True))
+                request = tool_call(name, arguments, self._caller, whole=True)
+                request.span.run = self._run
+                result = await self._verbs.call(request)
                 return self._verbs.rewrite(result) if self._readdress else result.body
             case "search":
                 return await self._search(arguments)

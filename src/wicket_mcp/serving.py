@@ -53,7 +53,7 @@ async def serve_http(
     gateway.attend()
     with closing(listen(http.host, http.port)) as sock:
         server = make_server(app)
-        serving = gateway.tasks.start(server.serve([sock]), "http")
+        serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)
         host, port = sock.getsockname()[:2]
         on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")

@@ -1,13 +1,16 @@
 """Background tasks with an owner.
 
 A bare `create_task` loses its exception and outlives its maker. `Tasks` belongs to whoever opens it: every
-task has a name, a failure is logged, and `close` cancels and waits for all of them.
+task has a name, and `close` cancels and waits for all of them. A failure that nobody waits to hear of is an error in
+the log, and counted.
 """
 
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from wicket_mcp.errors import WicketError
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -26,22 +29,35 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
 class Tasks:
     """A set of running tasks that end no later than their owner."""
 
+    failed: ClassVar[int] = 0
+    """Tasks of this process that failed with nobody to hear of it."""
+
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+    def start(self, work: Coroutine[Any, Any, T], name: str, *, awaited: bool = False) -> asyncio.Task[T]:
+        """Run `work` from now on. `awaited` says that somebody waits for it, and hears of its failure."""
         task = asyncio.create_task(work, name=name)  # noqa: TID251  (the one place)
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._heard if awaited else self._finished)
         return task
+
+    def _heard(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited may have been cancelled first: that is no lost exception
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
-            log.debug("task %s ended with %r", task.get_name(), problem, exc_info=problem)
+            Tasks.failed += 1
+            if isinstance(problem, WicketError):  # it says itself what is wrong and what to do
+                log.error("%s failed: %s", task.get_name(), problem)
+            else:
+                log.error("%s failed: %r", task.get_name(), problem, exc_info=problem)
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for all to end by themselves; False when some still run after `timeout`."""

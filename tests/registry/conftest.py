@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.dns_server import Names
+from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.forward import Forward
 from wicket_mcp.calls.limits import ServerBuckets
@@ -72,7 +73,17 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
                 await desk.keys.take(principal, kind)
 
             addresses, results = Addresses(catalogue), Results(store, config.results)
-            parts = Parts(catalogue, addresses, results, store, admit, Cache(), ServerBuckets(), forward, forward)
+            parts = Parts(
+                catalogue,
+                addresses,
+                results,
+                Audit(store.record_call),
+                admit,
+                Cache(),
+                ServerBuckets(),
+                forward,
+                forward,
+            )
             desk = Desk(config, store, pool, catalogue, forward, Pipeline(parts).guard, clock)
             opened.push_async_callback(desk.close)
             return desk

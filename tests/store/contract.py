@@ -16,7 +16,9 @@ from wicket_mcp.model import LOCAL, Listing, Principal, Rejected, Tool
 from wicket_mcp.store import records
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.model import (
+    AuditQuery,
     CallRecord,
+    CallTotals,
     Observation,
     RecordQuery,
     StoredDataKey,
@@ -152,6 +154,42 @@ class TestCalls:
         store.record_call(call(-29 * 86400, "ann", "young"))
         assert [entry.tool for entry in await store.recent_calls(ANN, 9)] == ["young"]
         assert await store.usage(ANN) == {"x.old": 1, "x.young": 1}
+
+    async def test_records_are_found_by_what_is_asked_and_followed_from_where_the_last_answer_ended(
+        self, store: Store
+    ) -> None:
+        made = [
+            replace(call(-4, "ann", "read"), client="editor", run="r1", upstream_ms=1.0, arguments_bytes=9),
+            replace(call(-3, "bob", "write", "denied"), detail="policy"),
+            replace(call(-2, "unknown", "authenticate", "rejected"), server="", method="auth"),
+            call(-1, "bob", "read"),
+        ]
+        for entry in made:
+            store.record_call(entry)
+        read, write, failed_sign_in, last = made
+        assert await store.find_calls(AuditQuery()) == made[::-1]
+        assert await store.find_calls(AuditQuery(principal="bob", outcome="failed")) == [write]
+        assert await store.find_calls(AuditQuery(tool="read", limit=1)) == [last]
+        assert await store.find_calls(AuditQuery(method="auth")) == [failed_sign_in]
+        assert await store.find_calls(AuditQuery(since=write.at, server="x")) == [last, write]
+        page = await store.find_calls(AuditQuery(limit=3, newest_first=False))
+        assert page == [read, write, failed_sign_in]
+        assert await store.find_calls(AuditQuery(after=page[-1].id, newest_first=False)) == [last]
+
+    async def test_calls_are_added_up_by_server_and_time(self, store: Store) -> None:
+        start = int(time.time()) // 60 * 60.0 - 60
+        for second, outcome in ((0, "ok"), (1, "error"), (61, "cached"), (62, "cancelled")):
+            store.record_call(replace(call(principal="ann", outcome=outcome), at=start + second, arguments_bytes=4))
+        store.record_call(replace(call(principal="bob"), at=start, server="y"))
+        store.record_call(replace(call(principal="bob"), at=start, server="", method="admin"))
+        first, second = CallTotals(start, "x", 2, 1, 0, 3.0, 8, 20), CallTotals(start + 60, "x", 2, 0, 1, 3.0, 8, 20)
+        assert await store.call_totals(start, 60, "ann") == [first, second]
+        assert {total.server for total in await store.call_totals(start, 60)} == {"x", "y"}
+
+    async def test_only_calls_of_tools_count_as_usage(self, store: Store) -> None:
+        store.record_call(replace(call(principal="ann"), method="resources/read"))
+        store.record_call(call(principal="ann"))
+        assert await store.usage(ANN) == {"x.echo": 1}
 
     async def test_a_full_queue_loses_records_and_counts_them(self, store: Store) -> None:
         for _ in range(records.MAX_QUEUED + 7):  # nothing is written before this task gives way

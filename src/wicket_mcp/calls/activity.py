@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wicket_mcp.store.model import CallRecord
+from wicket_mcp.store.records import SUCCESSES
 
 SAMPLE = 2000
 """How many of the latest calls are looked at."""
@@ -30,7 +31,7 @@ def by_server(records: Iterable[CallRecord]) -> dict[str, Activity]:
 def activity(records: Sequence[CallRecord]) -> Activity:
     answered = sorted(record.duration_ms for record in records if record.outcome in ("ok", "error"))
     cached = sum(record.outcome == "cached" for record in records)
-    failed = sum(record.outcome not in ("ok", "cached", "cancelled") for record in records)
+    failed = sum(record.outcome not in SUCCESSES for record in records)
     return Activity(len(records), failed, cached, _percentile(answered, 50), _percentile(answered, 95))
 
 

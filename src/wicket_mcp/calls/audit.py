@@ -1,31 +1,83 @@
 """The outermost layer: one line in the audit for every request, written when it ends, however it ends.
 
 A denial, an unknown name and a defect are recorded like an answer. Keeps a digest of the arguments, never themselves.
+`Audit` hands each record to whoever keeps or counts it (the store, a file, the metrics), and knows what is under way.
+What is done to the gateway itself (a failed sign-in, a revoked key) becomes a record here too.
 """
 
 import asyncio
 import hashlib
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 from wicket_mcp.calls.cache import outcome_of
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Internal, WicketError
-from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.request import Handler, Layer, Request, Result, Span
 from wicket_mcp.results.content import size_of
-from wicket_mcp.store.base import AuditStore
 from wicket_mcp.store.model import CallRecord
+from wicket_mcp.telemetry.log import cut
+
+MAX_DETAIL = 300
+REJECTIONS_A_MINUTE = 60
+"""Failed authentications that are recorded; all are counted. A stranger must not be able to fill the audit."""
+
+Sink = Callable[[CallRecord], None]
+"""Takes one record. Never blocks and never raises."""
 
 
-def audit(records: AuditStore) -> Layer:
+class Running(NamedTuple):
+    """A request under way."""
+
+    request: Request
+    started: float
+    """By the monotonic clock."""
+
+
+class Audit:
+    """Where records go, and what is under way. One for a gateway, whatever configuration comes and goes."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self.sinks = list(sinks)
+        self.running: dict[Span, Running] = {}
+        self.rejections = 0
+        """Requests that were rejected because nobody is known by what they came with."""
+        self._recorded: tuple[int, int] = (0, 0)
+        """A minute, and how many rejections were recorded in it."""
+
+    def record(self, record: CallRecord) -> None:
+        for sink in self.sinks:
+            sink(record)
+
+    def act(self, principal: str, act: str, detail: str = "", *, outcome: str = "ok", method: str = "admin") -> None:
+        """Record what somebody did to the gateway itself."""
+        about = cut(detail, MAX_DETAIL)
+        self.record(CallRecord(time.time(), principal, "", act, "", outcome, 0.0, 0, method=method, detail=about))
+
+    def reject(self, client: str, reason: str) -> None:
+        """Record a failed authentication."""
+        self.rejections += 1
+        minute = int(time.monotonic() // 60)
+        count = self._recorded[1] + 1 if self._recorded[0] == minute else 1
+        self._recorded = minute, count
+        if count <= REJECTIONS_A_MINUTE:
+            self.act(f"unknown {client}".strip(), "authenticate", reason, outcome="rejected", method="auth")
+
+
+def audit(log: Audit) -> Layer:
+    running = log.running
+
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             span = request.span
             started = time.perf_counter()
+            running[span] = Running(request, started)
             try:
                 result = await inner(request)
                 span.outcome, span.size = outcome_of(result.body), size_of(result.body)
             except WicketError as problem:
-                span.outcome = problem.code
+                span.outcome, span.detail = problem.code, cut(problem.message, MAX_DETAIL)
                 raise
             except asyncio.CancelledError:
                 span.outcome = "cancelled"
@@ -34,21 +86,31 @@ def audit(records: AuditStore) -> Layer:
                 span.outcome = Internal.code
                 raise
             finally:
-                elapsed = (time.perf_counter() - started) * 1000
-                records.record_call(
-                    CallRecord(
-                        time.time(),
-                        request.caller.principal.name,
-                        span.server,
-                        span.name or request.name,
-                        hashlib.blake2b(encode(span.arguments), digest_size=8).hexdigest(),
-                        span.outcome,
-                        elapsed,
-                        span.size,
-                    )
-                )
+                del running[span]
+                log.record(_record(request, span, time.perf_counter() - started))
             return result
 
         return handle
 
     return layer
+
+
+def _record(request: Request, span: Span, seconds: float) -> CallRecord:
+    arguments = encode(span.arguments)
+    caller = request.caller
+    return CallRecord(
+        time.time(),
+        caller.principal.name,
+        span.server,
+        span.name or request.name,
+        hashlib.blake2b(arguments, digest_size=8).hexdigest(),
+        span.outcome,
+        seconds * 1000,
+        span.size,
+        request.method,
+        caller.client_name,
+        span.detail,
+        span.run,
+        span.upstream * 1000,
+        len(arguments),
+    )

@@ -8,6 +8,7 @@ modern client does itself and which is done here for all others.
 
 import itertools
 import secrets
+import time
 from typing import Any
 
 from wicket_mcp.errors import (
@@ -79,6 +80,7 @@ class Forward:
         self, request: Request, params: JsonObject, callbacks: Callbacks, *, sent_before: bool
     ) -> JsonObject:
         caller = request.caller
+        started = time.perf_counter()
         try:
             return await self._pool.request(
                 request.server,
@@ -100,6 +102,8 @@ class Forward:
             raise Crashed(
                 request.server, problem.message, hint="It was asked once already and may have acted."
             ) from None
+        finally:
+            request.span.upstream += time.perf_counter() - started
 
     def _dress(self, request: Request) -> JsonObject:
         """The parameters with what of the client's `_meta` is meant for the upstream."""

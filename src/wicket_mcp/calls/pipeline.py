@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wicket_mcp.calls.arguments import check
-from wicket_mcp.calls.audit import audit
+from wicket_mcp.calls.audit import Audit, audit
 from wicket_mcp.calls.authorise import authorise
 from wicket_mcp.calls.cache import Cache, cache
 from wicket_mcp.calls.fallback import fallback
@@ -27,7 +27,6 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import Results
-from wicket_mcp.store.base import AuditStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Parts:
     catalogue: Catalogue
     addresses: Addresses
     results: Results
-    records: AuditStore
+    audit: Audit
     admit: Admit
     cache: Cache
     buckets: ServerBuckets
@@ -73,14 +72,14 @@ class Pipeline:
         """The layers for a call whose server is no configured one: everything that is about the caller."""
         parts = self._parts
         return nest(
-            [audit(parts.records), authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")],
+            [audit(parts.audit), authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")],
             inner,
         )
 
     def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler) -> Handler:
         kind = "invocation" if scope == "invoke" else "discovery"
         parts = self._parts
-        return nest([audit(parts.records), authorise(scope, doing), resolve, limit_principal(parts.admit, kind)], inner)
+        return nest([audit(parts.audit), authorise(scope, doing), resolve, limit_principal(parts.admit, kind)], inner)
 
     async def _to_server(self, request: Request) -> Result:
         config = self._parts.catalogue.servers.get(request.server)

@@ -129,7 +129,7 @@ class Catalogue:
     async def load(self) -> Snapshot:
         """The snapshot, with what the store holds taken in first. Cheap after the first time."""
         if self._loading is None:
-            self._loading = self._tasks.start(self._load(), "load catalogue")
+            self._loading = self._tasks.start(self._load(), "load catalogue", awaited=True)
         if not self._loading.done():
             await asyncio.shield(self._loading)
         return self._snapshot
@@ -155,7 +155,7 @@ class Catalogue:
         """Read the lists of `server` now; one reading at a time. Failures are noted, not raised."""
         task = self._running.get(server)
         if task is None:
-            task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}")
+            task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}", awaited=True)
             task.add_done_callback(lambda _: self._end_renewal(server))
         await asyncio.shield(task)
 

@@ -11,7 +11,9 @@ from typing import Protocol
 
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import (
+    AuditQuery,
     CallRecord,
+    CallTotals,
     Observation,
     RecordQuery,
     StoredDataKey,
@@ -65,6 +67,14 @@ class AuditStore(Protocol):
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
         """The latest calls of this principal, newest first."""
+        ...
+
+    async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
+        """The records that a query asks for, of everybody."""
+        ...
+
+    async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
+        """Calls of servers since then, added up by server and stretches of `width` seconds, oldest first."""
         ...
 
 

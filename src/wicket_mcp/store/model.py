@@ -36,15 +36,61 @@ class StoredResult:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One line of the audit: who called what, with what outcome. Arguments only as a digest."""
+    """One line of the audit: who did what, with what outcome. Arguments only as a digest."""
 
     at: float
     principal: str
     server: str
     tool: str
+    """The tool, prompt or resource; for what is not about a server, what was done (`sign-in`, `revoke key`)."""
     arguments_digest: str
     outcome: str
     duration_ms: float
+    result_bytes: int
+    method: str = "tools/call"
+    """The MCP method; `auth` and `admin` for what a person or a stranger did to the gateway itself."""
+    client: str = ""
+    """What the client calls itself."""
+    detail: str = ""
+    """Why it was denied or failed, or what an administrative act was about."""
+    run: str = ""
+    """The script that made the call."""
+    upstream_ms: float = 0.0
+    """The part of the duration that the server took; the rest is ours."""
+    arguments_bytes: int = 0
+    id: int = field(default=0, compare=False)
+    """Its place in the store; later records have larger ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """Which records of the audit are asked for; empty means any."""
+
+    principal: str = ""
+    server: str = ""
+    tool: str = ""
+    outcome: str = ""
+    """An outcome, or `failed` for every one that is not a success."""
+    method: str = ""
+    since: float = 0.0
+    after: int = 0
+    """The `id` that the last page ended with."""
+    limit: int = 100
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallTotals:
+    """The calls of one server within one stretch of time."""
+
+    start: float
+    server: str
+    calls: int
+    failed: int
+    cached: int
+    duration_ms: float
+    """Of all together."""
+    arguments_bytes: int
     result_bytes: int
 
 

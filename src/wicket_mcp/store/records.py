@@ -23,6 +23,10 @@ SETTLE = 1.0  # seconds that a reader waits for earlier records; after that it r
 KEY_USE_EVERY = 60.0  # a key's last use is kept to the minute, which saves a write a request
 
 
+SUCCESSES = ("ok", "cached", "cancelled")
+"""Outcomes that are nobody's failure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What is written together."""
@@ -32,7 +36,8 @@ class Batch:
 
     def usage(self) -> Counter[tuple[str, str]]:
         """Successful calls by principal and tool key."""
-        return Counter((r.principal, f"{r.server}.{r.tool}") for r in self.calls if r.outcome in ("ok", "cached"))
+        used = [r for r in self.calls if r.outcome in ("ok", "cached") and r.method == "tools/call"]
+        return Counter((r.principal, f"{r.server}.{r.tool}") for r in used)
 
 
 class Recorder:

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wicket_mcp.errors import Unasked
-from wicket_mcp.model import META_CAPABILITIES, META_LOG_LEVEL, JsonObject, ListKind, Principal, as_object, as_text
+from wicket_mcp.model import (
+    META_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    JsonObject,
+    ListKind,
+    Principal,
+    as_object,
+    as_text,
+)
 from wicket_mcp.rpc import Rpc
 
 Send = Callable[[JsonObject], None]
@@ -28,6 +37,7 @@ class RequestCaller:
     resumes: bool = False
     questions: Rpc | None = None
     """What asks a legacy client; a modern one is asked by `input_required`."""
+    client_name: str = ""
 
     def notify(self, method: str, params: JsonObject) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
@@ -42,7 +52,13 @@ class RequestCaller:
 def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObject) -> RequestCaller:
     """The caller of a modern request, which says all about itself in its `_meta`."""
     capabilities = as_object(meta.get(META_CAPABILITIES))
-    return RequestCaller(principal, session, send, capabilities, as_text(meta.get(META_LOG_LEVEL)), resumes=True)
+    level, name = as_text(meta.get(META_LOG_LEVEL)), client_name(meta.get(META_CLIENT_INFO))
+    return RequestCaller(principal, session, send, capabilities, level, resumes=True, client_name=name)
+
+
+def client_name(info: Any) -> str:
+    """What a client calls itself, as far as it is believed."""
+    return as_text(as_object(info).get("name"))[:64]
 
 
 @dataclass
@@ -53,6 +69,7 @@ class LegacyClient:
     """Hands the client a message that belongs to no request."""
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str = "info"
+    name: str = ""
     questions: Rpc = field(init=False)
     """What we ask it: the ids say that they are ours. It is not for what the client asks."""
     watching: dict[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
@@ -63,7 +80,14 @@ class LegacyClient:
 
     def caller(self, principal: Principal, session: str, send: Send) -> RequestCaller:
         return RequestCaller(
-            principal, session, send, self.capabilities, self.log_level, resumes=False, questions=self.questions
+            principal,
+            session,
+            send,
+            self.capabilities,
+            self.log_level,
+            resumes=False,
+            questions=self.questions,
+            client_name=self.name,
         )
 
     def resource_updated(self, uri: str) -> None:

@@ -112,7 +112,7 @@ class Exchange:
 
     def _open_stream(self) -> EventStream:
         stream = self._stream = EventStream(self._counters)
-        self._streaming = self._own_tasks().start(stream.run(self._send, self._headers), "stream")
+        self._streaming = self._own_tasks().start(stream.run(self._send, self._headers), "stream", awaited=True)
         return stream
 
     async def _finish(self, response: JsonObject | None) -> None:

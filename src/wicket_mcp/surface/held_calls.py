@@ -86,6 +86,10 @@ class HeldCall:
         return self.waiter.session
 
     @property
+    def client_name(self) -> str:
+        return self.waiter.client_name
+
+    @property
     def capabilities(self) -> JsonObject:
         return self.waiter.capabilities
 
@@ -143,7 +147,7 @@ class HeldCalls:
         async def run() -> JsonObject:
             return await work(held)
 
-        held.work = self._tasks.start(run(), "held call")
+        held.work = self._tasks.start(run(), "held call", awaited=True)
         held.work.add_done_callback(lambda _: held.changed.set())
         return await self._next(held, asked)
 

@@ -30,7 +30,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.surface.caller import LegacyClient
+from wicket_mcp.surface.caller import LegacyClient, client_name
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.problems import RpcProblem
@@ -141,6 +141,7 @@ class Protocol:
         asked = request.params.get("protocolVersion")
         if request.client is not None:
             request.client.capabilities = as_object(request.params.get("capabilities"))
+            request.client.name = client_name(request.params.get("clientInfo"))
         return {
             "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
             "capabilities": {**self._capabilities(), "logging": {}},

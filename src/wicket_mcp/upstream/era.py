@@ -90,12 +90,12 @@ async def negotiate(connection: Connection, server: str) -> Session:
     """Meet the upstream. Raises what the connection raises, or ProtocolViolation when no era fits."""
     tasks = Tasks()
     try:
-        modern = tasks.start(_discover(connection, server), f"{server} discover")
+        modern = tasks.start(_discover(connection, server), f"{server} discover", awaited=True)
         await asyncio.wait({modern}, timeout=SILENCE)
         if modern.done():
             greeting = modern.result() or await _initialize(connection, server)
         else:
-            legacy = tasks.start(_initialize(connection, server), f"{server} initialize")
+            legacy = tasks.start(_initialize(connection, server), f"{server} initialize", awaited=True)
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()

@@ -322,7 +322,7 @@ class Upstream:
             match command:
                 case Connect(generation, after):
                     work = self._open(generation, after)
-                    self._connecting = self._tasks.start(work, f"connect {self._config.name}")
+                    self._connecting = self._tasks.start(work, f"connect {self._config.name}", awaited=True)
                     self._connecting.add_done_callback(lambda task, made=generation: self._opened(made, task))
                 case Abandon():
                     if self._connecting and self._connecting is not asyncio.current_task():

@@ -5,12 +5,16 @@ import time
 from collections.abc import Mapping
 
 from wicket_mcp.model import Principal
-from wicket_mcp.store.model import CallRecord
-from wicket_mcp.store.records import Batch
+from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
+from wicket_mcp.store.records import SUCCESSES, Batch
 from wicket_mcp.store.sqlite.connection import Part
 
 AUDIT_DAYS = 30
-_CALL = "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes"
+_CALL = (
+    "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
+    "upstream_ms, arguments_bytes"
+)
+_MARKS = ", ".join("?" for _ in _CALL.split(","))
 
 
 class SqliteAudit(Part):
@@ -26,19 +30,51 @@ class SqliteAudit(Part):
         return dict(await self._rows("SELECT tool, calls FROM usage WHERE principal = ?", principal.name))
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
+        return await self.find_calls(AuditQuery(principal=principal.name, limit=limit))
+
+    async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
         await self._recorder.settle()
-        text = f"SELECT {_CALL} FROM audit WHERE principal = ? ORDER BY at DESC, rowid DESC LIMIT ?"  # noqa: S608
-        return [CallRecord(*row) for row in await self._rows(text, principal.name, limit)]
+        wanted = {"principal": query.principal, "server": query.server, "tool": query.tool, "method": query.method}
+        conditions = [f"{column} = ?" for column, value in wanted.items() if value]
+        values: list[object] = [value for value in wanted.values() if value]
+        if query.outcome == "failed":
+            conditions.append(f"outcome NOT IN {SUCCESSES}")
+        elif query.outcome:
+            conditions.append("outcome = ?")
+            values.append(query.outcome)
+        if query.since:
+            conditions.append("at >= ?")
+            values.append(query.since)
+        if query.after:
+            conditions.append("rowid > ?")
+            values.append(query.after)
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        order = "at DESC, rowid DESC" if query.newest_first else "rowid"
+        text = f"SELECT {_CALL}, rowid FROM audit {where} ORDER BY {order} LIMIT ?"  # noqa: S608  (our own words)
+        return [CallRecord(*row) for row in await self._rows(text, *values, query.limit)]
+
+    async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
+        await self._recorder.settle()
+        whose, values = ("AND principal = ?", (principal,)) if principal else ("", ())
+        text = f"""SELECT CAST(at / ? AS INTEGER) * ? AS start, server, count(*),
+                          sum(outcome NOT IN {SUCCESSES}), sum(outcome = 'cached'), sum(duration_ms),
+                          sum(arguments_bytes), sum(result_bytes)
+                   FROM audit WHERE at >= ? AND server != '' {whose}
+                   GROUP BY start, server ORDER BY start"""  # noqa: S608  (only our own words)
+        return [CallTotals(*row) for row in await self._rows(text, width, width, since, *values)]
 
 
 def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
     """Keep one batch, and drop what has become too old."""
     calls = [
-        (r.at, r.principal, r.server, r.tool, r.arguments_digest, r.outcome, r.duration_ms, r.result_bytes)
+        (
+            *(r.at, r.principal, r.server, r.tool, r.arguments_digest, r.outcome, r.duration_ms, r.result_bytes),
+            *(r.method, r.client, r.detail, r.run, r.upstream_ms, r.arguments_bytes),
+        )
         for r in batch.calls
     ]
     if calls:
-        db.executemany(f"INSERT INTO audit ({_CALL}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", calls)  # noqa: S608
+        db.executemany(f"INSERT INTO audit ({_CALL}) VALUES ({_MARKS})", calls)  # noqa: S608
         db.execute("DELETE FROM audit WHERE at < ?", (time.time() - AUDIT_DAYS * 86400,))
         db.executemany(
             """INSERT INTO usage VALUES (?, ?, ?)

@@ -34,7 +34,7 @@ class SqliteHealth(Part):
 
     async def observed(self, since: float) -> Collection[str]:
         await self._recorder.settle()
-        text = "SELECT server FROM audit WHERE at >= ? UNION SELECT server FROM probe WHERE at >= ?"
+        text = "SELECT server FROM audit WHERE at >= ? AND server != '' UNION SELECT server FROM probe WHERE at >= ?"
         return {row[0] for row in await self._rows(text, since, since)}
 
     async def called(self, since: float) -> Mapping[str, int]:

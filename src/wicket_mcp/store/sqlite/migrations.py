@@ -81,9 +81,23 @@ def _3_vault(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def _4_audit_of_everything(db: sqlite3.Connection) -> None:
+    for column in (
+        "method TEXT DEFAULT 'tools/call'",
+        "client TEXT DEFAULT ''",
+        "detail TEXT DEFAULT ''",
+        "run TEXT DEFAULT ''",
+        "upstream_ms REAL DEFAULT 0",
+        "arguments_bytes INTEGER DEFAULT 0",
+    ):
+        db.execute(f"ALTER TABLE audit ADD COLUMN {column}")
+    db.execute("CREATE INDEX audit_principal ON audit (principal, at)")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
     _3_vault,
+    _4_audit_of_everything,
 )
 FORMAT = len(MIGRATIONS)
