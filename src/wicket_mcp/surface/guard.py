@@ -145,7 +145,8 @@ def _create_token(path: Path) -> None:
 def _host_in(address: str) -> str | None:
     """The host named in `address`; None when there is none or it cannot be read."""
     try:
-        return urlsplit(address).hostname
+        parts = urlsplit(address)
+        return parts.hostname if parts.port is None or parts.port else None  # a port that is none raises
     except ValueError:
         return None
 

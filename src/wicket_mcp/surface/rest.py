@@ -133,7 +133,7 @@ class Rest:
         await self._desk.keys.admit(asked.principal, "register", "registration")
         data = await read_body(receive, headers, MAX_BODY)
         try:
-            body: Any = decode(data)
+            body: Any = decode(data, strict=True)
         except ValueError as problem:
             raise BadArguments(f"The body is not JSON: {problem}.", hint="Send a server.json.") from None
         return response(await self._desk.registry.publish(body, asked.principal))

@@ -142,7 +142,7 @@ class StdioClient(asyncio.Protocol):
 
     def _take(self, line: bytes) -> None:
         try:
-            message: Any = decode(line)
+            message: Any = decode(line, strict=True)
         except ValueError as problem:
             self._send(error_response(None, RpcProblem(PARSE_ERROR, f"Not JSON: {problem}")))
             return

@@ -137,7 +137,7 @@ class StreamableHttp:
 
     async def _read(self, headers: RequestHeaders, receive: Receive) -> JsonObject:
         try:
-            message = decode(await read_body(receive, headers, self._max_body))
+            message = decode(await read_body(receive, headers, self._max_body), strict=True)
         except BodyTooLarge as problem:
             raise HttpProblem(413, INVALID_REQUEST, problem.message) from None
         except ValueError as problem:

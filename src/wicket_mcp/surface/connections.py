@@ -1,0 +1,51 @@
+"""How many connections there are, in all and from each address, and whether another may come.
+
+The bound follows from the descriptors of this process: half of them stay free for servers, scripts and files. One
+address has at most half of the places, so that nobody alone can keep the others out. Called by `server.py`.
+"""
+
+from collections import Counter
+
+MOST = 8192
+LEAST = 64
+
+
+class Connections:
+    """See the module's docstring. `rejected` counts those that were turned away."""
+
+    def __init__(self, most: int | None = None, most_per_address: int | None = None) -> None:
+        self.most = _by_descriptors() if most is None else most
+        self.most_per_address = max(1, self.most // 2) if most_per_address is None else most_per_address
+        self.rejected = 0
+        self._open: Counter[str] = Counter()
+        self._total = 0
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __repr__(self) -> str:
+        return f"<Connections {self._total} of {self.most}, {len(self._open)} addresses, {self.rejected} rejected>"
+
+    def enter(self, address: str) -> bool:
+        """Whether a connection from `address` may stay; who may must `leave` once."""
+        if self._total >= self.most or self._open[address] >= self.most_per_address:
+            self.rejected += 1
+            return False
+        self._total += 1
+        self._open[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        self._total -= 1
+        self._open[address] -= 1
+        if not self._open[address]:
+            del self._open[address]
+
+
+def _by_descriptors() -> int:
+    try:
+        import resource  # noqa: PLC0415  (not on Windows)
+    except ImportError:
+        return MOST
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else max(LEAST, min(MOST, soft // 2))
