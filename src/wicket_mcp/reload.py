@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.read import folder_trust
 from wicket_mcp.config.read.favourites import OVERRIDES, REGISTRY
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError
@@ -26,6 +27,8 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config], None]) -> None:
     """Call `apply` with every state of the file at `path`, and of those beside it, that differs from what is `used`."""
     files = (path, path.parent / OVERRIDES, path.parent / REGISTRY)
+    if used().found:  # a yes that is given while we run counts at once
+        files = (*files, folder_trust.answers_file())
     seen: Stamp | None = None
     waiting: Stamp | None = None
     first: Config | None = None
@@ -42,7 +45,7 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
             waiting = stamp  # still being written, perhaps
         else:
             seen, waiting = stamp, None
-            if (found := await _read(path)) is not None:
+            if (found := await _read(path, used())) is not None:
                 first = first or found
                 if staying(used(), found) != used():
                     _apply(found, apply)
@@ -77,9 +80,12 @@ def _apply(new: Config, apply: Callable[[Config], None]) -> None:
         log.exception("the configuration could not be used")
 
 
-async def _read(path: Path) -> Config | None:
+async def _read(path: Path, used: Config) -> Config | None:
     try:
-        return await asyncio.to_thread(load, path)
+        read = await asyncio.to_thread(load, path, found=used.found)
+        if read.untrusted and not used.untrusted:
+            raise ConfigError(f"{path} has changed since you trusted it.", hint=f"Run: wicket trust {path}")
+        return read
     except ConfigError as problem:
         _refuse(problem)
         return None

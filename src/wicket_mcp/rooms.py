@@ -70,6 +70,8 @@ class Rooms:
 
     async def instructions(self, names: tuple[str, ...] = ()) -> str:
         """The capability index for clients: fixed for a configuration once every server has been seen."""
+        if self.config.untrusted:
+            return self.config.untrusted
         library = self.live.library
         servers = library.catalogue.servers
         words = factory.guide(names or self.config.dialects)
@@ -119,6 +121,7 @@ def build(config: Config, live: Live) -> Rooms:
         addresses,
         live.watches,
         config.base_dir,
+        config.untrusted,
     )
     return Rooms(config, live, pipeline, verbs)
 

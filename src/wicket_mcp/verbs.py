@@ -62,7 +62,10 @@ class Verbs:
         addresses: Addresses,
         watches: Watches,
         base_dir: Path,
+        notice: str = "",
     ) -> None:
+        self.notice = notice
+        """Why there are no servers, for whoever looks for tools; mostly empty."""
         self._catalogue = catalogue
         self.scripting = scripting
         self._base_dir = base_dir

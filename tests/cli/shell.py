@@ -14,10 +14,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fcntl import ioctl
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from wicket_mcp.codec import decode
+from wicket_mcp.codec import decode, encode
 
 PATIENCE = 60.0
 
@@ -42,6 +43,8 @@ class Shell:
     home: Path
     cwd: Path
     variables: Mapping[str, str]
+    trusting: bool = True
+    """Whether they said yes to what lies in the folder they work in."""
 
     @classmethod
     def at(cls, home: Path, **variables: str) -> "Shell":
@@ -51,6 +54,8 @@ class Shell:
 
     @property
     def environ(self) -> dict[str, str]:
+        """What a command is started with, in a folder whose configurations have had their yes."""
+        self._accept()
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         bare = {"HOME": str(self.home), "PATH": programs, "TERM": "xterm", "LANG": "C.UTF-8", "COLUMNS": "100"}
         return {**bare, **self.variables}
@@ -80,6 +85,13 @@ class Shell:
                 terminal.wait_for(prompt)
                 terminal.send(answer)
             return terminal.finish()
+
+    def _accept(self) -> None:
+        """Say yes to the configurations in the working folder, as `wicket trust` would."""
+        files = [file for name in ("wicket.toml", ".mcp.json") if (file := self.cwd / name).is_file()]
+        if self.trusting and files:
+            yes = {str(file.resolve()): {"sha256": sha256(file.read_bytes()).hexdigest(), "at": 0} for file in files}
+            self.write(".local/state/wicket/trusted.json", encode(yes).decode())
 
     def write(self, path: str, text: str) -> Path:
         file = self.home / path

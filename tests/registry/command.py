@@ -20,18 +20,24 @@ def wicket(folder: Path, *arguments: str, code: int = 0, stdin: str = "", **vari
         input=stdin,
         capture_output=True,
         text=True,
-        env={**os.environ, **variables},
+        env={**_environ(folder), **variables},
         timeout=60,
     )
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
 
 
+def _environ(folder: Path) -> dict[str, str]:
+    """The folder's configuration is named, which is the user's yes to it."""
+    file = folder / "wicket.toml"
+    return {**os.environ, "WICKET_CONFIG": str(file)} if file.exists() else dict(os.environ)
+
+
 @contextmanager
 def serving(folder: Path, at: str = "127.0.0.1:0", **variables: str) -> Generator[str]:
     """The origin of `wicket serve --http`, of the wicket.toml in `folder`."""
     command = [WICKET, "serve", "--http", at]
-    environment = {**os.environ, **variables}
+    environment = {**_environ(folder), **variables}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         try:

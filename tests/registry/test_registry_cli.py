@@ -95,7 +95,7 @@ def test_a_registry_is_followed_until_one_stops_also_when_it_was_away(
 ) -> None:
     key = wicket(source, "keys", "create", "mirror", "-s", "discover", "--rate", "discovery=0").strip()
     at = f"127.0.0.1:{unused_tcp_port}"
-    command = [WICKET, "registry", "mirror", f"http://{at}", "--key", key, "--every", "1s"]
+    command = [WICKET, "registry", "mirror", f"http://{at}", "--key", key, "--every", "1s", "-c", "wicket.toml"]
     with ExitStack() as stack:
         with serving(source, at):
             pipe = subprocess.PIPE

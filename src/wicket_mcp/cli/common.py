@@ -50,12 +50,25 @@ ToolArgument: TypeAlias = Annotated[
 ]
 
 
-def read(path: Path | None) -> "Config":
-    """The configuration that this command is about."""
-    from wicket_mcp.config.read.formats import load
-    from wicket_mcp.config.read.locate import find_config
+def read(path: Path | None, *, serving: bool = False) -> "Config":
+    """The configuration that this command is about.
 
-    return load(find_config(path))
+    One that was found in the folder needs its owner's yes, which is asked for on a terminal. Raises ConfigError without
+    it, but not while `serving`: then it is the client that must be told.
+    """
+    from wicket_mcp.config.read.formats import load
+    from wicket_mcp.config.read.locate import find_config, is_found
+
+    file = find_config(path)
+    found = is_found(file, path)
+    config = load(file, found=found)
+    if config.untrusted and not serving:
+        from wicket_mcp.cli.trust import ask
+
+        if not ask(file):
+            raise ConfigError(config.untrusted)
+        config = load(file, found=found)
+    return config
 
 
 def with_gateway(

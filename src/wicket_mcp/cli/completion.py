@@ -42,10 +42,12 @@ def complete_client(incomplete: str) -> list[tuple[str, str]]:
 
 def _config(ctx: typer.Context) -> "Config | None":
     from wicket_mcp.config.read.formats import load
-    from wicket_mcp.config.read.locate import find_config
+    from wicket_mcp.config.read.locate import find_config, is_found
 
+    named = ctx.params.get("config")
     try:
-        return load(find_config(ctx.params.get("config")))
+        file = find_config(named)
+        return load(file, found=is_found(file, named))
     except WicketError:
         return None
 

@@ -11,6 +11,7 @@ import typer
 from wicket_mcp.cli.common import JsonOption, VerboseOption
 from wicket_mcp.cli.completion import complete_client
 from wicket_mcp.cli.output import note, say, say_json, table
+from wicket_mcp.cli.trust import keep_trust
 
 if TYPE_CHECKING:
     from wicket_mcp.config.edit.client_entries import ClientEntries
@@ -62,7 +63,8 @@ def import_servers(
         return
     files = import_plan.read_files(places) if client else [read_any(Path(source).expanduser())]
     path = find_target(config)
-    imported = import_plan.import_servers(files, path, dry_run=dry_run)
+    with keep_trust(path):
+        imported = import_plan.import_servers(files, path, dry_run=dry_run)
     taken = take_over_files(files, client, path) if take_over and not dry_run else []
     if json:
         say_json(_as_json(imported, taken))

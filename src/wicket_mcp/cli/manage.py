@@ -8,6 +8,7 @@ import typer
 
 from wicket_mcp.cli.common import JsonOption, ServerArgument, VerboseOption
 from wicket_mcp.cli.output import note, say, say_json
+from wicket_mcp.cli.trust import keep_trust
 from wicket_mcp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def init(
         raise ConfigError(
             "already exists.", file=str(path), hint="Add to it with 'wicket add' or 'wicket import', or use --here."
         )
-    wicket_toml.save(path, wicket_toml.TEMPLATE)
+    with keep_trust(path):
+        wicket_toml.save(path, wicket_toml.TEMPLATE)
     if json:
         say_json({"config": str(path)})
         return
@@ -54,7 +56,8 @@ def init(
         offered = [file for file in files if file.entries]
         names = ", ".join(entry.key for file in offered for entry in file.entries)
         if offered and (yes or (asking and typer.confirm(f"Import from {client.title}: {names}?", default=True))):
-            show_imported(import_plan.import_servers(offered, path))
+            with keep_trust(path):
+                show_imported(import_plan.import_servers(offered, path))
     note("Next: wicket servers, then wicket search 'a task'. To connect a client: wicket import CLIENT --take-over")
 
 
@@ -86,7 +89,8 @@ def add(
     server, secrets = wicket_toml.extract_secrets(server, path.parent)
     text = wicket_toml.add_server(wicket_toml.read_or_start(path), server, path)
     wicket_toml.write_secrets(secrets)
-    wicket_toml.save(path, text)
+    with keep_trust(path):
+        wicket_toml.save(path, text)
     if json:
         say_json({"config": str(path), "added": name, "secrets": [str(file) for file in secrets]})
         return
@@ -107,7 +111,8 @@ def remove(
     from wicket_mcp.config.edit import wicket_toml
 
     path = wicket_toml.find_target(config)
-    wicket_toml.save(path, wicket_toml.remove_server(_existing(path), name, path))
+    with keep_trust(path):
+        wicket_toml.save(path, wicket_toml.remove_server(_existing(path), name, path))
     _done(json, path, "removed", name, f"Removed {name} from {path}")
 
 
@@ -135,7 +140,8 @@ def _set_enabled(name: str, enabled: bool, config: Path | None, json: bool) -> N
     from wicket_mcp.config.edit import wicket_toml
 
     path = wicket_toml.find_target(config)
-    wicket_toml.save(path, wicket_toml.set_enabled(_existing(path), name, enabled, path))
+    with keep_trust(path):
+        wicket_toml.save(path, wicket_toml.set_enabled(_existing(path), name, enabled, path))
     word = "enabled" if enabled else "disabled"
     _done(json, path, word, name, f"{name} is {word} in {path}")
 

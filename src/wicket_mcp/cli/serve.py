@@ -47,13 +47,15 @@ def serve(
 
     if print_clients and http is None:
         raise typer.BadParameter("over stdio, stdout belongs to the client; add --http :", param_hint="--print-clients")
-    settings = read(config)
+    settings = read(config, serving=True)
     level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
 
     def log_as_asked(config: "Config") -> None:
         configure_logging(level or config.log_level)
 
     log_as_asked(settings)
+    if settings.untrusted:
+        note(f"wicket: {settings.untrusted}")
     _log_notes(settings)
     if http is None:
         asyncio.run(_stdio(settings, dialect or [], log_as_asked))

@@ -30,6 +30,7 @@ VERBS = (
     Verb("remove", SET_UP, "manage:remove", "Remove a server from wicket.toml."),
     Verb("enable", SET_UP, "manage:enable", "Enable a server that was disabled."),
     Verb("disable", SET_UP, "manage:disable", "Keep a server's entry but stop using it."),
+    Verb("trust", SET_UP, "trust:trust", "Trust the configuration of a folder."),
     Verb("servers", LOOK, "catalog:servers", "List the configured servers, asking those never seen."),
     Verb("tools", LOOK, "catalog:tools", "List tools with what they do."),
     Verb("search", LOOK, "catalog:search", "Find the tools that fit a task."),

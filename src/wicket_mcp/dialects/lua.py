@@ -32,7 +32,7 @@ async def list_servers(verbs: Verbs, call: ToolCall) -> JsonObject:
         )
         for ident, server in api.servers.items()
     ]
-    return text("\n\n".join(["Available MCP Servers:", *parts]) if parts else "No servers available.")
+    return text("\n\n".join(["Available MCP Servers:", *parts]) if parts else verbs.notice or "No servers available.")
 
 
 async def list_server_tools(verbs: Verbs, call: ToolCall) -> JsonObject:

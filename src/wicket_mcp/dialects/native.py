@@ -25,6 +25,8 @@ FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in 
 async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     query, server = str(call.arguments.get("query", "")).strip(), call.arguments.get("server")
     principal = call.caller.principal
+    if verbs.notice:
+        return text(f"[{verbs.notice}]")
     if not query and not server:
         view = await verbs.view(principal)
         index = capability_index(view, EMPTY_QUERY_BUDGET)

@@ -153,6 +153,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     path: Path | None = None
     """The file this was read from."""
+    found: bool = False
+    """Whether that file was found in the current folder, and not named by anybody: it needs its owner's yes."""
+    untrusted: str = ""
+    """Why nothing of that file is used; empty where it is."""
     favourites: tuple[Favourite, ...] = ()
     """The tools to show by name, from the files beside it."""
     notes: tuple[str, ...] = ()

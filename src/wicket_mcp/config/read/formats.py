@@ -11,31 +11,44 @@ import msgspec
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.validation import InvalidOption, dotted
-from wicket_mcp.config.read import layouts, syntax
+from wicket_mcp.config.read import folder_trust, layouts, syntax
 from wicket_mcp.config.read.favourites import favourites
 from wicket_mcp.errors import ConfigError
 
 _LARGEST = 64 * 1024**2
 
 
-def load(path: str | Path) -> Config:
-    """Read the configuration file at `path`, and the favourites beside it. Raises ConfigError."""
+def load(path: str | Path, *, found: bool = False) -> Config:
+    """Read the configuration file at `path`, and the favourites beside it. Raises ConfigError.
+
+    One that was `found` in a folder, and not named by its user, is used only with its owner's yes: without it the
+    configuration is empty and says why.
+    """
     path = Path(path).expanduser()
+    content = read_bytes(path)
+    if found and not folder_trust.is_trusted(path, content):
+        return Config(path=path, found=True, untrusted=folder_trust.explain(path))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8 text.", file=str(path), hint="Save it as UTF-8.") from None
+    config = parse(text, path)
+    return msgspec.structs.replace(config, favourites=favourites(config.base_dir), found=found)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a configuration file. Raises ConfigError."""
     try:
         if path.stat().st_size > _LARGEST:
             raise ConfigError("is too large to be a configuration.", file=str(path), hint="Check the path.")
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError("does not exist.", file=str(path), hint="Check the path.") from None
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}."
         raise ConfigError(problem, file=str(path), hint="Check the path and its permissions.") from None
-    except UnicodeDecodeError:
-        raise ConfigError("is not UTF-8 text.", file=str(path), hint="Save it as UTF-8.") from None
     except ValueError as error:  # a path with a NUL in it
         raise ConfigError(f"is not a path: {error}.", file=repr(str(path)), hint="Check the path.") from None
-    config = parse(text, path)
-    return msgspec.structs.replace(config, favourites=favourites(config.base_dir))
 
 
 def parse(text: str, path: str | Path | None = None) -> Config:

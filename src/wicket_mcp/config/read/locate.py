@@ -34,6 +34,12 @@ def find_config(explicit: str | Path | None = None) -> Path:
     )
 
 
+def is_found(path: Path, explicit: str | Path | None = None) -> bool:
+    """Whether `find_config` came upon `path` in the current folder: nobody named it, and it is not the user's own."""
+    named = explicit or os.environ.get(CONFIG_VARIABLE)
+    return not named and path.parent != config_folder()
+
+
 def _named(name: str | Path, source: str) -> Path:
     path = Path.cwd() / Path(name).expanduser()
     if path.is_file():

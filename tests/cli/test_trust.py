@@ -1,0 +1,147 @@
+"""A configuration that lies in a folder: nothing of it is used before its owner said yes to that very content."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import PATIENCE, Shell
+from tests.conftest import peer
+from wicket_mcp.codec import decode, encode
+
+CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@pytest.fixture
+def clone(shell: Shell) -> Shell:
+    """A person in a fresh clone whose `.mcp.json` leaves a mark when anything of it starts."""
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"tool": _marking(shell), "echo": peer("Echo")}}))
+    return replace(shell, trusting=False)
+
+
+def _marking(shell: Shell) -> dict[str, Any]:
+    return {"command": "/bin/sh", "args": ["-c", f"echo $TOKEN > {shell.home}/ran"], "env": {"TOKEN": "${HOME}"}}
+
+
+def _ran(shell: Shell) -> bool:
+    return (shell.home / "ran").exists()
+
+
+@pytest.mark.parametrize("verb", [["tools"], ["servers"], ["call", "echo.echo", "message=hi"], ["status"], ["doctor"]])
+def test_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
+    done = clone.run(*verb)
+    assert done.code in (1, 2)
+    assert "wicket trust" in done.out + done.err
+    assert not _ran(clone)
+
+
+def test_a_yes_is_to_one_path_and_one_content(clone: Shell) -> None:
+    assert "2 servers (tool, echo)" in clone.run("trust").out
+    assert "hi" in clone.run("call", "echo.echo", "message=hi").out
+    assert oct((clone.home / ".local/state/wicket/trusted.json").stat().st_mode)[-2:] == "00"
+    file = clone.cwd / ".mcp.json"
+    trusted = file.read_bytes()
+    file.write_bytes(trusted + b" ")
+    changed = clone.run("tools")
+    assert (changed.code, "has changed since you trusted it" in changed.err) == (2, True)
+    file.write_bytes(trusted)
+    assert clone.run("tools", "echo").code == 0
+    elsewhere = clone.home / "other"
+    elsewhere.mkdir()
+    (elsewhere / ".mcp.json").write_bytes(trusted)
+    assert replace(clone, cwd=elsewhere).run("tools").code == 2
+    assert "not trusted any more" in clone.run("trust", "--forget").out
+    assert clone.run("tools").code == 2
+
+
+def test_a_file_that_is_named_is_the_users_yes(clone: Shell) -> None:
+    assert "hi" in clone.run("call", "echo.echo", "message=hi", "--config", ".mcp.json").out
+    assert "hi" in clone.run("call", "echo.echo", "message=hi", WICKET_CONFIG=str(clone.cwd / ".mcp.json")).out
+
+
+def test_a_terminal_is_asked_and_shown_what_would_start(clone: Shell) -> None:
+    refused = clone.type("tools", answers=[("Do you trust it?", "n\r")])
+    assert "/bin/sh -c echo $TOKEN" in refused.out
+    assert refused.code == 2
+    assert not _ran(clone)
+    accepted = clone.type("call", "echo.echo", "message=hi", answers=[("Do you trust it?", "y\r")])
+    assert (accepted.code, "hi" in accepted.out) == (0, True)
+
+
+def test_the_file_cannot_say_where_its_yes_is_kept(clone: Shell) -> None:
+    (clone.cwd / "wicket.toml").write_text('state_dir = "state"\n[servers.a]\ncommand = "true"\n')
+    (clone.cwd / "state").mkdir()
+    assert clone.run("status").code == 2
+    assert list((clone.cwd / "state").iterdir()) == []
+
+
+def test_what_the_user_writes_with_wicket_needs_no_question(shell: Shell) -> None:
+    owner = replace(shell, trusting=False)
+    owner.run("init", "--here", "--json")
+    owner.run("add", "echo", "--", sys.executable, *peer("Echo")["args"])
+    assert "hi" in owner.run("call", "echo.echo", "message=hi").out
+    (owner.cwd / "wicket.toml").write_text('[servers.evil]\ncommand = "true"\n')
+    owner.run("add", "echo", "--", sys.executable, *peer("Echo")["args"])
+    assert owner.run("tools").code == 2, "an edit does not make a stranger's file the user's"
+
+
+def test_client_and_agent_are_told_and_a_yes_counts_at_once(clone: Shell) -> None:
+    (clone.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    command = [sys.executable, "-m", "wicket_mcp", "serve"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=clone.cwd, env=clone.environ, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        talk = _Talk(process)
+        assert "wicket trust" in talk.ask("initialize", CLIENT)["instructions"]
+        (answer,) = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": "echo"}})["content"]
+        assert f"wicket trust {clone.cwd / '.mcp.json'}" in answer["text"]
+        clone.run("trust")
+        talk.wait_for_log(b"the configuration was reloaded: 1 servers")
+        found = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": "echo"}})["content"][0]["text"]
+        assert "echo.echo" in found
+        process.communicate(timeout=PATIENCE)
+
+
+class _Talk:
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self._process.stdin.write(encode(message) + b"\n")
+        self._process.stdin.flush()
+        while "id" not in (answer := self._read()):
+            pass
+        return answer["result"]
+
+    def wait_for_log(self, words: bytes) -> None:
+        assert self._process.stderr
+        while words not in (line := self._process.stderr.readline()):
+            assert line, "it ended"
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line, "it ended"
+        return decode(line)
+
+
+def test_a_change_while_serving_waits_for_a_yes(clone: Shell, tmp_path: Path) -> None:
+    file = clone.cwd / ".mcp.json"
+    file.write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    clone.run("trust")
+    command = [sys.executable, "-m", "wicket_mcp", "serve"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=clone.cwd, env=clone.environ, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        talk = _Talk(process)
+        talk.ask("initialize", CLIENT)
+        file.write_bytes(encode({"mcpServers": {"echo": peer("Echo"), "tool": _marking(clone)}}))
+        talk.wait_for_log(b"has changed since you trusted it")
+        names = talk.ask("tools/call", {"name": "find_tools", "arguments": {"query": ""}})["content"][0]["text"]
+        assert "echo" in names
+        assert "tool:" not in names
+        process.communicate(timeout=PATIENCE)
+    assert not _ran(clone)
