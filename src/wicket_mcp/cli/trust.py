@@ -4,7 +4,7 @@ A configuration that lies in a folder starts nothing until its owner said yes to
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,7 +60,7 @@ def ask(file: Path) -> bool:
 
 
 @contextmanager
-def keep_trust(path: Path) -> Iterator[None]:
+def keep_trust(path: Path) -> Generator[None]:
     """What the user's own command writes needs no question, unless the file was there before and had no yes."""
     from wicket_mcp.config.read import folder_trust, locate
 
