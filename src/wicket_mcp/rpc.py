@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -55,6 +56,8 @@ class Rpc:
         self.peer = peer
         self.strays = 0
         """Messages that fit nothing: late answers, unknown ids, wrong shapes, a flood of requests. Never fatal."""
+        self.heard = 0
+        """Notifications and requests of the peer so far, which nobody asked it for."""
         self._send = send
         self._callbacks = callbacks
         numbers = itertools.count(1)
@@ -131,6 +134,14 @@ class Rpc:
             if not answer.done():
                 _set_error(answer, reason)
 
+    def reject(self, number: Id, reason: WicketError) -> bool:
+        """End one request of ours with `reason`; False where none of that number waits."""
+        answer = self._pending.get(number)
+        if answer is None or answer.done():
+            return False
+        _set_error(answer, reason)
+        return True
+
     async def close(self) -> None:
         """Stop answering the peer, and telling it of cancellations."""
         await self._tasks.close()
@@ -175,6 +186,7 @@ class Rpc:
 
     def _dispatch(self, message: JsonObject, callbacks: Callbacks) -> None:
         """Hand a notification or a request of the peer to whom it concerns."""
+        self.heard += 1
         method: Any = message["method"]
         params = as_object(message.get("params"))
         if not isinstance(method, str):
@@ -232,6 +244,16 @@ class Rpc:
 def is_id(value: Any) -> TypeGuard[Id]:
     """Whether `value` can be the id of a request. (A boolean is an integer to Python, but not here.)"""
     return type(value) in _ID_TYPES
+
+
+_ID_FIRST = re.compile(rb'\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
+_ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}$')
+
+
+def read_id(data: bytes) -> int | None:
+    """The number of the request that is answered by a message which cannot be decoded, where it can be seen."""
+    found = _ID_FIRST.match(data) or _ID_LAST.search(data[-200:])
+    return int(found[1]) if found else None
 
 
 def read_messages(data: bytes) -> list[JsonObject]:

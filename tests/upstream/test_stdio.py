@@ -13,6 +13,7 @@ from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.errors import Crashed
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import MAX_PEER_REQUESTS
+from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.stdio import StdioConnection
 
 BAD_TOKENS = """
@@ -57,11 +58,13 @@ class Ponders(RecordingHost):
 async def child(source: str, *args: str, host: RecordingHost) -> AsyncGenerator[StdioConnection]:
     command = ("-I", "-S", "-c", source, *args)
     server = ResolvedServer(config=ServerConfig(name="x", command=sys.executable), command=sys.executable, args=command)
-    connection = await StdioConnection.open(server, host, 2**20)
+    keeper = Keeper()
+    connection = await StdioConnection.open(server, host, 2**20, keeper)
     try:
         yield connection
     finally:
         await connection.close()
+        await keeper.close()
 
 
 async def test_b9_one_bad_line_does_not_cost_the_rest_of_its_chunk(host: RecordingHost) -> None:

@@ -16,6 +16,7 @@ from wicket_mcp.tasks import uninterrupted
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.era import Session, envelope, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
+from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
 
@@ -32,6 +33,7 @@ class Connector:
         self._clients: dict[str, HttpClient] = {}
         """Servers that are reached through another client than the others."""
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._keeper = Keeper()
 
     def limit_messages(self, max_message: int) -> None:
         """Bound the messages of connections from now on."""
@@ -49,11 +51,13 @@ class Connector:
         server = resolve(config, os.environ, self._base_dir)
         async with self._starting:
             if server.url is None:
-                return await _greet(await StdioConnection.open(server, host, self._max_message), config.name)
+                child = await StdioConnection.open(server, host, self._max_message, self._keeper)
+                return await _greet(child, config.name)
             return await self._open_http(server, server.url, host)
 
     async def close(self) -> None:
         await self._http.close()
+        await self._keeper.close()
 
     async def _open_http(self, server: ResolvedServer, url: str, host: Host) -> Session:
         name, transport = server.config.name, server.config.transport

@@ -2,7 +2,8 @@
 
 Owns the child: its own process group, a small environment, bounded framing of what it writes, a ring of its last
 stderr lines, and an end that leaves nobody behind. Garbage on stdout is skipped and counted; too much of it, or
-a line without end, closes the connection, because nothing after it can be trusted.
+a line without end, closes the connection, because nothing after it can be trusted. A child that talks more than it is
+asked is read more slowly (`throttle.py`); in one turn of the loop only so many of its messages are taken.
 """
 
 import asyncio
@@ -20,11 +21,13 @@ from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
 from wicket_mcp.telemetry.redact import Redactor
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
+from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.subscription import Subscription
+from wicket_mcp.upstream.throttle import Throttle
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
 STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
 EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
 EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and again after SIGTERM
+MESSAGES_A_TURN = 200  # taken before others have their turn of the event loop
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
 
@@ -47,7 +51,7 @@ STDERR_SHOWN = 5
 class StdioConnection(asyncio.SubprocessProtocol):
     """One child, one connection."""
 
-    def __init__(self, server: str, host: Host, max_message: int, redact: Redactor) -> None:
+    def __init__(self, server: str, host: Host, max_message: int, redact: Redactor, keeper: Keeper) -> None:
         self.protocol_version = ""
         self.envelope: JsonObject = {}
         """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
@@ -55,6 +59,11 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._server = server
         self._host = host
         self._redact = redact
+        self._keeper = keeper
+        self._throttle = Throttle(asyncio.get_running_loop().time())
+        self._backlog: deque[bytes] = deque()
+        """Lines that have been read and not been taken yet; reading is paused meanwhile."""
+        self._draining: asyncio.TimerHandle | None = None
         self._framer = LineFramer(max_message)
         self._max_message = max_message
         self._rpc = Rpc(server, self._write, Callbacks(host.notification, host.request))
@@ -74,10 +83,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
         return f"<StdioConnection {self._server} {self.protocol_version}>"
 
     @classmethod
-    async def open(cls, server: ResolvedServer, host: Host, max_message: int) -> "StdioConnection":
+    async def open(cls, server: ResolvedServer, host: Host, max_message: int, keeper: Keeper) -> "StdioConnection":
         """Start the child. Raises Unavailable when it cannot be started at all."""
         name, command = server.config.name, server.command or ""
-        connection = cls(name, host, max_message, Redactor((*server.env.values(), *server.headers.values())))
+        connection = cls(name, host, max_message, Redactor((*server.env.values(), *server.headers.values())), keeper)
         environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | dict(server.env)
         try:
             await asyncio.get_running_loop().subprocess_exec(
@@ -131,6 +140,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
+        self._keeper.add(self._process.get_pid())
         self._stdin = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
         _DirectReader(self._process.get_pipe_transport(1), self._read)
 
@@ -147,10 +157,39 @@ class StdioConnection(asyncio.SubprocessProtocol):
             size = f"{self._max_message // 2**20} MiB"
             self._abort(f"Server '{self._server}' sent a message larger than {size}; the connection was closed.")
             return
-        for line in lines:
+        self._backlog.extend(lines)
+        if self._draining is None:
+            self._drain()
+
+    def _drain(self, most: int = MESSAGES_A_TURN) -> None:
+        """Take what was read, in turns; read on when it is all taken and the child did not talk too much."""
+        self._draining = None
+        heard = self._rpc.heard
+        for _ in range(min(most, len(self._backlog))):
             if self._ended:
+                self._backlog.clear()
                 return
-            self._take(line)
+            self._take(self._backlog.popleft())
+        loop = asyncio.get_running_loop()
+        was_slowed = self._throttle.slowed
+        pause = self._throttle.spend(self._rpc.heard - heard, loop.time()) if self._rpc.heard > heard else 0.0
+        if self._throttle.exceeded:
+            self._abort(f"Server '{self._server}' floods us with messages that nobody asked for.")
+            return
+        if self._throttle.slowed and not was_slowed:
+            log.warning("server '%s' sends more messages than it is asked for; it is read more slowly", self._server)
+        if pause or self._backlog:
+            self._draining = loop.call_later(pause, self._drain)
+        self._set_reading(on=self._draining is None)
+
+    def _set_reading(self, *, on: bool) -> None:
+        pipe = cast("asyncio.ReadTransport | None", self._process and self._process.get_pipe_transport(1))
+        if pipe is None or pipe.is_closing() or pipe.is_reading() == on:
+            return
+        if on:
+            pipe.resume_reading()
+        else:
+            pipe.pause_reading()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         # Normally its end is near, and with it the reason. If not, it will never hear or answer again.
@@ -161,11 +200,19 @@ class StdioConnection(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         self._signal(signal.SIGKILL)  # whatever it started and left behind
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """It has exited and everything it wrote has been read."""
+        if self._process is not None:
+            self._keeper.drop(self._process.get_pid())
         if self._exit_timer is not None:
             self._exit_timer.cancel()
+        # Somebody who left its group may hold its pipes open: their end is not waited for.
+        self._exit_timer = asyncio.get_running_loop().call_later(EXIT_REASON_GRACE, self.connection_lost, None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has exited, and everything it wrote has been read."""
+        for timer in (self._exit_timer, self._draining):
+            if timer is not None:
+                timer.cancel()
+        self._drain(len(self._backlog))
         self._end(self._crash())
         if self._process is not None:
             self._process.close()
@@ -184,10 +231,20 @@ class StdioConnection(asyncio.SubprocessProtocol):
             return
         try:
             message: Any = decode(text.removeprefix(b"\xef\xbb\xbf"))
-        except ValueError:
-            self._count_garbage(text)
+        except ValueError as problem:
+            if not self._reject_answer(text, str(problem)):
+                self._count_garbage(text)
         else:
             self._rpc.receive(message)
+
+    def _reject_answer(self, text: bytes, problem: str) -> bool:
+        """Fail the call whose answer cannot be read; False where it cannot be seen which that is."""
+        number = read_id(text)
+        if number is None:
+            return False
+        words = f"Server '{self._server}' sent an answer that cannot be read: {self._redact(problem, 200)}."
+        hint = "It may have had effects. Tell its author."
+        return self._rpc.reject(number, ProtocolViolation(self._server, words, hint=hint))
 
     def _count_garbage(self, text: bytes) -> None:
         self.garbage += 1
