@@ -11,6 +11,7 @@ import secrets
 import time
 from typing import Any
 
+from wicket_mcp.config.model.server import is_web_address
 from wicket_mcp.errors import (
     URL_ELICITATION_REQUIRED,
     Crashed,
@@ -67,10 +68,7 @@ class Forward:
             if body.get("resultType") != "input_required":
                 return Result(body, request)
             if caller.resumes:
-                for question in as_object(body.get("inputRequests")).values():
-                    fields = as_object(question)
-                    _check_askable(caller, server, as_text(fields.get("method")), fields.get("params"))
-                return Result(body, request)
+                return Result(_name_asker(body, caller, server), request)
             params = {**dressed, **await _replies(body, caller, server)}
         raise ProtocolViolation(
             server, f"Server '{server}' asked for more input {ROUNDS} times; the call was given up."
@@ -94,7 +92,7 @@ class Forward:
                 timeout=request.timeout,
             )
         except Refused as refusal:
-            return _visits(refusal, caller)
+            return _visits(refusal, caller, request.server)
         except (Unavailable, Overloaded) as problem:
             if not sent_before:
                 raise
@@ -121,7 +119,7 @@ class Forward:
 async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
     """Put an upstream's question to the caller's client. Raises Unasked when it cannot be asked that."""
     _check_askable(caller, server, method, params)
-    return await caller.ask(method, _worded(method, params, modern=caller.resumes))
+    return await caller.ask(method, _worded(method, params, server, modern=caller.resumes))
 
 
 def askable(capabilities: JsonObject) -> JsonObject:
@@ -145,6 +143,8 @@ def _check_askable(caller: Caller, server: str, method: str, params: Any) -> Non
         modes, mode = as_object(caller.capabilities[needed]), as_object(params).get("mode", "form")
         can = mode in modes or (mode == "form" and "url" not in modes)  # no mode named means forms
         what = f"asks for {needed} by {mode}" if not can else what
+        if mode == "url":
+            _check_page(server, as_object(params).get("url"))
     if not can:
         raise Unasked(
             f"Server '{server}' {what}, which this client does not support.",
@@ -152,16 +152,43 @@ def _check_askable(caller: Caller, server: str, method: str, params: Any) -> Non
         )
 
 
-def _worded(method: str, params: JsonObject, *, modern: bool) -> JsonObject:
-    """A question as the client's era words it: only the legacy one names the visit to a page, and must."""
+def _check_page(server: str, address: Any) -> None:
+    """Raises Unasked for a page that is none of the web: a client may open whatever it is given."""
+    if not isinstance(address, str) or not is_web_address(address):
+        raise Unasked(
+            f"Server '{server}' wants a page opened whose address does not begin with http:// or https://.",
+            hint="It was not shown to anybody. Tell the server's author.",
+        )
+
+
+def _worded(method: str, params: JsonObject, server: str, *, modern: bool) -> JsonObject:
+    """A question as the client's era words it: only the legacy one names the visit to a page, and must.
+
+    Who wants a page visited is said: the person who is asked knows servers, not addresses.
+    """
     if method != "elicitation/create" or params.get("mode") != "url":
         return params
+    named = {**params, "message": f"Server '{server}' asks: {as_text(params.get('message'))}"}
     if modern:
-        return {key: value for key, value in params.items() if key != "elicitationId"}
-    return {"elicitationId": secrets.token_urlsafe(16), **params}
+        return {key: value for key, value in named.items() if key != "elicitationId"}
+    return {"elicitationId": secrets.token_urlsafe(16), **named}
 
 
-def _visits(refusal: Refused, caller: Caller) -> JsonObject:
+def _name_asker(body: JsonObject, caller: Caller, server: str) -> JsonObject:
+    """An `input_required` for a client that answers it by itself. Raises Unasked where it cannot."""
+    questions = {key: as_object(question) for key, question in as_object(body.get("inputRequests")).items()}
+    for question in questions.values():
+        _check_askable(caller, server, as_text(question.get("method")), question.get("params"))
+    worded = {
+        key: {**question, "params": _worded(question["method"], as_object(question["params"]), server, modern=True)}
+        if "params" in question
+        else question
+        for key, question in questions.items()
+    }
+    return {**body, "inputRequests": worded} if worded else body
+
+
+def _visits(refusal: Refused, caller: Caller, server: str) -> JsonObject:
     """What a modern client gets for a legacy refusal that demands visits to pages: questions, and then it tries again.
 
     Raises the refusal where it is something else, or the client cannot be asked so.
@@ -170,8 +197,13 @@ def _visits(refusal: Refused, caller: Caller) -> JsonObject:
     able = caller.resumes and "url" in as_object(caller.capabilities.get("elicitation"))
     if refusal.rpc_code != URL_ELICITATION_REQUIRED or not pages or not able:
         raise refusal
+    for page in pages:
+        _check_page(server, page.get("url"))
     ask = "elicitation/create"
-    asked = {f"page{n}": {"method": ask, "params": _worded(ask, page, modern=True)} for n, page in enumerate(pages, 1)}
+    asked = {
+        f"page{n}": {"method": ask, "params": _worded(ask, {"mode": "url", **page}, server, modern=True)}
+        for n, page in enumerate(pages, 1)
+    }
     return {"resultType": "input_required", "inputRequests": asked}
 
 

@@ -6,7 +6,8 @@ nothing of life cycles: `supervisor.py` asks for a session, under a deadline, an
 
 import asyncio
 import os
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
@@ -21,6 +22,7 @@ from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
 
 STARTS_AT_ONCE = 8
+SLOT_KEPT = 1.0  # seconds: what uses the processor to start has had its share of it by then
 
 
 class Connector:
@@ -49,11 +51,26 @@ class Connector:
 
     async def open(self, config: ServerConfig, host: Host) -> Session:
         server = resolve(config, os.environ, self._base_dir)
-        async with self._starting:
+        async with self._starting_slot():
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
                 return await _greet(child, config.name)
             return await self._open_http(server, server.url, host)
+
+    @asynccontextmanager
+    async def _starting_slot(self) -> AsyncGenerator[None]:
+        """One of the few places for those that start; given up after a while by one that takes long, so that servers
+        which never answer keep nobody else from starting.
+        """
+        await self._starting.acquire()
+        slot = ExitStack()
+        slot.callback(self._starting.release)
+        timer = asyncio.get_running_loop().call_later(SLOT_KEPT, slot.close)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            slot.close()
 
     async def close(self) -> None:
         await self._http.close()

@@ -6,7 +6,7 @@ A question waits as long as a call may last at all, because a person may have to
 import asyncio
 from contextlib import suppress
 
-from wicket_mcp.errors import Unasked
+from wicket_mcp.errors import TimedOut, Unasked
 from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.connection import Callbacks
 
@@ -35,3 +35,15 @@ def extend_deadline(callbacks: Callbacks, deadline: asyncio.Timeout, allowance: 
             move(min(loop.time() + allowance, end))
 
     return Callbacks(notify, ask)
+
+
+def timed_out(server: str, method: str, allowance: float, longest: float, taken: float) -> TimedOut:
+    """What a caller hears when the deadline is over."""
+    setting = f"the server's 'timeout' ({allowance:g} s)"
+    if taken >= longest:
+        allowance, setting = longest, f"'limits.max_call' ({longest:g} s)"
+    return TimedOut(
+        server,
+        f"Server '{server}' did not answer {method} within {allowance:g} s; it was told to cancel.",
+        hint=f"It may have had effects. Raise {setting} if its tools take longer.",
+    )

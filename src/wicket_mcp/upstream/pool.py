@@ -123,7 +123,13 @@ class Pool:
     ) -> JsonObject:
         """One request to `server` on behalf of `principal`, over the connection for the client session `session`."""
         return await self._find(server, principal, session).request(
-            method, params, callbacks=callbacks, headers=headers, capabilities=capabilities, timeout=timeout
+            method,
+            params,
+            callbacks=callbacks,
+            headers=headers,
+            capabilities=capabilities,
+            timeout=timeout,
+            principal=principal.name,
         )
 
     # Servers come and go

@@ -167,15 +167,16 @@ class StdioConnection(asyncio.SubprocessProtocol):
         heard = self._rpc.heard
         for _ in range(min(most, len(self._backlog))):
             if self._ended:
-                self._backlog.clear()
-                return
+                break
             self._take(self._backlog.popleft())
         loop = asyncio.get_running_loop()
         was_slowed = self._throttle.slowed
         pause = self._throttle.spend(self._rpc.heard - heard, loop.time()) if self._rpc.heard > heard else 0.0
         if self._throttle.exceeded:
             self._abort(f"Server '{self._server}' floods us with messages that nobody asked for.")
-            return
+        if self._ended:  # what it still says is read, for the end of its pipes is to be noticed, and thrown away
+            self._backlog.clear()
+            pause = 0.0
         if self._throttle.slowed and not was_slowed:
             log.warning("server '%s' sends more messages than it is asked for; it is read more slowly", self._server)
         if pause or self._backlog:

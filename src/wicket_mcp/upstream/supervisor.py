@@ -12,11 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Internal, NotSent, Overloaded, TimedOut, Unasked, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Internal, NotSent, Overloaded, Unasked, Unavailable, UpstreamError, WicketError
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
+from wicket_mcp.upstream.attribution import CALL_NOTIFICATIONS, Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
-from wicket_mcp.upstream.deadline import extend_deadline
+from wicket_mcp.upstream.deadline import extend_deadline, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.lifecycle import (
     Abandon,
@@ -43,9 +44,8 @@ MAX_WAITING = 1000  # calls that may queue for a slot before more are turned awa
 MAX_WAITS = 5  # times that one request waits because its server asks for it
 SHORTEST_WAIT = 0.1  # seconds, also for a server that asks for less
 LOG_LEVEL_TIMEOUT = 2.0  # seconds that an upstream may take to note a log level
-
-_CALL_NOTIFICATIONS = ("notifications/message", "notifications/elicitation/complete")
-"""What belongs to a call, whether the transport says to which or not."""
+HUNG_AFTER = 3  # calls in a row without an answer, after which a server is asked whether it still answers at all
+PING_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,9 @@ class Upstream:
         self._calls = 0
         self._used_at = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
-        self._open_callbacks: list[Callbacks] = []
-        """Those of the calls under way whose client can be notified and asked."""
+        self._unanswered = 0
+        """Calls in a row that had no answer in their time."""
+        self._attribution = Attribution(config.name, one_client=config.isolation == "session")
 
     def __repr__(self) -> str:
         return f"<Upstream {self._config.name} {self._life!r} | {self._calls} calls>"
@@ -166,8 +167,9 @@ class Upstream:
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
         timeout: float | None = None,
+        principal: str = "",
     ) -> JsonObject:
-        """Send exactly one request and wait for its answer.
+        """Send exactly one request, on behalf of `principal`, and wait for its answer.
 
         `timeout` (default: the server's) counts from the last sign of life, which is the start, a progress
         notification or an answered question; `max_call` bounds the whole.
@@ -184,7 +186,7 @@ class Upstream:
             async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
                 if callbacks is not NO_CALLBACKS:
                     callbacks = extending = extend_deadline(callbacks, deadline, allowance, self._max_call)
-                    self._open_callbacks.append(extending)
+                    self._attribution.begin(extending, principal)
 
                 async def send(session: Session) -> JsonObject:
                     return await session.request(
@@ -193,10 +195,12 @@ class Upstream:
 
                 answer = await self._send(send, deadline)
         except TimeoutError:
-            raise self._timed_out(method, allowance, asyncio.get_running_loop().time() - started) from None
+            self._count_unanswered()
+            taken = asyncio.get_running_loop().time() - started
+            raise timed_out(self._config.name, method, allowance, self._max_call, taken) from None
         finally:
             if extending is not None:
-                self._open_callbacks.remove(extending)
+                self._attribution.end(extending)
             self._calls -= 1
             self._used_at = asyncio.get_running_loop().time()
             self._slots.release()
@@ -225,6 +229,7 @@ class Upstream:
                 waits += 1
                 await asyncio.sleep(max(problem.retry_after, SHORTEST_WAIT))
             else:
+                self._unanswered = 0
                 if self._life.failures:
                     self._report(Answered(generation))
                 return answer
@@ -339,7 +344,8 @@ class Upstream:
     async def _open(self, generation: int, after: float) -> None:
         """Connect, and report how that went."""
         loop, config = asyncio.get_running_loop(), self._config
-        host = _HostOf(generation, self._life, Callbacks(self._take_notification, self._answer), self._report)
+        callbacks = Callbacks(self._take_notification, self._attribution.answer)
+        host = _HostOf(generation, self._life, callbacks, self._report)
         if after:
             await asyncio.sleep(after)
         try:
@@ -370,6 +376,8 @@ class Upstream:
 
     def _begin(self, session: Session) -> None:
         self._used_at = asyncio.get_running_loop().time()
+        self._unanswered = 0
+        self._attribution.renew()
         self._schedule_idle_check(self._config.idle_stop)
         if self._watched:
             self._tasks.start(self._resubscribe(session), f"watch resources of {self._config.name}")
@@ -428,45 +436,33 @@ class Upstream:
     # What the connection tells us
 
     def _take_notification(self, method: str, params: JsonObject) -> None:
-        if method in _CALL_NOTIFICATIONS and (callbacks := self._sole_callbacks()) and callbacks.notification:
-            callbacks.notification(method, params)
-        else:
+        if method not in CALL_NOTIFICATIONS:
             self._on_event(UpstreamEvent(self._config.name, self._session, method, params))
+        elif (callbacks := self._attribution.sole()) and callbacks.notification:
+            callbacks.notification(method, params)
 
-    async def _answer(self, method: str, params: JsonObject) -> JsonObject:
-        """A request that the transport does not tie to a call: it can only be about the one that is under way."""
+    # A server that hangs
+
+    def _count_unanswered(self) -> None:
+        self._unanswered += 1
+        if self._unanswered == HUNG_AFTER and (session := self._life.session):
+            self._tasks.start(self._restart_if_hung(session, self._life.generation), f"ping {self._config.name}")
+
+    async def _restart_if_hung(self, session: Session, generation: int) -> None:
+        """Ask whether it still answers at all; stop it where it does not, so that the next call starts it anew."""
         name = self._config.name
-        if method == "ping":
-            return {}
-        if method in ("initialize", "server/discover"):
-            raise Unasked(f"'{name}' sends back what it is sent: it is not an MCP server.", hint="Check its command.")
-        callbacks = self._sole_callbacks()
-        if callbacks is None or callbacks.request is None:
-            count = len(self._open_callbacks)
-            several = f"{count} calls are under way and" if count else "no call is under way, so"
-            raise Unasked(
-                f"{several} nobody knows which client '{name}' asks with {method}.",
-                hint=f"Give server '{name}' isolation = \"session\" to tie its questions to a client.",
-            )
-        return await callbacks.request(method, params)
-
-    def _sole_callbacks(self) -> Callbacks | None:
-        """Those of the one call that a message without a call belongs to. All calls of an isolated one are one
-        client's.
-        """
-        one_client = self._config.isolation == "session"
-        several = len(self._open_callbacks) > 1 and not one_client
-        return self._open_callbacks[-1] if self._open_callbacks and not several else None
-
-    def _timed_out(self, method: str, allowance: float, taken: float) -> TimedOut:
-        setting = f"the server's 'timeout' ({allowance:g} s)"
-        if taken >= self._max_call:
-            allowance, setting = self._max_call, f"'limits.max_call' ({self._max_call:g} s)"
-        return TimedOut(
-            self._config.name,
-            f"Server '{self._config.name}' did not answer {method} within {allowance:g} s; it was told to cancel.",
-            hint=f"It may have had effects. Raise {setting} if its tools take longer.",
-        )
+        try:
+            async with asyncio.timeout(min(PING_TIMEOUT, self._config.timeout)):
+                await session.request("server/discover" if session.greeting.modern else "ping", {})
+        except TimeoutError:
+            text = f"Server '{name}' hung: it answered neither {HUNG_AFTER} calls nor a ping, and was stopped."
+            problem = Unavailable(name, text, hint="The next call starts it again.")
+            self._report(Failed(generation, problem, asyncio.get_running_loop().time()))
+            self._closing.start(session.connection.close(), f"stop {name}")
+        except WicketError:
+            pass  # a refusal is an answer; the end of a connection is reported by itself
+        finally:
+            self._unanswered = 0
 
 
 class _HostOf:

@@ -1,0 +1,60 @@
+"""Whose call a message is about that the transport ties to none: a log line or a question over a child's pipes.
+
+It can be told only while one call is under way, and only on a connection that has served a single principal since it
+was opened: what a server says a second later may still be about the principal before. Where it cannot be told, nobody
+is asked and nobody hears it. Used by `supervisor.py`, which has one of these for each upstream.
+"""
+
+from wicket_mcp.errors import Unasked
+from wicket_mcp.model import JsonObject
+from wicket_mcp.upstream.connection import Callbacks
+
+CALL_NOTIFICATIONS = ("notifications/message", "notifications/elicitation/complete")
+"""What belongs to a call, whether the transport says to which or not."""
+
+
+class Attribution:
+    """The calls under way whose client can be notified and asked, and everybody the connection has served."""
+
+    def __init__(self, server: str, *, one_client: bool) -> None:
+        """`one_client` says that all calls are one client's: the server has a connection for each of them."""
+        self._one_client = one_client
+        self._server = server
+        self._open: list[tuple[Callbacks, str]] = []
+        self._served: set[str] = set()
+
+    def begin(self, callbacks: Callbacks, principal: str) -> None:
+        self._open.append((callbacks, principal))
+        self._served.add(principal)
+
+    def end(self, callbacks: Callbacks) -> None:
+        self._open = [entry for entry in self._open if entry[0] is not callbacks]
+
+    def renew(self) -> None:
+        """There is another connection, which has heard of nobody but those who wait."""
+        self._served = {principal for _, principal in self._open}
+
+    def sole(self) -> Callbacks | None:
+        """The callbacks of the one call that a message can be about."""
+        several = (len(self._open) > 1 and not self._one_client) or len(self._served) > 1
+        return self._open[-1][0] if self._open and not several else None
+
+    async def answer(self, method: str, params: JsonObject) -> JsonObject:
+        """A request of the server that is tied to no call. Raises Unasked."""
+        name = self._server
+        if method == "ping":
+            return {}
+        if method in ("initialize", "server/discover"):
+            raise Unasked(f"'{name}' sends back what it is sent: it is not an MCP server.", hint="Check its command.")
+        callbacks = self.sole()
+        if callbacks is None or callbacks.request is None:
+            raise Unasked(
+                f"{self._doubt()} nobody knows which client '{name}' asks with {method}.",
+                hint=f"Give server '{name}' isolation = \"session\" to tie its questions to a client.",
+            )
+        return await callbacks.request(method, params)
+
+    def _doubt(self) -> str:
+        if len(self._open) > 1:
+            return f"{len(self._open)} calls are under way and"
+        return "its connection has served several users, so" if self._open else "no call is under way, so"

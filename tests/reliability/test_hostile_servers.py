@@ -1,0 +1,86 @@
+"""Servers that mean harm: each costs itself, as a typed error within its deadline."""
+
+import pytest
+
+from tests.conftest import OpenGateway
+from tests.gateway.serving import raw_client, serve_http
+from tests.gateway.test_faults import echo
+from tests.reliability.callers import Person, person
+from tests.reliability.hostile import hostile
+from wicket_mcp.app import Gateway
+from wicket_mcp.request import tool_call
+from wicket_mcp.upstream.throttle import BURST, CUT_AFTER, RATE, Throttle
+
+
+async def call(gateway: Gateway, caller: Person, tool: str, **arguments: object) -> str:
+    result = await gateway.verbs.call(tool_call(tool, arguments, caller))
+    return result.body["content"][0]["text"]
+
+
+@pytest.mark.promise("V8", "What a server says or asks without naming a call never reaches another principal.")
+async def test_words_without_a_call_reach_nobody_once_two_principals_were_served(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("TalksLater")}) as gateway:
+        first, second = person("first"), person("second")
+        assert "accept" in await call(gateway, first, "x.slow"), "alone, it is known who is meant"
+        assert len(first.heard) == len(first.asked) == 1
+        refused = await call(gateway, second, "x.slow")
+        assert "has served several users" in refused
+        assert second.heard == second.asked == []
+        assert len(first.asked) == 1
+
+
+@pytest.mark.promise("V8", "A server with a connection for each client may ask that client.")
+async def test_a_connection_of_its_own_may_ask_its_client(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("TalksLater", isolation="session")}) as gateway:
+        first, second = person("first"), person("second")
+        assert "accept" in await call(gateway, first, "x.slow")
+        assert "accept" in await call(gateway, second, "x.slow")
+        assert len(first.asked) == len(second.asked) == 1
+
+
+@pytest.mark.promise("V17", "Only pages of the web are shown, and the server that wants them visited is named.")
+@pytest.mark.promise("T15", "A question by address says which server asks it.")
+async def test_only_pages_of_the_web_are_asked_to_be_visited(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("OpensPages")}) as gateway:
+        caller = person("somebody")
+        for address in ("javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "HTTP//x", "", " https://x"):
+            assert "does not begin with http" in await call(gateway, caller, "x.slow", url=address)
+        assert caller.asked == []
+        await call(gateway, caller, "x.slow", url="https://pages.example/sign-in")
+        assert [asked["message"] for asked in caller.asked] == ["Server 'x' asks: Please sign in."]
+
+
+@pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
+@pytest.mark.parametrize(
+    ("levels", "outcomes"),
+    [(100, {"ok"}), (400, {"ok"}), (900, {"ok", "protocol"}), (990, {"ok", "protocol"}), (20_000, {"protocol"})],
+)
+async def test_an_answer_of_any_depth_costs_its_call_at_most(
+    open_gateway: OpenGateway, levels: int, outcomes: set[str]
+) -> None:
+    async with open_gateway({"x": hostile("Deep")}) as gateway, serve_http(gateway) as address:
+        async with raw_client(address) as client:
+            arguments = {"name": "x.deep", "arguments": {"levels": levels}}
+            status, body = await client.modern("tools/call", {"name": "call_tool", "arguments": arguments})
+        assert status == 200
+        text = str(body["result"]["content"])
+        assert ("protocol" if "cannot be read" in text else "ok") in outcomes
+        assert "defect" not in text
+        assert await echo(gateway, "x") == "still here"
+
+
+@pytest.mark.promise("V26", "A server that talks without end is read more slowly, and cut after a minute of it.")
+def test_a_flood_is_slowed_and_then_cut() -> None:
+    throttle = Throttle(now=0.0)
+    assert throttle.spend(int(BURST), now=0.0) == 0.0, "a burst passes"
+    now = 0.0
+    while not throttle.exceeded:
+        pause = throttle.spend(int(RATE), now)
+        assert throttle.slowed
+        assert 0.0 < pause <= 2.0
+        now += pause
+    assert CUT_AFTER < now < 2 * CUT_AFTER
+    calm = Throttle(now=0.0)
+    for second in range(1000):
+        assert calm.spend(int(RATE), now=float(second)) == 0.0
+    assert not calm.slowed

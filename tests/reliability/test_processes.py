@@ -1,0 +1,82 @@
+"""Processes that die, hang and stay: noticed, restarted, and gone when the gateway is."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenGateway, peer
+from tests.gateway.serving import Command
+from tests.gateway.test_faults import alive, echo, gone
+from tests.reliability.hostile import hostile
+from wicket_mcp.errors import Crashed, ProtocolViolation, TimedOut
+from wicket_mcp.upstream.supervisor import HUNG_AFTER
+
+
+@pytest.mark.promise(
+    "F1", "A server's end is noticed at once, also while a process that it left behind holds its pipes."
+)
+async def test_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipes(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("LeavesDaemon")}) as gateway:
+        await gateway.tools()
+        with pytest.raises(Crashed, match="killed by SIGKILL") as caught:
+            await gateway.call("x.slow")
+        daemon = int(caught.value.stderr[-1].split()[-1])
+        assert alive(daemon), "it is nobody's child, and may stay"
+        os.kill(daemon, signal.SIGKILL)
+        assert await echo(gateway, "x") == "still here"
+
+
+@pytest.mark.promise("F7", "After three calls without an answer it is pinged, and restarted where it does not answer.")
+async def test_a_server_that_hangs_is_restarted(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("Echo", timeout=0.3), "healthy": peer("Echo")}) as gateway:
+        hung = int((await gateway.call("x.pid"))["content"][0]["text"])
+        os.kill(hung, signal.SIGSTOP)
+        for _ in range(HUNG_AFTER):
+            with pytest.raises(TimedOut):
+                await gateway.call("x.pid")
+        assert await echo(gateway, "healthy") == "still here"
+        await gone(hung)
+        assert int((await gateway.call("x.pid"))["content"][0]["text"]) != hung
+
+
+async def test_a_server_whose_calls_take_too_long_but_that_answers_a_ping_is_left_alone(
+    open_gateway: OpenGateway,
+) -> None:
+    async with open_gateway({"x": peer("Echo", timeout=0.2)}) as gateway:
+        before = (await gateway.call("x.pid"))["content"]
+        for _ in range(HUNG_AFTER):
+            with pytest.raises(TimedOut):
+                await gateway.call("x.slow")
+        upstream_answers = await gateway.call("x.calls")
+        assert upstream_answers["structuredContent"]["cancelled"] == HUNG_AFTER
+        assert (await gateway.call("x.pid"))["content"] == before
+
+
+@pytest.mark.promise("F4", "A call whose answer cannot be read fails at once.")
+@pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
+@pytest.mark.parametrize("answer", ["nan", "deep", "last"])
+async def test_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGateway, answer: str) -> None:
+    async with open_gateway({"x": hostile("Unreadable", env={"ANSWER": answer})}) as gateway:
+        with pytest.raises(ProtocolViolation, match="cannot be read"):
+            await gateway.call("x.slow")
+        assert await echo(gateway, "x") == "still here"
+
+
+@pytest.mark.promise("F25", "No server outlives a gateway that was killed, nor does anything that it started.")
+@pytest.mark.promise("V19", "A server that ignores the end of its input dies with a killed gateway.")
+async def test_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {"x": hostile("StubbornFamily"), "plain": peer("HasChild")})
+    await command.initialize()
+    pids = [
+        int(word)
+        for server in ("x", "plain")
+        for word in (await command.call("call_tool", {"name": f"{server}.pid"}))["content"][0]["text"].split()
+    ]
+    assert len(pids) == 3
+    assert all(map(alive, pids))
+    command.process.kill()
+    await command.process.communicate()
+    await asyncio.gather(*map(gone, pids))
