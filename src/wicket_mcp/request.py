@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from wicket_mcp.extensions import AS_CLIENT
 from wicket_mcp.model import Caller, JsonObject, Principal, Silent, Tool
 
 EMPTY: Mapping[str, Any] = {}
@@ -119,4 +120,4 @@ def internal(server: str, method: str, params: JsonObject, timeout: float | None
     )
 
 
-_OURSELVES = Silent(GATEWAY, session="")
+_OURSELVES = Silent(GATEWAY, session="", capabilities=AS_CLIENT)

@@ -20,7 +20,8 @@ from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import UnknownName, WicketError
-from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool
+from wicket_mcp.extensions import union
+from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
 from wicket_mcp.results.results import Results, Slice
 from wicket_mcp.schema.signature import first_sentence
@@ -138,10 +139,10 @@ class Verbs:
     async def call(self, request: Request) -> Result:
         """One call of a tool; a large result is put aside unless the request wants it whole."""
         result = await self._pipeline(request)
-        if request.whole:
-            return result
-        principal, size = request.caller.principal, request.span.size
-        body = await self._results.shape(result.body, result.tool.key, principal, size=size)
+        body = self.addresses.rewrite_apps(result.body, result.request.server)
+        if not request.whole:
+            principal, size = request.caller.principal, request.span.size
+            body = await self._results.shape(body, result.tool.key, principal, size=size)
         return result if body is result.body else Result(body, result.request)
 
     async def read_resource(
@@ -167,6 +168,30 @@ class Verbs:
         sent = {key: value for key, value in params.items() if key != "_meta"}
         request = Request(method="completion/complete", caller=caller, params=sent, meta=meta, span=Span())
         return (await self._pipeline(request)).body
+
+    async def pass_on(
+        self,
+        method: str,
+        params: JsonObject,
+        caller: Caller,
+        meta: Mapping[str, Any] = EMPTY,
+        resume: Mapping[str, Any] = EMPTY,
+    ) -> JsonObject:
+        """A request of an extension that Wicket does not know, to the server that it is about.
+
+        Raises UnknownName of the kind "method" where there is none.
+        """
+        sent = {key: value for key, value in params.items() if key != "_meta"}
+        name = as_text(sent.get("name")) or as_text(sent.get("uri"))
+        request = Request(
+            method=method, caller=caller, params=sent, name=name, meta=meta, resume=resume, span=Span(arguments=sent)
+        )
+        return self.rewrite(await self._pipeline(request))
+
+    async def extensions(self, principal: Principal) -> JsonObject:
+        """What clients are told of extensions: ours, and those of the servers that are known already."""
+        listings = (await self.known(principal)).listings
+        return union(listing.capabilities for listing in listings.values())
 
     async def watch(self, uri: str, caller: Caller, changed: Changed) -> Callable[[], None]:
         """Hear when a resource changes, until the returned function is called."""

@@ -21,6 +21,7 @@ from wicket_mcp.errors import (
     Unasked,
     Unavailable,
 )
+from wicket_mcp.extensions import forwarded
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -88,7 +89,7 @@ class Forward:
                 session=caller.session,
                 callbacks=callbacks if caller.principal is not GATEWAY else NO_CALLBACKS,
                 headers=request.headers,
-                capabilities=askable(caller.capabilities) if caller.capabilities else None,
+                capabilities=forwarded(caller.capabilities) if caller.capabilities else None,
                 timeout=request.timeout,
             )
         except Refused as refusal:
@@ -120,11 +121,6 @@ async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> J
     """Put an upstream's question to the caller's client. Raises Unasked when it cannot be asked that."""
     _check_askable(caller, server, method, params)
     return await caller.ask(method, _worded(method, params, server, modern=caller.resumes))
-
-
-def askable(capabilities: JsonObject) -> JsonObject:
-    """The part of a client's capabilities that an upstream may make use of through us."""
-    return {name: capabilities[name] for name in NEEDS.values() if name in capabilities}
 
 
 def wanted(level: str, least: str) -> bool:

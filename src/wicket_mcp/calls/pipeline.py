@@ -20,13 +20,22 @@ from wicket_mcp.calls.authorise import authorise
 from wicket_mcp.calls.cache import Cache, cache
 from wicket_mcp.calls.fallback import fallback
 from wicket_mcp.calls.limits import Admit, ServerBuckets, limit_principal, limit_server
-from wicket_mcp.calls.resolve import resolve_prompt, resolve_reference, resolve_resource, resolve_tool
+from wicket_mcp.calls.resolve import (
+    resolve_extension,
+    resolve_prompt,
+    resolve_reference,
+    resolve_resource,
+    resolve_tool,
+)
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import Results
+
+EXTENSION = "*"
+"""Stands for every method that Wicket does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +71,14 @@ class Pipeline:
             "completion/complete": self._stack(
                 "discover", "completion", resolve_reference(parts.catalogue, parts.addresses), by_server
             ),
+            EXTENSION: self._stack(
+                "invoke", "using a server's extension", resolve_extension(parts.catalogue, parts.addresses), by_server
+            ),
         }
 
     async def __call__(self, request: Request) -> Result:
         """The answer; one that says `isError` is an answer. Raises WicketError when there is none."""
-        return await self._stacks[request.method](request)
+        return await (self._stacks.get(request.method) or self._stacks[EXTENSION])(request)
 
     def guard(self, inner: Handler) -> Handler:
         """The layers for a call whose server is no configured one: everything that is about the caller."""

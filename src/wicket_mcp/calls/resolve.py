@@ -3,11 +3,15 @@
 Works over the principal's view of the catalogue, so that what may not be seen cannot be named.
 """
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
-from wicket_mcp.model import as_object, as_text
+from wicket_mcp.errors import AmbiguousName, UnknownName
+from wicket_mcp.extensions import unknown
+from wicket_mcp.model import JsonObject, as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
 
 
@@ -69,6 +73,50 @@ def resolve_reference(catalogue: Catalogue, addresses: Addresses) -> Layer:
         return handle
 
     return layer
+
+
+def resolve_extension(catalogue: Catalogue, addresses: Addresses) -> Layer:
+    """A method that Wicket does not know goes to the server whose resource, tool or prompt it names; where it names
+    none, to the only server that declares an extension which Wicket does not know.
+    """
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            params = request.params
+            if addresses.unprefixed:
+                return await inner(_found(request, next(iter(catalogue.servers), ""), request.name, params))
+            extended = [
+                server for server, listing in (await catalogue.load()).listings.items() if unknown(listing.capabilities)
+            ]
+            if not extended:
+                raise UnknownName("method", request.method)
+            server, params = await _name_server(catalogue, addresses, request)
+            if not server and len(extended) == 1:
+                server = extended[0]
+            if server not in extended:
+                raise UnknownName("method", request.method)
+            return await inner(_found(request, server, request.name, params))
+
+        return handle
+
+    return layer
+
+
+async def _name_server(catalogue: Catalogue, addresses: Addresses, request: Request) -> tuple[str, JsonObject]:
+    """The server that a request names something of, and the request's parameters in that server's own words."""
+    principal, params = request.caller.principal, request.params
+    if isinstance(params.get("uri"), str):
+        with suppress(UnknownName):
+            server, uri = addresses.locate(params["uri"], principal)
+            return server, {**params, "uri": uri}
+    elif isinstance(params.get("name"), str):
+        with suppress(UnknownName, AmbiguousName):
+            tool = await catalogue.resolve(params["name"], principal)
+            return tool.server, {**params, "name": tool.name}
+        with suppress(UnknownName):
+            server, name = await addresses.find_prompt(params["name"], principal)
+            return server, {**params, "name": name}
+    return "", params
 
 
 def _found(request: Request, server: str, name: str, params: dict[str, object]) -> Request:

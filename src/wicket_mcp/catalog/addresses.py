@@ -1,13 +1,15 @@
 """Resources, templates and prompts of all upstreams, under names that say whose they are; and what such a name means.
 
-A resource of server `s` is `mcp://s/<its own address>`, a prompt is `s/<its own name>`. With `unprefixed`, for a
-gateway with a single server, both pass as they are. Knows lists only: reading one goes through the pipeline.
+A resource of server `s` is `mcp://s/<its own address>`, an interface `ui://x` is `ui://s/x`, a prompt is
+`s/<its own name>`. With `unprefixed`, for a gateway with a single server, all pass as they are. Knows lists only:
+reading one goes through the pipeline.
 """
 
 from typing import Any
 
 from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
 from wicket_mcp.errors import UnknownName
+from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.spelling import nearest
 
@@ -23,7 +25,11 @@ class Addresses:
 
     def address(self, server: str, uri: str) -> str:
         """A resource's address as clients see it."""
-        return uri if self.unprefixed else f"{SCHEME}{server}/{uri}"
+        if self.unprefixed:
+            return uri
+        if uri.startswith(APP_SCHEME):  # hosts take an interface from no other scheme
+            return f"{APP_SCHEME}{server}/{uri.removeprefix(APP_SCHEME)}"
+        return f"{SCHEME}{server}/{uri}"
 
     def prompt_name(self, server: str, name: str) -> str:
         """A prompt's name as clients see it."""
@@ -61,11 +67,25 @@ class Addresses:
         server, slash, original = uri.removeprefix(SCHEME).partition("/")
         if uri.startswith(SCHEME) and slash and server in self._catalogue.servers:
             return server, original
+        if uri.startswith(APP_SCHEME):
+            return self._locate_app(uri, principal)
         known = [self.address(name, as_text(entry.get("uri"))) for name, entry in self._entries("resources")]
         bare = [address for address in known if address.endswith(f"/{uri}")]
         if len(bare) == 1:  # a link inside a result, as the upstream wrote it
             return self.locate(bare[0], principal)
         raise _unknown("resource", uri, bare or nearest(uri, known), principal)
+
+    def _locate_app(self, uri: str, principal: Principal) -> tuple[str, str]:
+        """Server and original address of an interface, which may name another resource of its server as that does."""
+        server, _, rest = uri.removeprefix(APP_SCHEME).partition("/")
+        if server in self._catalogue.servers:
+            return server, f"{APP_SCHEME}{rest}"
+        listed = self._entries("resources")
+        owners = [name for name, entry in listed if entry.get("uri") == uri]
+        if len(owners) == 1:
+            return owners[0], uri
+        known = [self.address(name, as_text(entry.get("uri"))) for name, entry in listed]
+        raise _unknown("resource", uri, nearest(uri, known), principal)
 
     async def find_prompt(self, name: str, principal: Principal) -> tuple[str, str]:
         """Server and original name of a prompt. Raises UnknownName."""
@@ -82,6 +102,37 @@ class Addresses:
         """`body` with the addresses of resources in it as clients see them."""
         return body if self.unprefixed else as_object(self._rewrite(body, server))
 
+    def rewrite_apps(self, body: JsonObject, server: str) -> JsonObject:
+        """A tool's definition or result with the addresses of interfaces in it as clients see them, and nothing else
+        changed.
+        """
+        if self.unprefixed:
+            return body
+        meta = as_object(body.get("_meta"))
+        if "ui" in meta or OLD_RESOURCE_KEY in meta:
+            body = {**body, "_meta": self._rewrite_app_meta(meta, server)}
+        content: Any = body.get("content")
+        if isinstance(content, list) and any(_has_app_address(as_object(item)) for item in as_list(content)):
+            body = {**body, "content": [self._rewrite_app_item(item, server) for item in as_list(content)]}
+        return body
+
+    def _rewrite_app_item(self, item: Any, server: str) -> Any:
+        fields = as_object(item)
+        if not _has_app_address(fields):
+            return item
+        if isinstance(fields.get("resource"), dict):
+            resource = as_object(fields["resource"])
+            return {**fields, "resource": {**resource, "uri": self.address(server, as_text(resource.get("uri")))}}
+        return {**fields, "uri": self.address(server, as_text(fields.get("uri")))}
+
+    def _rewrite_app_meta(self, meta: JsonObject, server: str) -> JsonObject:
+        ui = as_object(meta.get("ui"))
+        if as_text(ui.get("resourceUri")):
+            meta = {**meta, "ui": {**ui, "resourceUri": self.address(server, as_text(ui["resourceUri"]))}}
+        if as_text(meta.get(OLD_RESOURCE_KEY)):
+            meta = {**meta, OLD_RESOURCE_KEY: self.address(server, as_text(meta[OLD_RESOURCE_KEY]))}
+        return meta
+
     def _rewrite(self, value: Any, server: str) -> Any:
         if isinstance(value, list):
             return [self._rewrite(item, server) for item in as_list(value)]
@@ -95,6 +146,10 @@ class Addresses:
     def _entries(self, kind: str, snapshot: Snapshot | None = None) -> list[tuple[str, JsonObject]]:
         listings = (snapshot or self._catalogue.now).listings
         return [(server, entry) for server, listing in listings.items() for entry in getattr(listing, kind)]
+
+
+def _has_app_address(item: JsonObject) -> bool:
+    return as_text(as_object(item.get("resource")).get("uri") or item.get("uri")).startswith(APP_SCHEME)
 
 
 def _unknown(kind: str, name: str, near: list[str], principal: Principal) -> UnknownName:

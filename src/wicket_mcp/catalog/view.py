@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from wicket_mcp.catalog.names import NameIndex, shorten, wire_names
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import AmbiguousName, UnknownName
+from wicket_mcp.extensions import app_resource, is_for_apps_only
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import Visibility, scope_hint
@@ -53,8 +54,20 @@ class View:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
+        """Those for models: what only an app may call is among `app_tools`."""
         every = (tool for listing in self._snapshot.listings.values() for tool in listing.tools)
-        return tuple(every if self._visibility.unrestricted else filter(self._visibility.visible, every))
+        if self._visibility.unrestricted:
+            return tuple(tool for tool in every if not is_for_apps_only(tool.definition))
+        return tuple(filter(self._visibility.visible, every))
+
+    @cached_property
+    def app_tools(self) -> tuple[Tool, ...]:
+        """The tools of servers with an interface that this interface may call, or that open it."""
+        offered: list[Tool] = []
+        for listing in self._snapshot.listings.values():
+            if any(app_resource(tool.definition) for tool in listing.tools):
+                offered += filter(self._visibility.permits, listing.tools)
+        return tuple(offered)
 
     @cached_property
     def names(self) -> NameIndex:
@@ -135,6 +148,10 @@ class Unlisted(View):
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
+        return ()
+
+    @cached_property
+    def app_tools(self) -> tuple[Tool, ...]:
         return ()
 
     @cached_property

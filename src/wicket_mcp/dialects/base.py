@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from wicket_mcp.codec import pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
+from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
 from wicket_mcp.request import Request, tool_call
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
@@ -163,6 +164,11 @@ class Menu:
                 unknown = problem
             except Denied as problem:  # another dialect may have a tool of its own by this name
                 denied = problem
+        if declares(call.caller.capabilities, UI):
+            from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
+
+            if (result := await apps.call(verbs, name, call)) is not None:
+                return result
         if denied is not None:
             return failure(denied)
         if unknown is not None:

@@ -26,7 +26,10 @@ class Flat:
         if not principal.may("discover"):
             return []
         view = await verbs.view(principal)
-        return [_shown(name, tool) for name, tool in view.spell(self._naming).items()]
+        addresses = verbs.addresses
+        return [
+            addresses.rewrite_apps(_shown(name, tool), tool.server) for name, tool in view.spell(self._naming).items()
+        ]
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None:
         tool = (await verbs.known(principal)).find_spelled(self._naming, name)

@@ -15,6 +15,7 @@ from wicket_mcp.catalog.pages import page
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
 from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
+from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -40,6 +41,7 @@ from wicket_mcp.verbs import Verbs
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
 WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
 PAGE = 500  # resources, templates or prompts in one answer
+TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only, and would miss the rest
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
 _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -106,7 +108,9 @@ class Protocol:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
         method = _METHODS.get(request.method)
         if method is None or request.method in (_LEGACY_ONLY if request.modern else _MODERN_ONLY):
-            raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            if method is not None or request.method.startswith(_OWN_METHODS):
+                raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            method = Protocol.pass_on
         if not request.modern:
             return _undress(await method(self, request, request.caller, {}))
         if request.caller.log_level in LOG_LEVELS:
@@ -144,7 +148,7 @@ class Protocol:
             request.client.name = client_name(request.params.get("clientInfo"))
         return {
             "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
-            "capabilities": {**self._capabilities(), "logging": {}},
+            "capabilities": await self._capabilities(caller),
             "serverInfo": SERVER_INFO,
             "instructions": await self._instructions(caller),
         }
@@ -152,7 +156,7 @@ class Protocol:
     async def discover(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {
             "supportedVersions": [MODERN_VERSION],
-            "capabilities": {**self._capabilities(), "logging": {}},
+            "capabilities": await self._capabilities(caller),
             "instructions": await self._instructions(caller),
         }
 
@@ -166,8 +170,13 @@ class Protocol:
         return {}
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        _one_page(request)
-        return {"tools": await self.menu.list(self.verbs, caller.principal)}
+        verbs, menu, _ = self.serve()
+        tools = await menu.list(verbs, caller.principal)
+        if declares(caller.capabilities, UI):
+            from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
+
+            tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
+        return _paged(request, "tools", tools, "name", TOOLS_PAGE)
 
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
@@ -255,6 +264,15 @@ class Protocol:
             await self.closing.wait()
         return {"_meta": meta}
 
+    async def pass_on(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
+        """A method of an extension that we do not know, for the server that it is about."""
+        try:
+            return await self.verbs.pass_on(request.method, request.params, caller, request.meta, resume)
+        except UnknownName as problem:
+            if problem.kind != "method":
+                raise
+            raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}") from None
+
     async def nothing(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         return {}
 
@@ -282,8 +300,10 @@ class Protocol:
         """The list of tools never changes."""
         return self.named and self.menu.fixed
 
-    def _capabilities(self) -> JsonObject:
+    async def _capabilities(self, caller: Caller) -> JsonObject:
         return {
+            "logging": {},
+            "extensions": await self.verbs.extensions(caller.principal),
             "tools": {} if self._settled else {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
             "prompts": {"listChanged": True},
@@ -317,19 +337,13 @@ def _not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refu
     return RpcProblem(code, refusal.message, {**data, "uri": uri})
 
 
-def _paged(request: Request, key: str, found: list[JsonObject], name: str) -> JsonObject:
+def _paged(request: Request, key: str, found: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
     """One page of a list, and the cursor of the next. Raises BadArguments for a cursor that is none of ours."""
     cursor = request.params.get("cursor")
     entries = [(number, as_text(one.get(name))) for number, one in enumerate(found)]
-    shown, more = page(entries, None if cursor is None else str(cursor), PAGE)
+    shown, more = page(entries, None if cursor is None else str(cursor), size)
     result: JsonObject = {key: [found[number] for number, _ in shown]}
     return {**result, "nextCursor": more} if more else result
-
-
-def _one_page(request: Request) -> None:
-    """Tools are listed whole: many clients read the first page only, and would miss the rest."""
-    if request.params.get("cursor") is not None:
-        raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list has one page.")
 
 
 Method = Callable[[Protocol, Request, Caller, JsonObject], Awaitable[JsonObject]]
@@ -351,5 +365,7 @@ _METHODS: Mapping[str, Method] = {
     "prompts/get": Protocol.get_prompt,
     "completion/complete": Protocol.complete,
 }
+_OWN_METHODS = ("notifications/", "roots/", "sampling/", "elicitation/", "tasks/")
+"""What the protocol itself defines, in one era or towards clients, is never a method of an unknown extension."""
 _LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 _MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import AmbiguousName, Denied, UnknownName
+from wicket_mcp.extensions import is_for_apps_only
 from wicket_mcp.model import LOCAL, Listing, Principal, Tool
 
 
@@ -20,8 +21,8 @@ class Policy:
     def __init__(self, servers: Iterable[ServerConfig]) -> None:
         self._servers = {server.name: server for server in servers if server.enabled}
         everything = all("*" in server.allowed_tools and not server.denied_tools for server in self._servers.values())
-        self._listed = Visibility(self.offers, unrestricted=everything)
-        self._unlisted = Visibility(self.offers, unrestricted=everything, listed=self._listed)
+        self._listed = Visibility(self.offers, self.permits, unrestricted=everything)
+        self._unlisted = Visibility(self.offers, self.permits, unrestricted=everything, listed=self._listed)
 
     def visibility(self, principal: Principal) -> "Visibility":
         """What `principal` may see: the same object for all that may see the same."""
@@ -32,6 +33,10 @@ class Policy:
         return self.visible(LOCAL, tool)
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
+        return not is_for_apps_only(tool.definition) and self.permits(tool)
+
+    def permits(self, tool: Tool) -> bool:
+        """Whether the patterns of the configuration leave this tool in, for models or for apps."""
         server = self._servers.get(tool.server)
         if server is None:
             return False
@@ -41,7 +46,7 @@ class Policy:
         """Raises Denied where `name` is a tool that the configuration leaves out."""
         for listing in listings.values():
             for tool in listing.tools:
-                if tool.key == name and not self.offers(tool):
+                if tool.key == name and not self.permits(tool):
                     raise _left_out(tool)
 
     def check(self, principal: Principal, tool: Tool) -> None:
@@ -57,14 +62,21 @@ class Visibility:
     `listed` is set for those who may call tools by name but not look them up: it is what they would see if they might.
     """
 
-    __slots__ = ("listed", "unrestricted", "visible")
+    __slots__ = ("listed", "permits", "unrestricted", "visible")
 
     def __init__(
-        self, visible: Callable[[Tool], bool], *, unrestricted: bool = False, listed: "Visibility | None" = None
+        self,
+        visible: Callable[[Tool], bool],
+        permits: Callable[[Tool], bool] | None = None,
+        *,
+        unrestricted: bool = False,
+        listed: "Visibility | None" = None,
     ) -> None:
         self.visible = visible
+        self.permits = permits or visible
+        """Like `visible`, of tools for apps too."""
         self.unrestricted = unrestricted
-        """Whether `visible` is true of every tool, so that it need not be asked."""
+        """Whether `permits` is true of every tool, so that it need not be asked."""
         self.listed = listed
 
 

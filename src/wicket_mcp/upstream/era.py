@@ -12,6 +12,7 @@ from typing import Any
 
 from wicket_mcp import __version__
 from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
+from wicket_mcp.extensions import AS_CLIENT
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -34,6 +35,7 @@ LEGACY_CAPABILITIES: JsonObject = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {},
     "roots": {"listChanged": False},
+    **AS_CLIENT,
 }
 """What we tell a legacy upstream that its client can be asked for: we pass it on to whoever is calling."""
 SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too

@@ -1,0 +1,65 @@
+"""Tools with an interface (MCP Apps), listed beside the menu for clients that declare the extension.
+
+A tool that is called by way of `call_tool` cannot open its interface: the host must see the tool itself. Its interface
+then calls tools of its own server by the names that the server gave them, through the host; such a name leads to the
+servers with an interface and to no other. Clients without the extension see and reach nothing of this.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from wicket_mcp.catalog.names import bare_names, wire_names
+from wicket_mcp.catalog.view import View
+from wicket_mcp.dialects.base import ToolCall, failure
+from wicket_mcp.errors import AmbiguousName, Refused, WicketError
+from wicket_mcp.extensions import app_resource, is_for_apps_only
+from wicket_mcp.model import JsonObject, Principal, Tool, as_object
+from wicket_mcp.trust.policy import demand
+from wicket_mcp.verbs import Verbs
+
+
+async def list_tools(verbs: Verbs, principal: Principal, shown: Collection[str]) -> list[JsonObject]:
+    """The tools that a host needs to see, without those of the menu."""
+    if not principal.may("discover"):
+        return []
+    names = _names(await verbs.view(principal), unprefixed=verbs.addresses.unprefixed)
+    return [
+        verbs.addresses.rewrite_apps({**tool.definition, "name": name}, tool.server)
+        for name, tool in names.items()
+        if name not in shown and (app_resource(tool.definition) or is_for_apps_only(tool.definition))
+    ]
+
+
+async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
+    """The result of a tool of a server with an interface; None where the name is none of theirs."""
+    view = await verbs.view(call.caller.principal)
+    tool = _names(view, unprefixed=verbs.addresses.unprefixed).get(name)
+    if tool is None:
+        meant = [tool for tool in view.app_tools if tool.name == name and _is_for_apps(tool)]
+        if not meant:
+            return None
+        if len(meant) > 1:
+            raise AmbiguousName(name, [tool.key for tool in meant])
+        tool = meant[0]
+    try:
+        demand(call.caller.principal, "invoke", "calling tools")
+        return (await verbs.call(call.request(tool, call.arguments, whole=True))).body
+    except Refused:
+        raise  # the upstream's own JSON-RPC error, passed on as one
+    except WicketError as problem:
+        return failure(problem)
+
+
+def _names(view: View, *, unprefixed: bool) -> dict[str, Tool]:
+    """The app tools under the names that the flat list has, so that a tool never has two."""
+    naming = bare_names if unprefixed else wire_names
+    known = {(tool.server, tool.name): name for name, tool in view.spell(naming).items()} if view.app_tools else {}
+    named = {known.get((tool.server, tool.name), ""): tool for tool in view.app_tools}
+    named.pop("", None)
+    only_for_apps = [tool for tool in view.app_tools if is_for_apps_only(tool.definition)]
+    return {**naming(only_for_apps), **named}
+
+
+def _is_for_apps(tool: Tool) -> bool:
+    visibility: Any = as_object(as_object(tool.definition.get("_meta")).get("ui")).get("visibility")
+    return not isinstance(visibility, list) or "app" in visibility

@@ -1,0 +1,71 @@
+"""The protocol's extensions that Wicket knows, by identifier, and how declarations of both sides are combined.
+
+A client declares extensions with every request (modern) or once for its session (legacy); a server declares them when
+it is met. What Wicket does not know passes as it is. Knows no transport and no catalogue; the rooms that carry an
+extension out are named in `docs/extensions.md`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wicket_mcp.model import JsonObject, as_object, as_text
+
+UI = "io.modelcontextprotocol/ui"
+OLD_RESOURCE_KEY = "ui/resourceUri"
+APP_SCHEME = "ui://"
+APP_TYPE = "text/html;profile=mcp-app"
+
+OURS: Mapping[str, JsonObject] = {
+    UI: {"mimeTypes": [APP_TYPE]},
+}
+"""What Wicket itself offers clients, whatever is behind it."""
+
+AS_CLIENT: JsonObject = {"extensions": {UI: {"mimeTypes": [APP_TYPE]}}}
+"""What Wicket declares where it asks on its own behalf: servers may list a tool with an interface only then."""
+
+
+def declared(capabilities: Mapping[str, Any]) -> JsonObject:
+    """The extensions in a declaration of capabilities, by identifier."""
+    return as_object(capabilities.get("extensions"))
+
+
+def declares(capabilities: Mapping[str, Any], identifier: str) -> bool:
+    return identifier in declared(capabilities)
+
+
+def unknown(capabilities: Mapping[str, Any]) -> list[str]:
+    """The extensions of a server that Wicket does not carry out itself."""
+    return [identifier for identifier in declared(capabilities) if identifier not in OURS]
+
+
+def union(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
+    """What clients are told: our own extensions, and those of all servers, the first one's settings counting."""
+    combined: JsonObject = {}
+    for capabilities in servers:
+        for identifier, settings in declared(capabilities).items():
+            if identifier not in OURS:
+                combined[identifier] = {**as_object(settings), **as_object(combined.get(identifier))}
+    return {**OURS, **combined}
+
+
+def app_resource(definition: Mapping[str, Any]) -> str:
+    """The address of a tool's interface, in its server's own words; empty where it has none."""
+    meta = as_object(definition.get("_meta"))
+    return as_text(as_object(meta.get("ui")).get("resourceUri")) or as_text(meta.get(OLD_RESOURCE_KEY))
+
+
+def is_for_apps_only(definition: Mapping[str, Any]) -> bool:
+    """Whether a tool is meant for the interface of its server, and not for models."""
+    meta = definition.get("_meta")
+    if not meta:  # nearly always, and asked of every tool
+        return False
+    visibility: Any = as_object(as_object(meta).get("ui")).get("visibility")
+    return isinstance(visibility, list) and "model" not in visibility
+
+
+def forwarded(capabilities: JsonObject) -> JsonObject:
+    """A client's capabilities as a server is told them with the client's request.
+
+    The legacy era's own form of tasks is between us and the client.
+    """
+    return {name: value for name, value in capabilities.items() if name != "tasks"}

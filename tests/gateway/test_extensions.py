@@ -1,0 +1,191 @@
+"""Extensions pass: what a client declares reaches each server with its own request; what servers declare is told."""
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.conftest import PEERS, OpenGateway, Server, peer
+from tests.gateway.serving import META, Raw, raw_client, serve_http
+from wicket_mcp.extensions import UI
+
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+TALLY = "com.example/tally"
+ERAS = ("legacy", "modern")
+
+
+def extended(era: str, name: str) -> Server:
+    return {"command": sys.executable, "args": [str(PEERS / "extended_server.py"), era, name]}
+
+
+@asynccontextmanager
+async def house(open_gateway: OpenGateway, era: str, *dialects: str, **options: Any) -> AsyncGenerator[Raw]:
+    """Two servers of one era behind a gateway, and a client."""
+    servers = {name: extended(era, name) for name in ("one", "two")}
+    async with (
+        open_gateway(servers, **options) as gateway,
+        serve_http(gateway, *dialects) as address,
+        raw_client(address) as client,
+    ):
+        yield client
+
+
+async def ask(client: Raw, method: str, params: dict[str, Any], extensions: dict[str, Any] | None = None) -> Any:
+    """A modern request of a client that declares these extensions; its result, or its error."""
+    declared = {CAPABILITIES: {"extensions": extensions} if extensions is not None else {}}
+    meta = {**META, **declared, **params.get("_meta", {})}
+    routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    for key in ("name", "uri"):
+        if key in params:
+            routing["Mcp-Name"] = params[key]
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    _, _, body = await client.post(message, routing)
+    return body.get("result", body.get("error"))
+
+
+async def test_what_a_client_declares_reaches_a_modern_server_with_that_request_alone(
+    open_gateway: OpenGateway,
+) -> None:
+    async with house(open_gateway, "modern", "flat") as client:
+        call = {"name": "one__seen", "arguments": {}, "_meta": {"com.example/mark": {"kept": True}}}
+        with_it = await ask(client, "tools/call", call, {TALLY: {"depth": 3}, UI: {"mimeTypes": ["x"]}})
+        without = await ask(client, "tools/call", call)
+        meta = with_it["structuredContent"]["meta"]
+        assert meta[CAPABILITIES] == {"extensions": {TALLY: {"depth": 3}, UI: {"mimeTypes": ["x"]}}}
+        assert meta["com.example/mark"] == {"kept": True}
+        assert without["structuredContent"]["meta"][CAPABILITIES] == {}
+
+
+async def test_what_a_legacy_client_declared_for_its_session_reaches_a_modern_server(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern", "flat") as client:
+        declared: dict[str, Any] = {"extensions": {TALLY: {"depth": 4}}, "tasks": {"requests": {}}}
+        hello: dict[str, Any] = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": declared,
+            "clientInfo": {"name": "t", "version": "1"},
+        }
+        _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        call: dict[str, Any] = {"name": "one__seen", "arguments": {}}
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
+        _, _, body = await client.post(message, {"Mcp-Session-Id": headers["Mcp-Session-Id"]})
+        meta = body["result"]["structuredContent"]["meta"]
+        assert meta[CAPABILITIES] == {"extensions": {TALLY: {"depth": 4}}}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_union_of_the_servers_extensions_and_ours_is_told(open_gateway: OpenGateway, era: str) -> None:
+    async with house(open_gateway, era) as client:
+        await ask(client, "resources/list", {})  # every server has been seen
+        modern = await ask(client, "server/discover", {})
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        _, _, body = await client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        for capabilities in (modern["capabilities"], body["result"]["capabilities"]):
+            assert capabilities["extensions"][TALLY] == {"by": "one"}
+            assert capabilities["extensions"][UI] == {"mimeTypes": ["text/html;profile=mcp-app"]}
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_method_of_an_unknown_extension_goes_to_the_server_it_names(
+    open_gateway: OpenGateway, era: str
+) -> None:
+    async with house(open_gateway, era) as client:
+        await ask(client, "resources/list", {})
+        asked = {"name": "two.seen", "amount": {"deep": [1, 2]}, "_meta": {"com.example/mark": 1}}
+        by_tool = await ask(client, "com.example/tally/add", asked, {TALLY: {}})
+        assert (by_tool["server"], by_tool["method"]) == ("two", "com.example/tally/add")
+        assert by_tool["params"]["name"] == "seen"
+        assert by_tool["params"]["amount"] == {"deep": [1, 2]}
+        assert by_tool["params"]["_meta"]["com.example/mark"] == 1
+        assert by_tool["vendor"] == {"kept": 1}
+        by_resource = await ask(client, "com.example/tally/of", {"uri": "ui://one/board/main.html"}, {TALLY: {}})
+        assert (by_resource["server"], by_resource["params"]["uri"]) == ("one", "ui://one/board/main.html")
+        nobody = await ask(client, "com.example/tally/add", {}, {TALLY: {}})
+        assert nobody["code"] == -32601
+
+
+async def test_a_gateway_whose_servers_have_no_unknown_extension_knows_no_other_method(
+    open_gateway: OpenGateway,
+) -> None:
+    async with (
+        open_gateway({"x": peer("Echo")}) as gateway,
+        serve_http(gateway) as address,
+        raw_client(address) as client,
+    ):
+        assert (await ask(client, "com.example/tally/add", {"name": "x.echo"}))["code"] == -32601
+        assert (await ask(client, "sampling/createMessage", {}))["code"] == -32601
+
+
+# Apps
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_tools_with_an_interface_are_listed_beside_the_menu_to_hosts_alone(
+    open_gateway: OpenGateway, era: str
+) -> None:
+    async with house(open_gateway, era) as client:
+        plain = [tool["name"] for tool in (await ask(client, "tools/list", {}))["tools"]]
+        tools = {tool["name"]: tool for tool in (await ask(client, "tools/list", {}, {UI: {}}))["tools"]}
+        assert plain == ["find_tools", "describe_tools", "call_tool", "run_script", "read_result"]
+        assert set(tools) == {*plain, "one__open", "one__refresh", "two__open", "two__refresh"}
+        assert tools["two__open"]["_meta"] == {
+            "ui": {"resourceUri": "ui://two/board/main.html", "vendor": 1},
+            "ui/resourceUri": "ui://two/board/main.html",
+            "com.example/mark": True,
+        }
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_interface_is_read_and_linked_under_the_address_of_its_server(
+    open_gateway: OpenGateway, era: str
+) -> None:
+    async with house(open_gateway, era) as client:
+        listed = (await ask(client, "resources/list", {}))["resources"]
+        apps = [entry for entry in listed if entry["uri"].startswith("ui://")]
+        assert [entry["uri"] for entry in apps] == ["ui://one/board/main.html", "ui://two/board/main.html"]
+        assert apps[0]["_meta"] == {"ui": {"prefersBorder": True}}
+        read = await ask(client, "resources/read", {"uri": "ui://two/board/main.html"})
+        assert read["vendor"] == {"kept": 1}
+        assert read["contents"] == [
+            {
+                "uri": "ui://two/board/main.html",
+                "text": "<html>two</html>",
+                "_meta": {"ui": {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}},
+            }
+        ]
+        result = await ask(client, "tools/call", {"name": "two__open", "arguments": {}}, {UI: {}})
+        assert result["content"][1]["uri"] == "ui://two/board/main.html"
+        assert result["content"][2] == {
+            "type": "resource",
+            "resource": {"uri": "ui://two/board/main.html", "text": "x"},
+            "vendor": 1,
+        }
+        assert result["_meta"]["ui"] == {"resourceUri": "ui://two/board/main.html"}
+        assert result["_meta"]["com.example/mark"] == 2
+
+
+async def test_a_tool_for_apps_only_is_hidden_from_models_and_callable_by_hosts(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern") as client:
+
+        async def native(tool: str, /, **arguments: Any) -> str:
+            result = await ask(client, "tools/call", {"name": tool, "arguments": arguments})
+            return result["content"][0]["text"]
+
+        assert "refresh" not in await native("find_tools", server="one", limit=50)
+        assert "one.refresh" not in await native("find_tools", query="refresh")
+        assert "No tool named 'one.refresh'" in await native("describe_tools", names=["one.refresh"])
+        assert "No tool named 'one.refresh'" in await native("call_tool", name="one.refresh", arguments={})
+        hidden = await ask(client, "tools/call", {"name": "one__refresh", "arguments": {}})
+        assert hidden["code"] == -32602
+        by_host = await ask(client, "tools/call", {"name": "one__refresh", "arguments": {}}, {UI: {}})
+        assert by_host["structuredContent"]["server"] == "one"
+
+
+async def test_the_calls_of_an_app_stay_with_servers_that_have_one(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern") as client:
+        own = await ask(client, "tools/call", {"name": "only_two", "arguments": {}}, {UI: {}})
+        assert own["structuredContent"]["server"] == "two"
+        several = await ask(client, "tools/call", {"name": "refresh", "arguments": {}}, {UI: {}})
+        assert "one.refresh" in several["message"]
+        assert "two.refresh" in several["message"]

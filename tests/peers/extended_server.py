@@ -1,0 +1,86 @@
+"""A server with extensions, started as `python extended_server.py legacy|modern [NAME]`, raw JSON-RPC over its pipes.
+
+It declares the extension `com.example/tally`, whose method it answers with what it was sent; its tools have an
+interface in the way of MCP Apps, and one of them is for that interface only. `seen` tells what came with the call.
+"""
+
+import json
+import sys
+from typing import Any
+
+Message = dict[str, Any]
+OBJECT: Message = {"type": "object"}
+PAGE = "ui://board/main.html"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+
+
+class ExtendedServer:
+    def __init__(self, era: str, name: str) -> None:
+        self.era = era
+        self.name = name
+        self.handshake: Message = {}
+        self.notified: list[Message] = []
+
+    def run(self) -> None:
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            method, params = message.get("method", ""), message.get("params", {})
+            if "id" not in message:
+                if method.startswith("com.example/"):
+                    self.notified.append({"method": method, "params": params})
+                continue
+            result = self.answer(method, params)
+            outcome = {"error": {"code": -32601, "message": f"unknown: {method}"}} if result is None else {}
+            if result is not None:
+                outcome = {"result": {"resultType": "complete", **result} if self.era == "modern" else result}
+            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
+            sys.stdout.flush()
+
+    def answer(self, method: str, params: Message) -> Message | None:
+        if method == ("server/discover" if self.era == "modern" else "initialize"):
+            self.handshake = params
+            return self.greeting()
+        if method == "tools/list":
+            return {"tools": self.tools()}
+        if method == "tools/call":
+            return self.call(params["name"], params)
+        if method == "resources/list":
+            return {"resources": [{"uri": PAGE, "name": "main", "_meta": {"ui": {"prefersBorder": True}}}]}
+        if method == "resources/templates/list":
+            return {"resourceTemplates": []}
+        if method == "resources/read":
+            ui = {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}
+            text = f"<html>{self.name}</html>"
+            return {"contents": [{"uri": params["uri"], "text": text, "_meta": {"ui": ui}}], "vendor": {"kept": 1}}
+        if method.startswith("com.example/"):
+            return {"method": method, "server": self.name, "params": params, "vendor": {"kept": 1}}
+        return None
+
+    def greeting(self) -> Message:
+        known: Message = {"tools": {}, "resources": {}, "extensions": {"com.example/tally": {"by": self.name}}}
+        info = {"name": self.name, "version": "1"}
+        if self.era == "modern":
+            return {"supportedVersions": ["2026-07-28"], "capabilities": known, "serverInfo": info}
+        return {"protocolVersion": "2025-11-25", "capabilities": known, "serverInfo": info}
+
+    def tools(self) -> list[Message]:
+        opens = {"ui": {"resourceUri": PAGE, "vendor": 1}, "ui/resourceUri": PAGE, "com.example/mark": True}
+        return [
+            {"name": "seen", "inputSchema": OBJECT, "vendorField": {"kept": True}},
+            {"name": "open", "inputSchema": OBJECT, "_meta": opens},
+            {"name": "refresh", "inputSchema": OBJECT, "_meta": {"ui": {"visibility": ["app"]}}},
+            {"name": f"only_{self.name}", "inputSchema": OBJECT},
+        ]
+
+    def call(self, name: str, params: Message) -> Message:
+        seen = {"server": self.name, "meta": params.get("_meta", {}), "handshake": self.handshake}
+        content: list[Message] = [{"type": "text", "text": name}]
+        if name == "open":
+            content.append({"type": "resource_link", "uri": PAGE, "name": "main"})
+            content.append({"type": "resource", "resource": {"uri": PAGE, "text": "x"}, "vendor": 1})
+        ui = {"_meta": {"ui": {"resourceUri": PAGE}, "com.example/mark": 2}} if name == "open" else {}
+        return {"content": content, "structuredContent": {**seen, "notified": self.notified}, **ui}
+
+
+if __name__ == "__main__":
+    ExtendedServer(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "plain").run()
