@@ -98,6 +98,11 @@ class Gateway(Library):
     def verbs(self) -> Verbs:
         return self._rooms.verbs
 
+    @property
+    def lost_records(self) -> int:
+        """Records of the audit that could not be kept."""
+        return self.store.lost_records
+
     def __repr__(self) -> str:
         return f"<Gateway {len(self.catalogue.servers)} servers, {self.pool!r}>"
 
@@ -220,7 +225,7 @@ class Gateway(Library):
 
     def _serve(self, names: tuple[str, ...]) -> Served:
         rooms = self._rooms
-        return Served(rooms.verbs, rooms.menu(names), lambda: rooms.instructions(names))
+        return Served(rooms.verbs, rooms.menu(names), lambda: rooms.instructions(names), self.audit.disclose)
 
     async def instructions(self, *dialects: str) -> str:
         """The capability index for clients."""

@@ -7,6 +7,7 @@ and audit as a direct call. The engine (and its processes) starts with the first
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import Caller, Json, JsonObject, Principal, Tool, as_list
 from wicket_mcp.request import tool_call
 from wicket_mcp.schema.signature import first_sentence, signature
+from wicket_mcp.scripts.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from wicket_mcp.catalog.view import View
@@ -49,6 +51,8 @@ class Scripting:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        """Scripts that ended, by language and state."""
         self._engine: Scripts | None = None
         self._built: tuple[View, Api] | None = None
         """The latest api, and of which view it is: a large one takes a while to name."""
@@ -79,9 +83,11 @@ class Scripting:
         api = await self.api(verbs, caller.principal, script.source)
         # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
         calls = _Calls(verbs, InScript(caller), readdress=script.language == "lua")
-        return await self.engine.run(
+        outcome = await self.engine.run(
             script.source, script.language, api, calls, script.limits or self.limits, script.arguments
         )
+        self.outcomes[outcome.language if outcome.language in LANGUAGES else "unknown", outcome.state] += 1
+        return outcome
 
     async def api(self, verbs: "Verbs", principal: Principal, source: str | None = None) -> "Api":
         """What a script may see; servers that were never seen are asked only when `source` may mean them."""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
+from wicket_mcp.observing import LoopLag, observe
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.guard import Guard, check_exposure
+from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
 from wicket_mcp.surface.server import listen, make_server
 from wicket_mcp.surface.sessions import Sessions
@@ -40,24 +42,28 @@ async def serve_http(
 
     sessions = Sessions(end_session, gateway.outbox_counters)
     gateway.feed.subscribe(sessions.changed)
+    lag = LoopLag()
+    metrics = observe(gateway, sessions, lag)
 
     def guard(config: Config) -> Guard:
         return Guard(config.http, token, gateway.registry.keys, public=config.registry.public)
 
     def mounts(config: Config) -> tuple[Mount, ...]:
         mcp = StreamableHttp(protocols, sessions, config.http.max_body)
-        return mcp, Health(leaving), Rest(gateway.registry)
+        return mcp, Health(leaving), Rest(gateway.registry), MetricsPage(metrics)
 
-    app = App(mounts(gateway.config), guard(gateway.config))
+    app = App(mounts(gateway.config), guard(gateway.config), gateway.audit.reject)
     gateway.on_reload.append(lambda config: app.reconfigure(mounts(config), guard(config)))
     gateway.attend()
     with closing(listen(http.host, http.port)) as sock:
         server = make_server(app)
+        lag.start()
         serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)
         host, port = sock.getsockname()[:2]
         on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        lag.stop()
         leaving.set()
         for protocol in protocols.values():
             protocol.closing.set()

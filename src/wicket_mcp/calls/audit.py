@@ -8,12 +8,14 @@ What is done to the gateway itself (a failed sign-in, a revoked key) becomes a r
 import asyncio
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 from wicket_mcp.calls.cache import outcome_of
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Internal, WicketError
+from wicket_mcp.model import Caller
 from wicket_mcp.request import Handler, Layer, Request, Result, Span
 from wicket_mcp.results.content import size_of
 from wicket_mcp.store.model import CallRecord
@@ -43,6 +45,8 @@ class Audit:
         self.running: dict[Span, Running] = {}
         self.rejections = 0
         """Requests that were rejected because nobody is known by what they came with."""
+        self.disclosed: Counter[tuple[str, str]] = Counter()
+        """Characters that clients were shown, by dialect and kind (`list`, `call`)."""
         self._recorded: tuple[int, int] = (0, 0)
         """A minute, and how many rejections were recorded in it."""
 
@@ -54,6 +58,13 @@ class Audit:
         """Record what somebody did to the gateway itself."""
         about = cut(detail, MAX_DETAIL)
         self.record(CallRecord(time.time(), principal, "", act, "", outcome, 0.0, 0, method=method, detail=about))
+
+    def disclose(self, caller: Caller, dialect: str, kind: str, characters: int) -> None:
+        """Count what a client was shown; a list of tools, which every session begins with, is recorded too."""
+        self.disclosed[dialect, kind] += characters
+        if kind == "list":
+            name, client, method = caller.principal.name, caller.client_name, "tools/list"
+            self.record(CallRecord(time.time(), name, "", dialect, "", "ok", 0.0, characters, method, client))
 
     def reject(self, client: str, reason: str) -> None:
         """Record a failed authentication."""

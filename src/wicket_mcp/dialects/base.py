@@ -3,11 +3,11 @@
 A handler gets checked arguments and returns a tool result. It keeps nothing between calls.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
-from wicket_mcp.codec import pretty
+from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
@@ -133,7 +133,9 @@ class Menu:
 
     def __init__(self, dialects: tuple[Dialect, ...]) -> None:
         self.dialects = dialects
+        self.name = "+".join(dialect.name for dialect in dialects)
         self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
+        self._size: tuple[tuple[int, str], int] = (0, ""), 0
 
     @property
     def fixed(self) -> bool:
@@ -152,6 +154,13 @@ class Menu:
                     )
                 shown[tool["name"]], owner[tool["name"]] = tool, dialect.name
         return list(shown.values())
+
+    def size_of(self, tools: Sequence[JsonObject]) -> int:
+        """Characters of a list of ours; of one as long as the last, it is the same."""
+        key = len(tools), tools[-1]["name"] if tools else ""
+        if self._size[0] != key:
+            self._size = key, len(encode(tools))
+        return self._size[1]
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None

@@ -3,12 +3,13 @@
     /mcp, /mcp/<dialect>          MCP (`streamable_http.py`)
     /healthz, /readyz             alive; willing to take calls (`Health`)
     /v0.1/…, /openapi.json        the registry's API (`rest.py`)
+    /metrics                      what Prometheus reads (`metrics.py`)
 
 What is mounted knows its own paths; the first that serves a path answers. Knows nothing of MCP.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from wicket_mcp.model import Principal
 from wicket_mcp.surface.guard import Authentication, Guard, Rejected
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
 
+OnRejected = Callable[[str, str], None]
+"""Gets the client's address and the reason."""
 _CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
@@ -37,7 +40,11 @@ class Mount(Protocol):
 class App:
     """The ASGI application."""
 
-    def __init__(self, mounts: Sequence[Mount], guard: Guard) -> None:
+    def __init__(
+        self, mounts: Sequence[Mount], guard: Guard, on_rejected: OnRejected = lambda client, reason: None
+    ) -> None:
+        """`on_rejected` hears of every request that the guard turns away."""
+        self._on_rejected = on_rejected
         self._mounts = mounts
         self._guard = guard
 
@@ -55,6 +62,7 @@ class App:
         authentication = "required" if mount is None else mount.authentication
         principal = await self._guard.identify(headers, authentication, client)
         if isinstance(principal, Rejected):
+            self._on_rejected(client, f"{principal.status} {scope['method']} {path[:100]}: {principal.message}")
             challenge = _CHALLENGE if principal.status == 401 else ()
             await send_json(send, principal.status, {"error": principal.message}, challenge)
         elif mount is None:

@@ -137,6 +137,9 @@ class HeldCalls:
         self._held: dict[str, HeldCall] = {}
         self._tasks = Tasks()
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     async def begin(
         self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
     ) -> JsonObject:

@@ -31,6 +31,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
+from wicket_mcp.results.content import texts_of
 from wicket_mcp.surface.caller import LegacyClient, client_name
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
@@ -77,12 +78,17 @@ class Request:
         return value
 
 
+Disclose = Callable[[Caller, str, str, int], None]
+"""Hears what a caller was shown: of which dialect, `list` or `call`, and how many characters."""
+
+
 class Served(NamedTuple):
     """What the present configuration makes of one address."""
 
     verbs: Verbs
     menu: Menu
     instructions: Callable[[], Awaitable[str]]
+    disclose: Disclose
 
 
 @dataclass
@@ -170,8 +176,9 @@ class Protocol:
         return {}
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        verbs, menu, _ = self.serve()
+        verbs, menu, _, disclose = self.serve()
         tools = await menu.list(verbs, caller.principal)
+        disclose(caller, menu.name, "list", menu.size_of(tools))
         if declares(caller.capabilities, UI):
             from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
 
@@ -182,8 +189,10 @@ class Protocol:
         name = request.text("name")
         arguments = request.params.get("arguments")
         call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
-        verbs, menu, _ = self.serve()
-        return await menu.call(verbs, name, call)
+        verbs, menu, _, disclose = self.serve()
+        result = await menu.call(verbs, name, call)
+        disclose(caller, menu.name, "call", sum(map(len, texts_of(result))))
+        return result
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")

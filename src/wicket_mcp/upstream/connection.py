@@ -37,6 +37,11 @@ class Connection(Protocol):
     envelope: JsonObject
     """The `_meta` of a modern request, for the one that a connection makes itself: listening."""
 
+    @property
+    def strays(self) -> int:
+        """How much the upstream sent that is no message, or fits nothing."""
+        ...
+
     async def request(
         self,
         method: str,

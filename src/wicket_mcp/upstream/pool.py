@@ -39,6 +39,18 @@ def key_of(config: ServerConfig, principal: Principal, session: str) -> Key:
     return Key(config.name, session if config.isolation == "session" else "")
 
 
+class Load(NamedTuple):
+    """What goes on at one server."""
+
+    server: str
+    state: State
+    calls: int
+    waiting: int
+    restarts: int
+    """Connections after the first."""
+    strays: int
+
+
 class _Watch(NamedTuple):
     """Who watches resources of which server: it outlives the upstream, which may be stopped or replaced meanwhile."""
 
@@ -97,6 +109,23 @@ class Pool:
         """The servers that are broken now, each with its last problem."""
         upstreams = self._upstreams.items()
         return {key.server: upstream.problem for key, upstream in upstreams if upstream.state is State.BROKEN}
+
+    def loads(self) -> list[Load]:
+        """Every server that was used, with what goes on there in all its connections."""
+        by_server: dict[str, list[Upstream]] = {}
+        for key, upstream in self._upstreams.items():
+            by_server.setdefault(key.server, []).append(upstream)
+        return [
+            Load(
+                server,
+                self.state(server)[0],
+                calls=sum(each.calls for each in upstreams),
+                waiting=sum(each.waiting for each in upstreams),
+                restarts=sum(max(0, each.connections - 1) for each in upstreams),
+                strays=sum(each.strays for each in upstreams),
+            )
+            for server, upstreams in by_server.items()
+        ]
 
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)

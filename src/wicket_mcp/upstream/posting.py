@@ -43,6 +43,10 @@ class PostingConnection(abc.ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._server} {self._endpoint.shown} {self.protocol_version}>"
 
+    @property
+    def strays(self) -> int:
+        return self._rpc.strays
+
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         await self._rpc.notify(method, params)
 

@@ -112,6 +112,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     # What the pool calls
 
+    @property
+    def strays(self) -> int:
+        return self._rpc.strays + self.garbage
+
     async def request(
         self,
         method: str,

@@ -12,13 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Internal, NotSent, Overloaded, Unasked, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Internal, NotSent, Overloaded, Unavailable, WicketError
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
 from wicket_mcp.upstream.attribution import CALL_NOTIFICATIONS, Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.deadline import extend_deadline, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
+from wicket_mcp.upstream.host import GenerationHost
 from wicket_mcp.upstream.lifecycle import (
     Abandon,
     Admit,
@@ -128,6 +129,21 @@ class Upstream:
     def calls(self) -> int:
         """Calls in flight."""
         return self._calls
+
+    @property
+    def waiting(self) -> int:
+        """Calls that wait for a slot or a connection."""
+        return self._queued + self._expecting
+
+    @property
+    def connections(self) -> int:
+        """How often it was connected to, or tried to."""
+        return self._life.generation
+
+    @property
+    def strays(self) -> int:
+        """What came over the present connection and fits nothing."""
+        return self._life.session.connection.strays if self._life.session else 0
 
     @property
     def state(self) -> State:
@@ -345,7 +361,7 @@ class Upstream:
         """Connect, and report how that went."""
         loop, config = asyncio.get_running_loop(), self._config
         callbacks = Callbacks(self._take_notification, self._attribution.answer)
-        host = _HostOf(generation, self._life, callbacks, self._report)
+        host = GenerationHost(generation, self._life, callbacks, self._report)
         if after:
             await asyncio.sleep(after)
         try:
@@ -463,33 +479,6 @@ class Upstream:
             pass  # a refusal is an answer; the end of a connection is reported by itself
         finally:
             self._unanswered = 0
-
-
-class _HostOf:
-    """What the connection of one generation sees of its upstream; once there is a later one, nothing."""
-
-    def __init__(
-        self, generation: int, life: Life[Session], callbacks: Callbacks, report: "Callable[[Event[Session]], None]"
-    ) -> None:
-        self._generation = generation
-        self._life = life
-        self._callbacks = callbacks
-        self._report = report
-
-    def notification(self, method: str, params: JsonObject) -> None:
-        if self._callbacks.notification and self._generation == self._life.generation:
-            self._callbacks.notification(method, params)
-
-    async def request(self, method: str, params: JsonObject) -> JsonObject:
-        if self._callbacks.request is None or self._generation != self._life.generation:
-            raise Unasked("This connection has been replaced by a later one.")
-        return await self._callbacks.request(method, params)
-
-    def closed(self, reason: UpstreamError) -> None:
-        if isinstance(reason, NotSent):
-            self._report(Lost(self._generation))
-            return
-        self._report(Failed(self._generation, reason, asyncio.get_running_loop().time()))
 
 
 def _offers_subscriptions(session: Session) -> bool:

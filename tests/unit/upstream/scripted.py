@@ -38,6 +38,7 @@ class ScriptedConnection:
     received: "asyncio.Queue[Asked]" = field(default_factory=asyncio.Queue[Asked])
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Every request: its method and what it is about."""
+    strays: int = 0
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     may_close: asyncio.Event = field(default_factory=asyncio.Event)
 

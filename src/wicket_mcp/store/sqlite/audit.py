@@ -30,7 +30,7 @@ class SqliteAudit(Part):
         return dict(await self._rows("SELECT tool, calls FROM usage WHERE principal = ?", principal.name))
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
-        return await self.find_calls(AuditQuery(principal=principal.name, limit=limit))
+        return await self.find_calls(AuditQuery(principal=principal.name, method="tools/call", limit=limit))
 
     async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
         await self._recorder.settle()

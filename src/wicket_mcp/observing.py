@@ -1,0 +1,136 @@
+"""Where the metrics of a served gateway come from: the audit's records, and the living parts, read at a scrape.
+
+Made by `serving.py`, so that a gateway over stdio neither loads nor pays for this. Knows the gateway's public parts;
+decides nothing about a call.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.model import Tool
+from wicket_mcp.store.model import CallRecord
+from wicket_mcp.surface.sessions import Sessions
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.telemetry.metrics import Metrics, Reading
+
+if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
+
+MAX_TOOLS = 500
+"""Tools that have a label of their own; with more of them none has."""
+CHARS_PER_TOKEN = 4
+_LAG_EVERY = 1.0
+_NOT_CALLS = ("auth", "admin", "tools/list")
+
+
+class CallCounter:
+    """Counts the records of the audit."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._calls: dict[tuple[str, str, str], int] = {}
+        self._tools: set[tuple[str, str]] = set()
+
+    def __call__(self, record: CallRecord) -> None:
+        if record.method in _NOT_CALLS:
+            return
+        seconds = record.duration_ms / 1000
+        # Names that mean nothing, and addresses of resources, are made up by whoever asks: no labels of theirs.
+        tool = record.tool if record.server and record.method == "tools/call" else ""
+        if tool and len(self._tools) <= MAX_TOOLS:
+            self._tools.add((record.server, tool))
+        key = record.server, tool if len(self._tools) <= MAX_TOOLS else "", record.outcome
+        self._calls[key] = self._calls.get(key, 0) + 1
+        self._metrics.observe("wicket_call_duration_seconds", seconds, record.server)
+        self._metrics.observe("wicket_gateway_duration_seconds", seconds - record.upstream_ms / 1000)
+        self._metrics.observe("wicket_results_bytes", record.result_bytes)
+
+    def read(self) -> Iterable[Reading]:
+        """The calls by server, tool and outcome; without tools where there are too many of them."""
+        many = len(self._tools) > MAX_TOOLS
+        totals: dict[tuple[str, str, str], int] = {}
+        for (server, tool, outcome), count in self._calls.items():
+            key = server, "" if many else tool, outcome
+            totals[key] = totals.get(key, 0) + count
+        return [("wicket_calls_total", key, count) for key, count in totals.items()]
+
+
+class LoopLag:
+    """The longest time by which a timer was late since it was last asked."""
+
+    def __init__(self) -> None:
+        self._longest = 0.0
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + _LAG_EVERY
+        self._timer = loop.call_at(self._due, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def take(self) -> float:
+        longest, self._longest = self._longest, 0.0
+        return longest
+
+    def _look(self) -> None:
+        self._longest = max(self._longest, asyncio.get_running_loop().time() - self._due)
+        self.start()
+
+
+def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Metrics:
+    """The metrics of `gateway` from now on."""
+    metrics = Metrics()
+    calls = CallCounter(metrics)
+    gateway.audit.sinks.append(calls)
+    metrics.read_from(calls.read)
+    metrics.read_from(lambda: _read_upstreams(gateway))
+    metrics.read_from(lambda: _read_gateway(gateway, sessions, lag))
+
+    def count_changes(old: Snapshot, new: Snapshot) -> None:
+        for server, listing in new.listings.items():
+            before = old.listings.get(server)
+            if before is not None and before is not listing and (changed := _differences(before.tools, listing.tools)):
+                metrics.add("wicket_tools_changed_total", server, by=changed)
+
+    gateway.catalogue.watch(count_changes)
+    return metrics
+
+
+def _read_upstreams(gateway: "Gateway") -> Iterable[Reading]:
+    loads = {load.server: load for load in gateway.pool.loads()}
+    for server in gateway.catalogue.servers:
+        load = loads.get(server)
+        yield "wicket_upstream_up", (server,), float(load is not None and load.state == "ready")
+        yield "wicket_upstream_breaker_open", (server,), float(load is not None and load.state == "broken")
+        yield "wicket_upstream_restarts_total", (server,), load.restarts if load else 0
+        yield "wicket_upstream_in_flight", (server,), load.calls if load else 0
+        yield "wicket_upstream_waiting", (server,), load.waiting if load else 0
+        yield "wicket_upstream_strays_total", (server,), load.strays if load else 0
+
+
+def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Iterable[Reading]:
+    audit, counters = gateway.audit, gateway.outbox_counters
+    yield "wicket_calls_in_flight", (), len(audit.running)
+    yield "wicket_sessions", (), len(sessions)
+    yield "wicket_held_calls", (), len(gateway.held)
+    yield "wicket_event_loop_lag_seconds", (), lag.take()
+    yield "wicket_audit_lost_total", (), gateway.lost_records
+    yield "wicket_auth_failures_total", (), audit.rejections
+    yield "wicket_background_failures_total", (), Tasks.failed
+    yield "wicket_outbox_dropped_total", (), counters.dropped
+    yield "wicket_outbox_replaced_total", (), counters.replaced
+    for labels, count in gateway.scripting.outcomes.items():
+        yield "wicket_scripts_total", labels, count
+    for labels, characters in audit.disclosed.items():
+        yield "wicket_tokens_disclosed_total", labels, -(-characters // CHARS_PER_TOKEN)
+
+
+def _differences(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> int:
+    old, new = ({tool.name: tool.definition for tool in tools} for tools in (before, after))
+    return sum(old.get(name) != new.get(name) for name in old.keys() | new.keys())

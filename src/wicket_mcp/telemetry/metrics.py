@@ -1,0 +1,139 @@
+"""What is counted, and how Prometheus reads it: the table of every metric, counters, histograms, and the text format.
+
+Owns names, kinds, labels and help (`FAMILIES`: the documentation and the tests are held against it). Knows nothing of
+calls, servers or HTTP: `observing.py` feeds it and `surface/metrics.py` serves it. What can be read off a living part
+is read when somebody scrapes (`read_from`), so that it costs nothing otherwise.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+Kind = Literal["counter", "gauge", "histogram"]
+Labels = tuple[str, ...]
+Reading = tuple[str, Labels, float]
+"""A metric's name, the values of its labels, and its value."""
+
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+BYTES = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
+MAX_SERIES = 20_000
+"""Of one metric: whoever calls by ever new names must not fill our memory."""
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Family(NamedTuple):
+    """One metric."""
+
+    kind: Kind
+    labels: Labels
+    help: str
+    buckets: Sequence[float] = ()
+
+
+FAMILIES: Mapping[str, Family] = {
+    "wicket_calls_total": Family("counter", ("server", "tool", "outcome"), "Requests to servers, by how they ended."),
+    "wicket_call_duration_seconds": Family("histogram", ("server",), "How long requests to servers took.", SECONDS),
+    "wicket_gateway_duration_seconds": Family(
+        "histogram", (), "The part of it that the gateway itself took.", (0.0005, 0.001, 0.002, 0.005, *SECONDS[1:7])
+    ),
+    "wicket_calls_in_flight": Family("gauge", (), "Requests to servers under way."),
+    "wicket_upstream_up": Family("gauge", ("server",), "1 where a server is connected, 0 where it is not."),
+    "wicket_upstream_breaker_open": Family("gauge", ("server",), "1 where a server failed too often to be asked now."),
+    "wicket_upstream_restarts_total": Family("counter", ("server",), "Connections to a server after its first."),
+    "wicket_upstream_in_flight": Family("gauge", ("server",), "Requests that a server works on."),
+    "wicket_upstream_waiting": Family("gauge", ("server",), "Requests that wait for a slot or a connection."),
+    "wicket_upstream_strays_total": Family(
+        "counter", ("server",), "What came from a server and was no message, or fitted nothing."
+    ),
+    "wicket_sessions": Family("gauge", (), "Open sessions of clients of the handshake era."),
+    "wicket_held_calls": Family("gauge", (), "Calls that wait for an answer of their client."),
+    "wicket_scripts_total": Family("counter", ("language", "outcome"), "Scripts that ended."),
+    "wicket_results_bytes": Family("histogram", (), "Characters of results that a model would read.", BYTES),
+    "wicket_tokens_disclosed_total": Family(
+        "counter", ("dialect", "kind"), "Estimated tokens of tool lists and answers that clients were given."
+    ),
+    "wicket_tools_changed_total": Family("counter", ("server",), "Tools of a server that appeared, changed or went."),
+    "wicket_oauth_refresh_total": Family("counter", ("server", "outcome"), "Refreshed access tokens of servers."),
+    "wicket_event_loop_lag_seconds": Family("gauge", (), "The longest delay of the event loop since the last scrape."),
+    "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be kept."),
+    "wicket_auth_failures_total": Family("counter", (), "Requests that came with no token or a wrong one."),
+    "wicket_background_failures_total": Family("counter", (), "Background tasks that failed; the log says which."),
+    "wicket_outbox_dropped_total": Family("counter", (), "Messages that slow clients did not get."),
+    "wicket_outbox_replaced_total": Family("counter", (), "Notifications that a later one took the place of."),
+}
+
+
+class _Histogram:
+    __slots__ = ("counts", "total")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * (buckets + 1)
+        self.total = 0.0
+
+
+class Metrics:
+    """The counters of one gateway, and who is asked for everything else."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[Labels, float]] = {}
+        self._histograms: dict[str, dict[Labels, _Histogram]] = {}
+        self._readers: list[Callable[[], Iterable[Reading]]] = []
+
+    def add(self, name: str, *labels: str, by: float = 1) -> None:
+        series = self._counters.setdefault(name, {})
+        if labels in series or len(series) < MAX_SERIES:
+            series[labels] = series.get(labels, 0) + by
+
+    def observe(self, name: str, value: float, *labels: str) -> None:
+        series = self._histograms.setdefault(name, {})
+        buckets = FAMILIES[name].buckets
+        histogram = series.get(labels)
+        if histogram is None:
+            if len(series) >= MAX_SERIES:
+                return
+            histogram = series[labels] = _Histogram(len(buckets))
+        histogram.counts[bisect_left(buckets, value)] += 1
+        histogram.total += value
+
+    def read_from(self, reader: Callable[[], Iterable[Reading]]) -> None:
+        """Ask `reader` for its values whenever somebody scrapes."""
+        self._readers.append(reader)
+
+    def render(self) -> str:
+        """Everything, in the text format of Prometheus."""
+        read: dict[str, dict[Labels, float]] = {}
+        for reader in self._readers:
+            for name, labels, value in reader():
+                read.setdefault(name, {})[labels] = value
+        lines: list[str] = []
+        for name, family in FAMILIES.items():
+            lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
+            if family.kind == "histogram":
+                for labels, histogram in self._histograms.get(name, {}).items():
+                    lines += _render_histogram(name, family, labels, histogram)
+            else:
+                values = {**self._counters.get(name, {}), **read.get(name, {})}
+                if not family.labels:
+                    values.setdefault((), 0)
+                lines += [f"{name}{_render_labels(family.labels, key)} {value:.17g}" for key, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+
+def _render_histogram(name: str, family: Family, labels: Labels, histogram: _Histogram) -> list[str]:
+    lines: list[str] = []
+    so_far = 0
+    for bound, count in zip((*family.buckets, float("inf")), histogram.counts, strict=True):
+        so_far += count
+        edge = "+Inf" if bound == float("inf") else f"{bound:g}"
+        lines.append(f"{name}_bucket{_render_labels((*family.labels, 'le'), (*labels, edge))} {so_far}")
+    shown = _render_labels(family.labels, labels)
+    return [*lines, f"{name}_sum{shown} {histogram.total:.17g}", f"{name}_count{shown} {so_far}"]
+
+
+def _render_labels(names: Labels, values: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,0 +1,37 @@
+"""What a connection sees of the upstream that owns it. Made by the supervisor, for each connection anew."""
+
+import asyncio
+from collections.abc import Callable
+
+from wicket_mcp.errors import NotSent, Unasked, UpstreamError
+from wicket_mcp.model import JsonObject
+from wicket_mcp.upstream.connection import Callbacks
+from wicket_mcp.upstream.era import Session
+from wicket_mcp.upstream.lifecycle import Event, Failed, Life, Lost
+
+
+class GenerationHost:
+    """What the connection of one generation sees of its upstream; once there is a later one, nothing."""
+
+    def __init__(
+        self, generation: int, life: Life[Session], callbacks: Callbacks, report: "Callable[[Event[Session]], None]"
+    ) -> None:
+        self._generation = generation
+        self._life = life
+        self._callbacks = callbacks
+        self._report = report
+
+    def notification(self, method: str, params: JsonObject) -> None:
+        if self._callbacks.notification and self._generation == self._life.generation:
+            self._callbacks.notification(method, params)
+
+    async def request(self, method: str, params: JsonObject) -> JsonObject:
+        if self._callbacks.request is None or self._generation != self._life.generation:
+            raise Unasked("This connection has been replaced by a later one.")
+        return await self._callbacks.request(method, params)
+
+    def closed(self, reason: UpstreamError) -> None:
+        if isinstance(reason, NotSent):
+            self._report(Lost(self._generation))
+            return
+        self._report(Failed(self._generation, reason, asyncio.get_running_loop().time()))

@@ -1,0 +1,166 @@
+"""Metrics: what Prometheus reads, that its own tool accepts it, and that it is true."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aiohttp
+import pytest
+from tests.conftest import ROOT, OpenGateway, peer
+from tests.gateway.serving import TOKEN, Raw, raw_client, serve_http
+
+from wicket_mcp import Gateway
+from wicket_mcp.codec import decode
+from wicket_mcp.observing import MAX_TOOLS, CallCounter
+from wicket_mcp.store.model import AuditQuery, CallRecord
+from wicket_mcp.telemetry.metrics import FAMILIES, Metrics
+
+SPECIFIED = {
+    *("wicket_calls_total", "wicket_call_duration_seconds", "wicket_calls_in_flight", "wicket_upstream_up"),
+    *("wicket_upstream_restarts_total", "wicket_upstream_in_flight", "wicket_sessions", "wicket_held_calls"),
+    *("wicket_scripts_total", "wicket_results_bytes", "wicket_tokens_disclosed_total", "wicket_tools_changed_total"),
+    *("wicket_oauth_refresh_total", "wicket_event_loop_lag_seconds", "wicket_audit_lost_total"),
+}
+
+
+@asynccontextmanager
+async def served(open_gateway: OpenGateway, **servers: dict[str, object]) -> AsyncGenerator[tuple[Gateway, Raw]]:
+    async with open_gateway(servers) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+        yield gateway, client
+
+
+async def scrape(client: Raw, token: str = TOKEN) -> tuple[int, str]:
+    address = client.address.removesuffix("/mcp") + "/metrics"
+    headers = {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession() as session, session.get(address, headers=headers) as answer:
+        return answer.status, await answer.text()
+
+
+def values(text: str) -> dict[str, float]:
+    lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+async def test_a_scrape_tells_what_happened(open_gateway: OpenGateway) -> None:
+    async with served(open_gateway, echo=peer("Echo")) as (gateway, client):
+        await client.modern("tools/list")
+        for name in ("echo.echo", "echo.fails", "echo.nothing"):
+            given = {"name": name, "arguments": {"message": "hello"} if name == "echo.echo" else {}}
+            await client.modern("tools/call", {"name": "call_tool", "arguments": given})
+        await client.post({}, token="wrong")
+        status, text = await scrape(client)
+        assert status == 200
+        read = values(text)
+        assert read['wicket_calls_total{server="echo",tool="echo",outcome="ok"}'] == 1
+        assert read['wicket_calls_total{server="echo",tool="fails",outcome="error"}'] == 1
+        assert read['wicket_calls_total{server="",tool="",outcome="unknown_name"}'] == 1
+        assert read['wicket_call_duration_seconds_count{server="echo"}'] == 2
+        assert read['wicket_call_duration_seconds_bucket{server="echo",le="+Inf"}'] == 2
+        assert read['wicket_upstream_up{server="echo"}'] == 1
+        assert read["wicket_auth_failures_total"] == 1
+        assert read['wicket_tokens_disclosed_total{dialect="native",kind="list"}'] > 100
+        assert read['wicket_tokens_disclosed_total{dialect="native",kind="call"}'] > 1
+        assert read["wicket_audit_lost_total"] == read["wicket_calls_in_flight"] == 0
+        (rejected,) = [each for each in await gateway.store.find_calls(AuditQuery()) if each.method == "auth"]
+        assert (rejected.outcome, rejected.principal) == ("rejected", "unknown 127.0.0.1")
+
+
+async def test_what_goes_on_is_read_when_somebody_asks(open_gateway: OpenGateway) -> None:
+    async with served(open_gateway, echo=peer("Echo")) as (gateway, client):
+        await gateway.call("echo.pid")
+        slow = gateway.tasks.start(gateway.call("echo.slow"), "slow", awaited=True)
+        while not gateway.pool.calls:
+            await gateway.call("echo.pid")
+        read = values((await scrape(client))[1])
+        assert read["wicket_calls_in_flight"] == read['wicket_upstream_in_flight{server="echo"}'] == 1
+        await gateway.call("echo.release")
+        await slow
+        assert values((await scrape(client))[1])["wicket_calls_in_flight"] == 0
+
+
+async def test_only_administrators_may_read_them(open_gateway: OpenGateway) -> None:
+    async with served(open_gateway, echo=peer("Echo")) as (gateway, client):
+        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        boss, _ = await gateway.registry.keys.create("boss", {"admin"})
+        assert (await scrape(client, key))[0] == 403
+        assert (await scrape(client, "nonsense"))[0] == 401
+        assert (await scrape(client, boss))[0] == 200
+
+
+def test_prometheus_accepts_every_metric_and_hostile_names() -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    metrics = Metrics()
+    calls = CallCounter(metrics)
+    metrics.read_from(calls.read)
+    calls(call(tool='a"b\\c\nwicket_forged 1'))
+    for name, family in FAMILIES.items():
+        if family.kind == "counter":
+            metrics.add(name, *("x" for _ in family.labels))
+    text = metrics.render()
+    assert "\nwicket_forged" not in text
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    problems = [line for line in done.stderr.splitlines() if "counter metrics should have" not in line]
+    assert (done.returncode, problems) == (0, [])
+
+
+def call(server: str = "x", tool: str = "echo", outcome: str = "ok") -> CallRecord:
+    return CallRecord(1.0, "ann", server, tool, "", outcome, 12.0, 100, upstream_ms=10.0)
+
+
+def test_tools_lose_their_label_when_there_are_many() -> None:
+    metrics = Metrics()
+    calls = CallCounter(metrics)
+    metrics.read_from(calls.read)
+    for number in range(MAX_TOOLS):
+        calls(call(tool=f"t{number}"))
+    assert 'tool="t1"' in metrics.render()
+    for number in range(3):
+        calls(call(tool=f"more{number}"))
+    assert re.findall("^wicket_calls_total.*", metrics.render(), re.MULTILINE) == [
+        f'wicket_calls_total{{server="x",tool="",outcome="ok"}} {MAX_TOOLS + 3}'
+    ]
+
+
+def test_an_address_of_a_resource_is_no_label() -> None:
+    metrics = Metrics()
+    calls = CallCounter(metrics)
+    metrics.read_from(calls.read)
+    calls(replace(call(tool="file:///secret"), method="resources/read"))
+    assert "secret" not in metrics.render()
+
+
+def test_every_metric_of_the_contract_exists_and_is_documented() -> None:
+    assert set(FAMILIES) >= SPECIFIED
+    page = (ROOT / "docs" / "observe.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(wicket_\w+)", page, re.MULTILINE)) == set(FAMILIES)
+
+
+DEPLOY = ROOT / "deploy"
+
+
+def test_the_shipped_rules_are_valid_and_use_metrics_that_exist() -> None:
+    rules = DEPLOY / "alerts.yml"
+    used = set(re.findall(r"\bwicket_\w+", rules.read_text("utf-8")))
+    assert {_family(name) for name in used} <= set(FAMILIES)
+    if shutil.which("promtool") is not None:
+        done = subprocess.run(["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        tests = DEPLOY / "alerts_test.yml"
+        done = subprocess.run(["promtool", "test", "rules", str(tests)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_shipped_dashboard_asks_for_metrics_that_exist() -> None:
+    board = decode((DEPLOY / "grafana.json").read_bytes())
+    asked = " ".join(target["expr"] for panel in board["panels"] for target in panel.get("targets", []))
+    used = set(re.findall(r"\bwicket_\w+", asked))
+    assert len(used) > 10
+    assert {_family(name) for name in used} <= set(FAMILIES)
+
+
+def _family(name: str) -> str:
+    return re.sub("_(bucket|sum|count)$", "", name)
