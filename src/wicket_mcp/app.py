@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIRST_ANSWER = 3.0  # seconds that a client waits for servers that were never seen; those that take longer are named
+
 
 class Gateway(Library):
     """A running gateway. Open it with `Gateway.open(...)`."""
@@ -271,6 +273,7 @@ class Gateway(Library):
     def attend(self) -> None:
         """What goes on beside serving."""
         self._attending = True
+        self.catalogue.patience = FIRST_ANSWER
         self._probe()
         if self.config.path is not None:
             self.tasks.start(watch(self.config.path, lambda: self.config, self.apply), "watch configuration")

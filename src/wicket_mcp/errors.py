@@ -11,6 +11,7 @@
     ├── UpstreamError                                          the server behind us
     │   ├── Unavailable              unavailable       yes     refused before anything was sent
     │   │   └── NotSent                                          the connection was gone by then: sent again, once
+    │   │   └── CannotStart          unavailable       yes     its command is missing; not tried again by itself
     │   ├── Crashed                  crashed           no      died after the request was sent: it may have acted
     │   ├── TimedOut                 timed_out         no      no answer within the deadline
     │   ├── ProtocolViolation        protocol          no      said something that is not MCP, or too much of it
@@ -143,6 +144,10 @@ class Unavailable(UpstreamError):
 
 class NotSent(Unavailable):
     """The connection, or our session with the server, was gone before the request got there: nothing ran."""
+
+
+class CannotStart(Unavailable):
+    """Will not start however often it is tried: somebody must install or correct something first."""
 
 
 class Crashed(UpstreamError):

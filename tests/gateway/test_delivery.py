@@ -86,13 +86,14 @@ async def test_a_listing_that_failed_is_tried_again_in_the_background(
     open_gateway: OpenGateway, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
     async with open_gateway({"x": {"command": str(program)}}) as gateway:
         listed = asyncio.Event()
         assert await gateway.tools() == ()
-        assert "was not found" in gateway.catalogue.failures["x"]
+        assert "exited with code 1" in gateway.catalogue.failures["x"]
         gateway.catalogue.watch(lambda old, new: listed.set())
         program.write_text(f"#!/bin/sh\nexec {sys.executable} {PEERS}/stdio_peer.py Echo\n")
-        program.chmod(0o755)
         async with asyncio.timeout(60):
             await listed.wait()
         assert gateway.catalogue.failures == {}

@@ -104,5 +104,43 @@ class OpensPages(TalksLater):
             super().on_call(number, name, arguments, meta)
 
 
+class ManyTools(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Lists a hundred thousand tools at once."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        tools = [{"name": f"t{n}", "inputSchema": {"type": "object"}} for n in range(100_000)]
+        self.answer(number, {"tools": [ECHO, *tools]})
+
+
+class EndlessWords(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Describes one tool in a megabyte, and has one whose definition is as large."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        schema = {"type": "object"}
+        wordy = {"name": "wordy", "description": "word " * 200_000, "inputSchema": schema}
+        bloated = {"name": "bloated", "inputSchema": schema, "annotations": {"title": "x" * 1_000_000}}
+        self.answer(number, {"tools": [ECHO, wordy, bloated]})
+
+
+class EndlessBytes(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Lists without end, four megabytes a page."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        page = int(params.get("cursor", "0"))
+        tools = [
+            {"name": f"t{page}_{n}", "description": "x" * 100_000, "inputSchema": {"type": "object"}} for n in range(40)
+        ]
+        self.answer(number, {"tools": [*([ECHO] if not page else []), *tools], "nextCursor": str(page + 1)})
+
+
+class StrangeNames(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Names its tools with what no name can be, and with look-alikes of another one."""
+
+    def on_list(self, number: Any, params: Message) -> None:
+        names: list[Any] = [["list"], {"a": 1}, 7, None, "", "x" * 10_000, "e\u0441ho", "Echo", "echo\u200b", "echo"]
+        tools = [ECHO, *({"name": name, "inputSchema": {"type": "object"}} for name in names)]
+        self.answer(number, {"tools": tools})
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]().run()

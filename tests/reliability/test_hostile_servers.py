@@ -1,5 +1,7 @@
 """Servers that mean harm: each costs itself, as a typed error within its deadline."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.conftest import OpenGateway
@@ -8,7 +10,9 @@ from tests.gateway.test_faults import echo
 from tests.reliability.callers import Person, person
 from tests.reliability.hostile import hostile
 from wicket_mcp.app import Gateway
+from wicket_mcp.codec import encode
 from wicket_mcp.request import tool_call
+from wicket_mcp.schema.checker import compile_schema
 from wicket_mcp.upstream.throttle import BURST, CUT_AFTER, RATE, Throttle
 
 
@@ -51,12 +55,9 @@ async def test_only_pages_of_the_web_are_asked_to_be_visited(open_gateway: OpenG
 
 
 @pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
-@pytest.mark.parametrize(
-    ("levels", "outcomes"),
-    [(100, {"ok"}), (400, {"ok"}), (900, {"ok", "protocol"}), (990, {"ok", "protocol"}), (20_000, {"protocol"})],
-)
+@pytest.mark.parametrize(("levels", "readable"), [(100, True), (400, False), (950, False), (20_000, False)])
 async def test_an_answer_of_any_depth_costs_its_call_at_most(
-    open_gateway: OpenGateway, levels: int, outcomes: set[str]
+    open_gateway: OpenGateway, levels: int, readable: bool
 ) -> None:
     async with open_gateway({"x": hostile("Deep")}) as gateway, serve_http(gateway) as address:
         async with raw_client(address) as client:
@@ -64,9 +65,67 @@ async def test_an_answer_of_any_depth_costs_its_call_at_most(
             status, body = await client.modern("tools/call", {"name": "call_tool", "arguments": arguments})
         assert status == 200
         text = str(body["result"]["content"])
-        assert ("protocol" if "cannot be read" in text else "ok") in outcomes
+        assert ("cannot be read" not in text) is readable
         assert "defect" not in text
         assert await echo(gateway, "x") == "still here"
+
+
+@pytest.mark.promise("F16", "A hundred thousand tools or endless megabytes are cut, the cut is said, the rest works.")
+@pytest.mark.promise("T22", "A list without measure costs its own server the rest of it, and nobody else anything.")
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("ManyTools", "more than 5000 entries"),
+        ("EndlessBytes", "more than 32 MiB"),
+        ("EndlessWords", "its description was cut at 16384 characters"),
+        ("EndlessWords", "its definition is larger than 512 KiB"),
+        ("StrangeNames", "it has no name"),
+        ("StrangeNames", "longer than 256 characters"),
+    ],
+)
+async def test_a_list_without_measure_is_cut_and_the_cut_is_said(
+    open_gateway: OpenGateway, kind: str, said: str
+) -> None:
+    async with open_gateway({"x": hostile(kind)}) as gateway:
+        tools = await gateway.tools()
+        assert len(tools) <= 5000
+        assert max(len(encode(tool.definition)) for tool in tools) < 128 * 1024
+        assert any(said in entry.reason for entry in gateway.catalogue.now.listings["x"].rejected)
+        assert await echo(gateway, "x") == "still here"
+
+
+@pytest.mark.promise("T13", "Of names that look alike each means its own tool, and an exact name means that tool.")
+async def test_names_that_look_alike_stay_apart(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("StrangeNames")}) as gateway:
+        tools = await gateway.tools()
+        wire = [name for name, tool in gateway.catalogue.now.wire.items() if tool.server == "x"]
+        assert len(wire) == len(set(wire)) == len(tools)
+        assert all(name.isascii() for name in wire)
+        assert (await gateway.catalogue.resolve("x.echo")).name == "echo"
+
+
+class Counted(list[int]):
+    """A list that counts how often it is walked."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.walks += 1
+        return super().__iter__()
+
+
+@pytest.mark.promise("V4", "A schema that refers in circles does not have long lists walked again and again.")
+@pytest.mark.promise("T24", "Checking arguments takes a bounded number of steps, whatever the schema.")
+def test_a_circular_schema_does_not_have_a_long_list_walked_at_every_step() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"ids": {"$ref": "#/$defs/a"}},
+        "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}, {"type": "array"}]}, "b": {"$ref": "#/$defs/a"}},
+    }
+    checker = compile_schema(schema)
+    ids = Counted(range(4000))
+    assert checker.errors({"ids": ids}) == []
+    assert ids.walks < 10
 
 
 @pytest.mark.promise("V26", "A server that talks without end is read more slowly, and cut after a minute of it.")

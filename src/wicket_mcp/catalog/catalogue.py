@@ -17,7 +17,7 @@ from wicket_mcp.catalog.listing import read_listing
 from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
-from wicket_mcp.errors import Unavailable, UnknownName, WicketError
+from wicket_mcp.errors import CannotStart, ConfigError, Unavailable, UnknownName, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
 from wicket_mcp.request import Handler, internal
 from wicket_mcp.store.base import ListingStore
@@ -36,6 +36,7 @@ LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 LISTING_RETRIES = 2
 MAX_PAGES = 200  # of one of a server's lists
+LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,10 @@ class Catalogue:
         self.servers: Mapping[str, ServerConfig] = {server.name: server for server in servers if server.enabled}
         self.failures: dict[str, str] = {}
         """Servers that could not be listed when last asked, and why."""
+        self.patience: float | None = None
+        """Seconds to wait for servers that were never seen and that nobody named; None for as long as they take."""
+        self._hopeless: set[str] = set()
+        """Servers that cannot start before somebody changes something: asked by name only."""
         self._aliases: Mapping[str, str] = aliases or {}
         """Short names that the user gave to tools."""
         self._pool = pool
@@ -144,20 +149,33 @@ class Catalogue:
         wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
         unseen = [name for name in wanted if name not in snapshot.listings]
         awaited = [name for name in unseen if servers is not None or name not in self.failures]
-        for name in set(unseen) - set(awaited):
+        for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
-            await asyncio.gather(*(self.renew(name) for name in awaited))
+            await self._wait_for(awaited, self.patience if servers is None else None)
         self._renew_expired()
         return self._snapshot
 
+    async def _wait_for(self, servers: Iterable[str], patience: float | None) -> None:
+        """Read these servers, and wait so long; who takes longer is named, and there when somebody asks again."""
+        tasks = {name: self._reading(name) for name in servers}
+        await asyncio.wait(tasks.values(), timeout=patience)
+        for name, task in tasks.items():
+            if task.done():
+                task.result()
+            elif name not in self._snapshot.listings:
+                self.failures[name] = "It is still starting; ask again in a moment."
+
     async def renew(self, server: str) -> None:
         """Read the lists of `server` now; one reading at a time. Failures are noted, not raised."""
+        await asyncio.shield(self._reading(server))
+
+    def _reading(self, server: str) -> "asyncio.Task[None]":
         task = self._running.get(server)
         if task is None:
             task = self._running[server] = self._tasks.start(self._renew(server), f"list {server}", awaited=True)
             task.add_done_callback(lambda _: self._end_renewal(server))
-        await asyncio.shield(task)
+        return task
 
     async def resolve(self, name: str, principal: Principal = LOCAL) -> Tool:
         """The tool that `name` means to `principal`. Asks servers that were never seen before giving up.
@@ -171,10 +189,10 @@ class Catalogue:
         except UnknownName:
             meant = snapshot.aliases.get(name, name)
             unseen = [server for server in snapshot.servers if server not in snapshot.listings]
-            likely = [server for server in unseen if meant.startswith(f"{server}.")] or unseen
-            if not likely:
+            if not unseen:
                 raise
-        snapshot = await self.complete(likely)
+            likely = [server for server in unseen if meant.startswith(f"{server}.")]
+        snapshot = await self.complete(likely or None)
         try:
             return snapshot.view(principal).resolve(name)
         except UnknownName:
@@ -279,16 +297,22 @@ class Catalogue:
         except WicketError as problem:
             if self._has_changed(server, identity):
                 return False
+            if self.failures.get(server) != str(problem):  # once for each change, not for each attempt
+                log.warning("server '%s' could not be listed: %s", server, problem)
             self.failures[server] = str(problem)
-            log.warning("server '%s' could not be listed: %s", server, problem)
-            self._try_again(server)
+            if isinstance(problem, ConfigError | CannotStart):
+                self._hopeless.add(server)
+            else:
+                self._try_again(server)
             return True
         if self._has_changed(server, identity):
             return False
         self.failures.pop(server, None)
         self._forget_retries(server)
-        for entry in listing.rejected:
+        for entry in listing.rejected[:LOGGED_REJECTIONS]:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
+        if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
+            log.warning("server '%s': %d more tools were left out", server, more)
         self._publish({**self._snapshot.listings, server: listing})
         await self._keep(listing)
         return True
@@ -309,6 +333,7 @@ class Catalogue:
             self._retries[server] = tries + 1, loop.call_later(RETRY_AFTER * 4**tries, self._schedule, server)
 
     def _forget_retries(self, server: str) -> None:
+        self._hopeless.discard(server)
         _, timer = self._retries.pop(server, (0, None))
         if timer is not None:
             timer.cancel()

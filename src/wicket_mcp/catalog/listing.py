@@ -1,5 +1,6 @@
 """Reading what an upstream offers: every page of every list, bounded, one bad entry costing only itself."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,6 +15,9 @@ from wicket_mcp.upstream.era import Greeting
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 MAX_SCHEMA_BYTES = 256 * 1024  # the largest real one has 26 KB
+MAX_DEFINITION_BYTES = 512 * 1024
+MAX_DESCRIPTION = 16 * 1024  # characters; the longest real one has 9,000
+MAX_LISTING_BYTES = 32 * 1024**2  # of all lists of a server together
 
 
 async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int, max_pages: int) -> Listing:
@@ -27,7 +31,7 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
         templates = tuple(await pages.read("resources/templates/list", "resourceTemplates"))
     if "prompts" in offered:
         prompts = tuple(await pages.read("prompts/list", "prompts"))
-    tools, rejected = _accept(server, raw_tools)
+    tools, rejected = await asyncio.to_thread(_accept, server, raw_tools)
     return Listing(
         server=server,
         server_info=greeting.server_info,
@@ -53,6 +57,7 @@ class _Pages:
         self._ask = ask
         self._max_items = max_items
         self._max_pages = max_pages
+        self._bytes_left = MAX_LISTING_BYTES
 
     async def read(self, method: str, key: str) -> list[JsonObject]:
         items: list[JsonObject] = []
@@ -65,6 +70,11 @@ class _Pages:
                 if refusal.rpc_code == METHOD_NOT_FOUND:
                     return items
                 raise
+            self._bytes_left -= len(await asyncio.to_thread(encode, page))
+            if self._bytes_left < 0:
+                size = MAX_LISTING_BYTES // 1024**2
+                self.cut.append(Rejected(f"({method})", f"more than {size} MiB; the rest was left out"))
+                return items
             self._note_ttl(page)
             items += [item for item in as_list(page.get(key)) if isinstance(item, dict)]
             cursor: Any = page.get("nextCursor")
@@ -99,10 +109,14 @@ def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Re
     for entry in entries:
         name: Any = entry.get("name")
         if reason := _unusable(entry):
-            rejected.append(Rejected(clean(str(name), 80), reason))
+            rejected.append(Rejected(clean(str(name)[:200], 80), reason))
         elif name in tools:
             rejected.append(Rejected(clean(name, 80), "a second tool of this name; the first one counts"))
         else:
+            description: Any = entry.get("description")
+            if isinstance(description, str) and len(description) > MAX_DESCRIPTION:
+                entry = {**entry, "description": f"{description[:MAX_DESCRIPTION]}…"}
+                rejected.append(Rejected(clean(name, 80), f"its description was cut at {MAX_DESCRIPTION} characters"))
             tools[name] = tool_of(server, entry)
     return list(tools.values()), rejected
 
@@ -126,6 +140,8 @@ def _unusable(entry: JsonObject) -> str:
     encoded = encode(schema)
     if len(encoded) > MAX_SCHEMA_BYTES:
         return f"its inputSchema is larger than {MAX_SCHEMA_BYTES // 1024} KiB"
+    if len(encode({**entry, "description": ""})) > MAX_DEFINITION_BYTES:
+        return f"its definition is larger than {MAX_DEFINITION_BYTES // 1024} KiB"
     return invalid_mark(as_object(schema)) if MARK.encode() in encoded else ""
 
 

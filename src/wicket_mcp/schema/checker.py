@@ -185,18 +185,30 @@ def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
         if is_object(value):
             pending.extend(_descent(schema, value))
         elif is_list(value):
-            for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
-                pending.extend((schema.get(keyword), one) for one in value if is_object(schema.get(keyword)))
-            for keyword in ("items", "prefixItems"):
-                tuples: Any = schema.get(keyword)
-                pending.extend(zip(tuples if is_list(tuples) else (), value, strict=False))
+            pending.extend(_elements(schema, value))
+        if len(pending) > enough:  # what is to be looked at is counted too: one value may have a million parts
+            return enough + 1
     return steps
+
+
+def _elements(schema: JsonObject, value: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """The parts of a list with what they must fit; the list is not walked for keywords that the schema lacks."""
+    for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
+        inner: Any = schema.get(keyword)
+        if is_object(inner):
+            yield from ((inner, one) for one in value)
+        elif is_list(inner):
+            yield from zip(inner, value, strict=False)
+    tuples: Any = schema.get("prefixItems")
+    if is_list(tuples):
+        yield from zip(tuples, value, strict=False)
 
 
 def _descent(schema: JsonObject, value: JsonObject) -> Iterator[tuple[Any, Any]]:
     properties: Any = schema.get("properties")
     if is_object(properties):
-        yield from ((properties[name], one) for name, one in value.items() if name in properties)
+        fewer, other = (properties, value) if len(properties) < len(value) else (value, properties)
+        yield from ((properties[name], value[name]) for name in fewer if name in other)
     patterns: Any = schema.get("patternProperties")
     for rest in (*_several(patterns), schema.get("additionalProperties"), schema.get("unevaluatedProperties")):
         if is_object(rest):

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ResolvedServer
-from wicket_mcp.errors import Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
+from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
@@ -101,9 +101,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
             missing, hint = f"command '{command}'", "Install it, or give its full path as 'command'."
             if server.cwd and problem.filename == server.cwd:
                 missing, hint = f"folder '{server.cwd}'", "Correct its 'cwd'."
-            raise Unavailable(name, f"Server '{name}' cannot start: {missing} was not found.", hint=hint) from None
+            raise CannotStart(name, f"Server '{name}' cannot start: {missing} was not found.", hint=hint) from None
         except (OSError, ValueError) as problem:
-            raise Unavailable(
+            raise CannotStart(
                 name,
                 f"Server '{name}' cannot start: {problem}.",
                 hint=f"Check that '{command}' can be executed.",

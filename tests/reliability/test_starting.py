@@ -1,0 +1,65 @@
+"""Starting: nobody waits long for a server that was never seen, and none keeps another from starting."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PEERS, OpenGateway, peer
+from tests.gateway.serving import raw_client, serve_http
+from tests.gateway.test_faults import echo
+from wicket_mcp.upstream.connector import STARTS_AT_ONCE
+
+
+@pytest.mark.promise("F2", "The first search waits three seconds for servers never seen; who still starts is named.")
+async def test_the_first_search_names_who_is_still_starting(open_gateway: OpenGateway) -> None:
+    servers = {"silent": peer("NeverAnswers", connect_timeout=600), "healthy": peer("Echo")}
+    async with open_gateway(servers) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+        for _ in range(2):
+            find = {"name": "find_tools", "arguments": {"query": "echo the message"}}
+            _, body = await client.modern("tools/call", find)
+            text = body["result"]["content"][0]["text"]
+            assert "healthy.echo" in text
+            assert "'silent' could not be listed: It is still starting" in text
+        assert await echo(gateway, "healthy") == "still here"
+
+
+@pytest.mark.promise("F2", "A server that took its time is found at the next question.")
+async def test_who_was_still_starting_is_there_at_the_next_question(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"late": peer("SlowStart", env={"SLOW_START": "1"})}) as gateway:
+        gateway.catalogue.patience = 0.01
+        assert await gateway.search("echo the message") == ()
+        assert "still starting" in gateway.catalogue.failures["late"]
+        await gateway.catalogue.renew("late")
+        assert gateway.catalogue.failures == {}
+        hits = await gateway.search("echo the message")
+        assert hits[0].tool.key == "late.echo"
+
+
+@pytest.mark.promise("F30", "Servers that never answer keep no other from starting, however many they are.")
+async def test_servers_that_never_answer_keep_no_other_from_starting(open_gateway: OpenGateway) -> None:
+    silent = {
+        f"silent{n}": {"command": "sleep", "args": ["600"], "connect_timeout": 600} for n in range(2 * STARTS_AT_ONCE)
+    }
+    async with open_gateway({**silent, "healthy": peer("Echo")}) as gateway:
+        gateway.catalogue.patience = 0.01
+        await gateway.search("anything at all")
+        assert all(gateway.pool.state(name)[0] == "starting" for name in silent)
+        assert await echo(gateway, "healthy") == "still here"
+
+
+@pytest.mark.promise("F3", "A missing command is reported once, and tried again only when its server is asked for.")
+async def test_a_missing_command_is_not_tried_again_by_itself(
+    open_gateway: OpenGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = tmp_path / "program"
+    unset = {"command": "true", "env": {"KEY": "${SURELY_NOT_SET_ANYWHERE}"}}
+    async with open_gateway({"x": {"command": str(program)}, "y": unset}) as gateway:
+        for _ in range(3):
+            assert await gateway.search("echo the message") == ()
+        said = [record.getMessage() for record in caplog.records if "could not be listed" in record.getMessage()]
+        assert len(said) == 2
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} {PEERS}/stdio_peer.py Echo\n")
+        program.chmod(0o755)
+        assert await echo(gateway, "x") == "still here"
+        assert list(gateway.catalogue.failures) == ["y"]
