@@ -68,6 +68,14 @@ def encode(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode("ascii")  # noqa: TID251
 
 
+def canonical(value: Any) -> bytes:
+    """The same bytes for the same value, whatever order its keys came in: what digests are made of."""
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), sort_keys=True).encode("ascii")  # noqa: TID251
+
+
 def pretty(value: Any) -> str:
     """Indented JSON for people."""
     return msgspec.json.format(encode(value), indent=2).decode("utf-8")

@@ -11,6 +11,7 @@ from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.base import Store
+from wicket_mcp.trust.pins import Pins
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
@@ -30,7 +31,9 @@ class Library:
             base_dir=config.base_dir,
         )
         self.forward = Forward(self.pool)
-        self.catalogue = Catalogue(config.servers, self.pool, self.forward, self.store, config.limits, config.aliases)
+        self.catalogue = Catalogue(
+            config.servers, self.pool, self.forward, self.store, config.limits, config.aliases, Pins(self.store)
+        )
         self.finder = Finder(
             self.catalogue,
             self.pool,

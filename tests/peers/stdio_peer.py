@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any, ClassVar
 
 Message = dict[str, Any]
@@ -197,6 +198,42 @@ class Modern(Echo):
 
     def answer(self, number: Any, result: Message) -> None:
         super().answer(number, {"resultType": "complete", **result})
+
+
+class Mutates(Echo):
+    """Offers what the file in the variable LISTING says at that moment: tools, prompts, templates; knows every name."""
+
+    @property
+    def listing(self) -> Message:
+        return json.loads(Path(os.environ["LISTING"]).read_bytes())
+
+    def on_initialize(self, number: Any, params: Message) -> None:
+        self.answer(
+            number,
+            {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": True}, "prompts": {}, "resources": {}},
+                "serverInfo": {"name": "Mutates", "version": "1.0"},
+                "instructions": self.listing.get("instructions", ""),
+            },
+        )
+
+    def on_request(self, message: Message) -> None:
+        method, number = message["method"], message["id"]
+        if method == "tools/list":
+            self.answer(number, {"tools": self.listing["tools"]})
+        elif method == "prompts/list":
+            self.answer(number, {"prompts": self.listing.get("prompts", [])})
+        elif method == "resources/list":
+            self.answer(number, {"resources": []})
+        elif method == "resources/templates/list":
+            self.answer(number, {"resourceTemplates": self.listing.get("templates", [])})
+        elif method == "prompts/get":
+            self.answer(number, {"messages": []})
+        elif method == "tools/call":
+            self.answer(number, self.listing.get("result") or {"content": [{"type": "text", "text": "it ran"}]})
+        else:
+            super().on_request(message)
 
 
 class DiesMidCall(Echo):

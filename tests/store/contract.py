@@ -21,11 +21,13 @@ from wicket_mcp.store.model import (
     CallTotals,
     Observation,
     RecordQuery,
+    StoredApproval,
     StoredDataKey,
     StoredDomain,
     StoredKey,
     StoredListing,
     StoredManaged,
+    StoredPin,
     StoredRecord,
     StoredResult,
     StoredSecret,
@@ -373,3 +375,68 @@ class TestHealth:
         await store.watch("x", NOW)
         assert await store.watched(NOW) == {"x"}
         assert await store.watched(NOW + 1) == set()
+
+
+def pin(digest: str, name: str = "echo", at: float = NOW, server: str = "x") -> StoredPin:
+    return StoredPin(server, "source", "tool", name, digest, b"{}", "ann", at)
+
+
+class TestPins:
+    async def test_pins_are_read_by_server_the_newest_of_a_name_last(
+        self, store: Store, open_another: OpenAnother
+    ) -> None:
+        before = (await open_another()).pins_version()
+        await store.save_pins([pin("2", at=NOW + 1), pin("1"), pin("3", server="y")])
+        other = await open_another()
+        assert await other.pins("x") == [pin("1"), pin("2", at=NOW + 1)]
+        assert await other.pins() == [pin("1"), pin("2", at=NOW + 1), pin("3", server="y")]
+        assert before is not None
+
+    async def test_a_pin_of_the_same_digest_is_replaced(self, store: Store) -> None:
+        await store.save_pins([pin("1"), pin("2", at=NOW + 1)])
+        await store.save_pins([pin("1", at=NOW + 2)])
+        assert [(kept.digest, kept.at) for kept in await store.pins("x")] == [("2", NOW + 1), ("1", NOW + 2)]
+
+    async def test_the_oldest_of_a_name_go(self, store: Store) -> None:
+        await store.save_pins([pin(str(number), at=NOW + number) for number in range(20)] + [pin("1", "other")])
+        digests = [kept.digest for kept in await store.pins("x") if kept.name == "echo"]
+        assert digests == [str(number) for number in range(12, 20)]
+        assert len(await store.pins("x")) == 9
+
+    async def test_a_version_shows_that_another_process_saved(self, store: Store, open_another: OpenAnother) -> None:
+        before = store.pins_version()
+        await (await open_another()).save_pins([pin("1")])
+        assert store.pins_version() != before
+
+
+def approval(number: str = "a1", **options: object) -> StoredApproval:
+    made = StoredApproval(number, "ann", "x", "send", "digest", "rules", "May ann send?", NOW, NOW + 60)
+    return replace(made, **options)  # type: ignore[arg-type]
+
+
+class TestApprovals:
+    async def test_an_approval_is_spent_once_by_the_call_it_is_for(
+        self, store: Store, open_another: OpenAnother
+    ) -> None:
+        await store.save_approval(approval())
+        assert await store.spend(approval(), NOW) is None
+        approved = await (await open_another()).approve("a1", "bob", NOW)
+        assert approved == approval(approved_by="bob")
+        for other in ("principal", "server", "tool", "arguments_digest", "policy"):
+            assert await store.spend(approval(**{other: "another"}), NOW) is None
+        assert [await store.spend(approval(), NOW) for _ in range(2)] == ["bob", None]
+        assert await store.approvals(NOW) == []
+
+    async def test_what_has_expired_cannot_be_approved_or_spent(self, store: Store) -> None:
+        await store.save_approval(approval())
+        assert await store.approve("a1", "bob", NOW + 61) is None
+        assert (await store.approve("a1", "bob", NOW)) is not None
+        assert await store.spend(approval(), NOW + 61) is None
+        await store.save_approval(approval("a2", asked_at=NOW + 100, expires_at=NOW + 160))
+        assert [open_one.id for open_one in await store.approvals(NOW)] == ["a2"]
+
+    async def test_a_question_is_decided_once(self, store: Store) -> None:
+        await store.save_approval(approval())
+        assert (await store.approve("a1", "bob", NOW)) is not None
+        assert await store.approve("a1", "eve", NOW) is None
+        assert await store.approve("none", "eve", NOW) is None

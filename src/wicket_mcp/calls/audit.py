@@ -124,4 +124,5 @@ def _record(request: Request, span: Span, seconds: float) -> CallRecord:
         span.run,
         span.upstream * 1000,
         len(arguments),
+        span.rule,
     )

@@ -1,7 +1,7 @@
 """The corridor: which layers a request passes, in which order. Read this first.
 
     audit -> authorise -> resolve -> limit(principal)
-          -> [fallback] -> arguments -> [cache] -> [limit(server)] -> forward
+          -> [fallback] -> [held] -> arguments -> [cache] -> [limit(server)] -> forward
 
 Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
 with nothing to say to a method or a server is not in its way. What comes in brackets stands only where the server's
@@ -19,6 +19,7 @@ from wicket_mcp.calls.audit import Audit, audit
 from wicket_mcp.calls.authorise import authorise
 from wicket_mcp.calls.cache import Cache, cache
 from wicket_mcp.calls.fallback import fallback
+from wicket_mcp.calls.held import held
 from wicket_mcp.calls.limits import Admit, ServerBuckets, limit_principal, limit_server
 from wicket_mcp.calls.resolve import (
     resolve_extension,
@@ -33,6 +34,7 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import Results
+from wicket_mcp.trust.pins import holds
 
 EXTENSION = "*"
 """Stands for every method that Wicket does not know."""
@@ -106,6 +108,8 @@ class Pipeline:
         """The layers of one server."""
         parts = self._parts
         tools, others = self._direct(config), self._limited(config)
+        if holds(config):
+            others = held(parts.catalogue)(others)
         if config.fallback:
             tools = fallback(parts.catalogue, config, self._direct_to)(tools)
 
@@ -119,6 +123,8 @@ class Pipeline:
 
     def _direct(self, config: ServerConfig) -> Handler:
         layers = [check(self._parts.results)]
+        if holds(config):
+            layers.insert(0, held(self._parts.catalogue))
         if config.cache:
             layers.append(cache(self._parts.cache, config))
         return nest(layers, self._limited(config))

@@ -23,6 +23,7 @@ from wicket_mcp.request import Handler, internal
 from wicket_mcp.store.base import ListingStore
 from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
+from wicket_mcp.trust.pins import Entry, Held, Pins
 from wicket_mcp.trust.policy import Policy, Visibility
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
@@ -92,6 +93,7 @@ class Catalogue:
         store: ListingStore,
         limits: LimitsConfig,
         aliases: Mapping[str, str] | None = None,
+        pins: Pins | None = None,
     ) -> None:
         self.servers: Mapping[str, ServerConfig] = {server.name: server for server in servers if server.enabled}
         self.failures: dict[str, str] = {}
@@ -106,6 +108,10 @@ class Catalogue:
         self._forward = forward
         self._store = store
         self._limits = limits
+        self._pins = pins
+        self._unreviewed: dict[str, Listing] = {}
+        """What each server said itself, where that is not what is shown."""
+        self._held: dict[str, Mapping[Entry, Held]] = {}
         self._snapshot = Snapshot(0, {}, self.servers, self._aliases, self.failures, Policy(self.servers.values()))
         self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
@@ -146,6 +152,9 @@ class Catalogue:
         waited for only by those who ask for it by name.
         """
         snapshot = await self.load()
+        if self._held:
+            await self.reconsider()
+            snapshot = self._snapshot
         wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
         unseen = [name for name in wanted if name not in snapshot.listings]
         awaited = [name for name in unseen if servers is not None or name not in self.failures]
@@ -165,6 +174,52 @@ class Catalogue:
                 task.result()
             elif name not in self._snapshot.listings:
                 self.failures[name] = "It is still starting; ask again in a moment."
+
+    def held(self, server: str) -> Mapping[Entry, Held]:
+        """What of a server nobody has accepted yet, and so cannot be called."""
+        return self._held.get(server, {})
+
+    async def approve(self, held: Held, by: str) -> None:
+        """Accept an entry of a server as it is now."""
+        if self._pins is not None:
+            await self._pins.approve(held, fingerprint(self.servers[held.server]), by)
+            await self._review_again()
+
+    async def reconsider(self) -> None:
+        """See whether somebody, perhaps in another process, has accepted what is held."""
+        if self._pins is not None and self._unreviewed and await self._pins.load():
+            await self._review_again()
+
+    async def _review_again(self) -> None:
+        for server, listing in list(self._unreviewed.items()):
+            if server not in self.servers:
+                continue
+            shown = await self._review(listing)
+            if shown != self._snapshot.listings.get(server):
+                self._publish({**self._snapshot.listings, server: shown})
+                await self._keep(listing)  # without the search segment, which was made of what was shown
+
+    async def _review(self, listing: Listing) -> Listing:
+        """The listing as it may be shown: what nobody has accepted is held."""
+        server = listing.server
+        if self._pins is None or server not in self.servers:
+            return listing
+        await self._pins.load_once()
+        config = self.servers[server]
+        review = self._pins.review(config, fingerprint(config), listing)
+        if review.held != self._held.get(server) or review.pins:
+            for words in review.told:
+                log.warning("%s", words)
+        if review.held:
+            self._unreviewed[server], self._held[server] = listing, review.held
+        else:
+            self._unreviewed.pop(server, None)
+            self._held.pop(server, None)
+        try:
+            await self._pins.save(review.pins)
+        except WicketError as problem:
+            log.warning("what '%s' offers could not be pinned: %s", server, problem)
+        return review.listing
 
     async def renew(self, server: str) -> None:
         """Read the lists of `server` now; one reading at a time. Failures are noted, not raised."""
@@ -313,7 +368,10 @@ class Catalogue:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
         if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
             log.warning("server '%s': %d more tools were left out", server, more)
-        self._publish({**self._snapshot.listings, server: listing})
+        shown = await self._review(listing)
+        if self._has_changed(server, identity):
+            return False
+        self._publish({**self._snapshot.listings, server: shown})
         await self._keep(listing)
         return True
 
@@ -369,6 +427,7 @@ class Catalogue:
             if name in stored and stored[name].fingerprint == fingerprint(config)
         }
         self._segments |= {name: (listing, stored[name].segment) for name, listing in known.items()}
+        known = {name: await self._review(listing) for name, listing in known.items()}
         if known:
             self._publish({**known, **self._snapshot.listings})
 

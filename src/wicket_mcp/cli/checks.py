@@ -5,7 +5,6 @@ caller's business: `listed` judges what came of it.
 """
 
 import os
-import re
 import shutil
 import stat
 import time
@@ -20,6 +19,7 @@ from wicket_mcp.catalog.names import wire_names
 from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.secrets import literal_secrets, missing_secrets
 from wicket_mcp.store.open import STATE_FILE
+from wicket_mcp.trust.launchers import package_of
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
 
@@ -32,8 +32,6 @@ _INSTALLS = {
     "bunx": "Install Bun, which brings bunx.",
     "deno": "Install Deno.",
 }
-_VERSION = re.compile(r".@(?!latest$)[^@/]+$|==")
-_LAUNCHERS = {"npx": "@VERSION", "bunx": "@VERSION", "pnpx": "@VERSION", "uvx": "==VERSION", "pipx": "==VERSION"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,30 +121,16 @@ def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
 
 def _unpinned(config: ServerConfig) -> Iterator[Finding]:
     """A launcher that fetches whatever is newest runs tomorrow what nobody has looked at today."""
+    package = package_of(config)
+    if package is None or package.pinned:
+        return
     program = Path(config.command or "").name
-    if program == "docker":
-        yield from _unpinned_image(config)
-        return
-    suffix = _LAUNCHERS.get(program)
-    plain = [argument for argument in config.args if not argument.startswith("-")]
-    package = next((one for one in plain if one not in ("run", "dlx", "tool")), None)
-    if suffix is None or package is None or _VERSION.search(package) or package.startswith((".", "/")):
-        return
-    message = f"{program} runs the newest {package}, whatever that is by then"
-    pinned = f"{package.removesuffix('@latest')}{suffix}"
-    yield Finding("warning", config.name, message, f'Pin it in its args: "{pinned}"')
-
-
-def _unpinned_image(config: ServerConfig) -> Iterator[Finding]:
-    image = next((one for one in reversed(config.args) if "/" in one and not one.startswith(("-", "/", "."))), None)
-    if image is None or "@sha256:" in image or re.search(r":(?!latest$)[\w.-]+$", image):
-        return
-    yield Finding(
-        "warning",
-        config.name,
-        f"docker runs the newest {image}",
-        f'Pin it in its args: "{image.removesuffix(":latest")}:VERSION"',
-    )
+    if package.registry == "oci":
+        message, fix = f"{program} runs the newest {package.spec}", f'Pin it in its args: "{package.pin("VERSION")}"'
+    else:
+        message = f"{program} runs the newest {package.spec}, whatever that is by then"
+        fix = f'Pin it in its args: "{package.pin("VERSION")}", or run: wicket pin {config.name}'
+    yield Finding("warning", config.name, message, fix)
 
 
 def _exposed_secrets(config: Config) -> Iterator[Finding]:

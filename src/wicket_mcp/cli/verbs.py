@@ -42,6 +42,9 @@ VERBS = (
     Verb("serve", USE, "serve:serve", "Serve one client over stdio, or any number over HTTP."),
     Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
+    Verb("pins", KEEP, "pins:pins", "List what servers may say, and who approved it."),
+    Verb("approve", KEEP, "pins:approve", "Approve a tool that changed, or a call that waits."),
+    Verb("pin", KEEP, "pins:pin", "Pin the packages of servers to their versions."),
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
     Verb("vault", KEEP, "vault:app", "Look after the credentials that Wicket keeps."),
 )

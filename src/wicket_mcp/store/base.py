@@ -16,11 +16,13 @@ from wicket_mcp.store.model import (
     CallTotals,
     Observation,
     RecordQuery,
+    StoredApproval,
     StoredDataKey,
     StoredDomain,
     StoredKey,
     StoredListing,
     StoredManaged,
+    StoredPin,
     StoredRecord,
     StoredResult,
     StoredSecret,
@@ -232,6 +234,42 @@ class HealthStore(Protocol):
     async def watched(self, at: float) -> Collection[str]: ...
 
 
+class PinStore(Protocol):
+    """Which definitions of servers were accepted, by whom."""
+
+    async def pins(self, server: str = "") -> Sequence[StoredPin]:
+        """All pins, or one server's; the newest of a name last."""
+        ...
+
+    async def save_pins(self, pins: Sequence[StoredPin]) -> None:
+        """Keep pins; one of the same digest is replaced, and the oldest of a name go when there are many."""
+        ...
+
+    def pins_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for pins."""
+        ...
+
+
+class ApprovalStore(Protocol):
+    """Calls that wait for a person's yes."""
+
+    async def save_approval(self, approval: StoredApproval) -> None:
+        """Keep a question; those that have expired are dropped."""
+        ...
+
+    async def approvals(self, at: float) -> Sequence[StoredApproval]:
+        """The questions that are open or approved and not spent, oldest first."""
+        ...
+
+    async def approve(self, approval: str, by: str, at: float) -> StoredApproval | None:
+        """Say yes; None where there is no such open question."""
+        ...
+
+    async def spend(self, call: StoredApproval, at: float) -> str | None:
+        """Use up an approval of exactly this call, under these rules; who gave it, or None where there is none."""
+        ...
+
+
 class Store(
     ListingStore,
     ResultStore,
@@ -246,6 +284,8 @@ class Store(
     OnboardingStore,
     ManagedStore,
     HealthStore,
+    PinStore,
+    ApprovalStore,
     Protocol,
 ):
     """Everything Wicket keeps. Who opens it closes it."""

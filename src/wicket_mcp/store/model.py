@@ -58,6 +58,8 @@ class CallRecord:
     upstream_ms: float = 0.0
     """The part of the duration that the server took; the rest is ours."""
     arguments_bytes: int = 0
+    rule: str = ""
+    """The rule of the configuration that decided, and what it decided."""
     id: int = field(default=0, compare=False)
     """Its place in the store; later records have larger ones."""
 
@@ -189,6 +191,42 @@ class StoredManaged:
     running: bool
     owner: str
     created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPin:
+    """A definition of a server that somebody accepted, as it was then."""
+
+    server: str
+    source: str
+    """How the server is reached, as a digest: one that is started differently is another one."""
+    kind: str
+    """`tool`, `prompt`, `template`, `instructions` or `package`."""
+    name: str
+    digest: str
+    """SHA-256 over the canonical form; for a package its integrity hash."""
+    definition: bytes = field(repr=False)
+    approved_by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredApproval:
+    """A call that a rule holds until a person says yes: to this call of this principal, once."""
+
+    id: str
+    principal: str
+    server: str
+    tool: str
+    arguments_digest: str
+    policy: str
+    """The version of the rules that asked."""
+    words: str
+    """What is asked, for the person who decides."""
+    asked_at: float
+    expires_at: float
+    approved_by: str = ""
+    spent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,17 @@ CREATE TABLE vault_secret (owner TEXT, name TEXT, key TEXT, sealed BLOB, updated
 INSERT INTO vault_secret VALUES ('ann', 'github', 'k', x'00', 5.0);
 PRAGMA user_version = 3;
 """
-HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3)
+FORMAT_4 = """
+ALTER TABLE audit ADD COLUMN method TEXT DEFAULT 'tools/call';
+ALTER TABLE audit ADD COLUMN client TEXT DEFAULT '';
+ALTER TABLE audit ADD COLUMN detail TEXT DEFAULT '';
+ALTER TABLE audit ADD COLUMN run TEXT DEFAULT '';
+ALTER TABLE audit ADD COLUMN upstream_ms REAL DEFAULT 0;
+ALTER TABLE audit ADD COLUMN arguments_bytes INTEGER DEFAULT 0;
+CREATE INDEX audit_principal ON audit (principal, at);
+PRAGMA user_version = 4;
+"""
+HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4)
 
 
 @pytest.fixture

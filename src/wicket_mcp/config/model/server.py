@@ -16,6 +16,7 @@ from wicket_mcp.config.model.validation import InvalidOption
 Transport: TypeAlias = Literal["auto", "stdio", "http", "sse"]
 Start: TypeAlias = Literal["lazy", "eager"]
 Isolation: TypeAlias = Literal["shared", "session"]
+Change: TypeAlias = Literal["hold", "tell", "accept"]
 
 CONNECT = 10.0
 DOWNLOAD = 120.0
@@ -73,6 +74,19 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     denied_tools: Annotated[
         tuple[str, ...], Meta(description="Patterns of tools to hide; wins over `allowed_tools`.")
     ] = ()
+
+    changed: Annotated[
+        Change | None,
+        Meta(
+            description="What to do when a tool's definition changes: `hold` it until somebody approves it, `tell` it "
+            "in the log, or `accept` it. Left alone: `hold` for remote addresses and packages without a version, else "
+            "`accept`."
+        ),
+    ] = None
+    added: Annotated[
+        Change | None,
+        Meta(description="The same for tools that the server did not have when it was first seen."),
+    ] = None
 
     timeout: Annotated[Seconds, Meta(gt=0, description="Longest silence of one call; progress restarts it.")] = 60.0
     connect_timeout: Annotated[

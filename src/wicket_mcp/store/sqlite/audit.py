@@ -12,7 +12,7 @@ from wicket_mcp.store.sqlite.connection import Part
 AUDIT_DAYS = 30
 _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
-    "upstream_ms, arguments_bytes"
+    "upstream_ms, arguments_bytes, rule"
 )
 _MARKS = ", ".join("?" for _ in _CALL.split(","))
 
@@ -69,7 +69,7 @@ def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
     calls = [
         (
             *(r.at, r.principal, r.server, r.tool, r.arguments_digest, r.outcome, r.duration_ms, r.result_bytes),
-            *(r.method, r.client, r.detail, r.run, r.upstream_ms, r.arguments_bytes),
+            *(r.method, r.client, r.detail, r.run, r.upstream_ms, r.arguments_bytes, r.rule),
         )
         for r in batch.calls
     ]

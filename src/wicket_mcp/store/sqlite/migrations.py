@@ -94,10 +94,22 @@ def _4_audit_of_everything(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX audit_principal ON audit (principal, at)")
 
 
+def _5_pins_and_approvals(db: sqlite3.Connection) -> None:
+    for statement in (
+        """CREATE TABLE pin (server TEXT, source TEXT, kind TEXT, name TEXT, digest TEXT, definition BLOB,
+           approved_by TEXT, at REAL, PRIMARY KEY (server, source, kind, name, digest))""",
+        """CREATE TABLE approval (id TEXT PRIMARY KEY, principal TEXT, server TEXT, tool TEXT, arguments_digest TEXT,
+           policy TEXT, words TEXT, asked_at REAL, expires_at REAL, approved_by TEXT, spent INTEGER)""",
+        "ALTER TABLE audit ADD COLUMN rule TEXT DEFAULT ''",
+    ):
+        db.execute(statement)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
     _3_vault,
     _4_audit_of_everything,
+    _5_pins_and_approvals,
 )
 FORMAT = len(MIGRATIONS)

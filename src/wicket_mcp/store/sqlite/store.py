@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from wicket_mcp.store.records import Batch, Recorder
+from wicket_mcp.store.sqlite.approvals import SqliteApprovals
 from wicket_mcp.store.sqlite.audit import SqliteAudit, write_batch
 from wicket_mcp.store.sqlite.connection import Connection
 from wicket_mcp.store.sqlite.domains import SqliteDomains
@@ -13,6 +14,7 @@ from wicket_mcp.store.sqlite.listings import SqliteListings
 from wicket_mcp.store.sqlite.managed import SqliteManaged
 from wicket_mcp.store.sqlite.notes import SqliteNotes
 from wicket_mcp.store.sqlite.onboarding import SqliteOnboarding
+from wicket_mcp.store.sqlite.pins import SqlitePins
 from wicket_mcp.store.sqlite.records import SqliteRecords
 from wicket_mcp.store.sqlite.results import SqliteResults
 from wicket_mcp.store.sqlite.vault import SqliteVault
@@ -31,6 +33,8 @@ class SqliteStore(
     SqliteOnboarding,
     SqliteManaged,
     SqliteHealth,
+    SqlitePins,
+    SqliteApprovals,
 ):
     """Open it with `open_store`."""
 

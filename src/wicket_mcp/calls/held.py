@@ -1,0 +1,60 @@
+"""What nobody has accepted is not called: a tool or prompt whose definition changed, or that is new (`trust/pins.py`).
+
+In the stack of servers whose configuration holds changes. Where the client can show its user a question, that user
+may accept the change, if it is the gateway's owner or an administrator; everybody else is told what changed and how to
+approve it.
+"""
+
+from msgspec.structs import replace
+
+from wicket_mcp.calls.asking import can_ask, confirm
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.errors import Denied
+from wicket_mcp.model import as_text
+from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.trust.pins import Held
+
+_SHOWN = 2000  # characters of a difference that a question shows
+
+
+def held(catalogue: Catalogue) -> Layer:
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            if _find(catalogue, request) is None:
+                return await inner(request)
+            await catalogue.reconsider()
+            change = _find(catalogue, request)
+            if change is not None:
+                await _settle(catalogue, change, request)
+            tool = request.tool
+            if tool is not None:  # as it is accepted now, which may not be what the caller found
+                tool = catalogue.view(request.principal).find(tool.server, tool.name) or tool
+            return await inner(replace(request, tool=tool))
+
+        return handle
+
+    return layer
+
+
+def _find(catalogue: Catalogue, request: Request) -> Held | None:
+    changes = catalogue.held(request.server)
+    if not changes:
+        return None
+    if request.tool is not None:
+        return changes.get(("tool", request.tool.name))
+    name = as_text(request.params.get("name")) if request.method == "prompts/get" else ""
+    return changes.get(("prompt", name)) if name else None
+
+
+async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
+    """Have the client's user accept the change. Raises Denied where nobody does."""
+    caller = request.caller
+    request.span.rule = f"{'added' if change.pinned is None else 'changed'}: hold"
+    if caller.principal.may("admin") and can_ask(caller):
+        question = f"{change.kind} '{change.key}' is held: {change.words}.\n\n{change.diff()[:_SHOWN]}\n\nAccept it?"
+        if await confirm(caller, question):
+            who = f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name
+            await catalogue.approve(change, who)
+            request.span.rule += f", approved by {who}"
+            return
+    raise Denied(f"'{change.key}' is held and was not called: {change.words}.", hint=f"{change.remedy}.")

@@ -1,0 +1,62 @@
+"""Calls that wait for a person's yes. Implements ApprovalStore."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from wicket_mcp.store.model import StoredApproval
+from wicket_mcp.store.sqlite.connection import Part
+
+_APPROVAL = "id, principal, server, tool, arguments_digest, policy, words, asked_at, expires_at, approved_by, spent"
+_SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ? AND policy = ?"
+
+
+class SqliteApprovals(Part):
+    async def save_approval(self, approval: StoredApproval) -> None:
+        one = approval
+        row = (
+            *(one.id, one.principal, one.server, one.tool, one.arguments_digest, one.policy, one.words),
+            *(one.asked_at, one.expires_at, one.approved_by, one.spent),
+        )
+
+        def save(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM approval WHERE expires_at < ?", (one.asked_at,))
+            db.execute(f"INSERT INTO approval ({_APPROVAL}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+
+        await self._connection.write(save)
+
+    async def approvals(self, at: float) -> Sequence[StoredApproval]:
+        text = f"SELECT {_APPROVAL} FROM approval WHERE expires_at >= ? AND NOT spent ORDER BY asked_at"  # noqa: S608
+        return [_approval(row) for row in await self._rows(text, at)]
+
+    async def approve(self, approval: str, by: str, at: float) -> StoredApproval | None:
+        def decide(db: sqlite3.Connection) -> StoredApproval | None:
+            db.execute(
+                """UPDATE approval SET approved_by = ?
+                   WHERE id = ? AND expires_at >= ? AND NOT spent AND approved_by = ''""",
+                (by, approval, at),
+            )
+            changed = db.execute("SELECT changes()").fetchone()[0]
+            row = db.execute(f"SELECT {_APPROVAL} FROM approval WHERE id = ?", (approval,)).fetchone()  # noqa: S608
+            return _approval(row) if changed else None
+
+        return await self._connection.write(decide)
+
+    async def spend(self, call: StoredApproval, at: float) -> str | None:
+        which = (call.principal, call.server, call.tool, call.arguments_digest, call.policy)
+
+        def use(db: sqlite3.Connection) -> str | None:
+            row = db.execute(
+                f"""SELECT id, approved_by FROM approval WHERE {_SAME_CALL} AND approved_by <> '' AND NOT spent
+                    AND expires_at >= ? ORDER BY asked_at LIMIT 1""",  # noqa: S608  (our own words)
+                (*which, at),
+            ).fetchone()
+            if row is None:
+                return None
+            db.execute("UPDATE approval SET spent = 1 WHERE id = ?", (row[0],))
+            return row[1]
+
+        return await self._connection.write(use)
+
+
+def _approval(row: tuple[object, ...]) -> StoredApproval:
+    return StoredApproval(*row[:-1], spent=bool(row[-1]))  # type: ignore[arg-type]

@@ -1,0 +1,37 @@
+"""Accepted definitions. Implements PinStore."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from wicket_mcp.store.model import StoredPin
+from wicket_mcp.store.sqlite.connection import Part
+
+KEPT = 8
+"""Accepted definitions of one name that are kept: a server that goes back to one of them asks nobody."""
+
+_PIN = "server, source, kind, name, digest, definition, approved_by, at"
+
+
+class SqlitePins(Part):
+    async def pins(self, server: str = "") -> Sequence[StoredPin]:
+        where, values = ("WHERE server = ?", [server]) if server else ("", [])
+        text = f"SELECT {_PIN} FROM pin {where} ORDER BY server, kind, name, at, rowid"  # noqa: S608  (our own words)
+        return [StoredPin(*row) for row in await self._rows(text, *values)]
+
+    async def save_pins(self, pins: Sequence[StoredPin]) -> None:
+        def save(db: sqlite3.Connection) -> None:
+            for pin in pins:
+                whose = (pin.server, pin.source, pin.kind, pin.name)
+                row = (*whose, pin.digest, pin.definition, pin.approved_by, pin.at)
+                db.execute("INSERT OR REPLACE INTO pin VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                db.execute(
+                    """DELETE FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ? AND rowid NOT IN (
+                       SELECT rowid FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ?
+                       ORDER BY at DESC, rowid DESC LIMIT ?)""",
+                    (*whose, *whose, KEPT),
+                )
+
+        await self._connection.write(save)
+
+    def pins_version(self) -> int | None:
+        return self._connection.version()

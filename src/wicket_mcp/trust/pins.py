@@ -1,0 +1,268 @@
+"""What servers said of themselves when it was accepted, and what to do when they say something else.
+
+The first sight of a server pins everything it offers, by the SHA-256 of its canonical form. A later change, or a new
+entry, is accepted, told in the log, or held, as the server's configuration says. What is held is shown as it was pinned
+(a new entry without its own words), so that text that nobody accepted reaches no agent; it is not callable (`calls/
+held.py`). A definition that was ever accepted is fine again. Pure but for loading and saving pins; the catalogue asks.
+"""
+
+import hashlib
+import ipaddress
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from wicket_mcp.codec import canonical, decode, encode, pretty
+from wicket_mcp.config.model.server import Change, ServerConfig
+from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
+from wicket_mcp.store.base import PinStore
+from wicket_mcp.store.model import StoredPin
+from wicket_mcp.trust.launchers import package_of
+
+FIRST_SIGHT = "first sight"
+ACCEPTED = "accepted by the configuration"
+KINDS = ("tool", "prompt", "template", "instructions")
+
+_FIELDS = {
+    "tool": ("name", "title", "description", "inputSchema", "outputSchema", "annotations"),
+    "prompt": ("name", "title", "description", "arguments"),
+    "template": ("uriTemplate", "name", "title", "description", "mimeType"),
+    "instructions": ("text",),
+}
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+Entry: TypeAlias = tuple[str, str]
+"""Kind and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An entry of a server that nobody has accepted as it is now."""
+
+    server: str
+    kind: str
+    name: str
+    digest: str
+    definition: JsonObject
+    pinned: JsonObject | None
+    """As it was accepted last; None for a new one."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.server}.{self.name}" if self.name else self.server
+
+    @property
+    def words(self) -> str:
+        """What changed, without a word of the server's own: an agent may read this."""
+        if self.pinned is None:
+            return f"it is new: server '{self.server}' did not have it when it was first seen"
+        return "; ".join(changes(self.pinned, self.definition)) or "its definition changed"
+
+    @property
+    def remedy(self) -> str:
+        return f"A person can look at it and approve it: wicket approve {self.key}"
+
+    def diff(self) -> str:
+        """What changed, word for word: for a person."""
+        before, after = (pretty(each).splitlines() if each else [] for each in (self.pinned, self.definition))
+        return "\n".join(list(unified_diff(before, after, "approved", "now", lineterm="", n=1))[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A listing as it may be shown, what of it is held, and what is to be remembered and told."""
+
+    listing: Listing
+    held: Mapping[Entry, Held]
+    pins: tuple[StoredPin, ...]
+    told: tuple[str, ...]
+
+
+class Pins:
+    """The accepted definitions of all servers, as they were last read from the store."""
+
+    def __init__(self, store: PinStore) -> None:
+        self._store = store
+        self._version: int | None = None
+        self._loaded = False
+        self._known: dict[tuple[str, str], dict[Entry, dict[str, StoredPin]]] = {}
+        """By server and source: each entry's accepted digests, the newest last."""
+
+    async def load(self) -> bool:
+        """Read the pins again where they may have changed; whether they were read."""
+        version = self._store.pins_version()
+        if self._loaded and version is not None and version == self._version:
+            return False
+        self._known = {}
+        for pin in await self._store.pins():
+            self._remember(pin)
+        self._version, self._loaded = version, True
+        return True
+
+    async def load_once(self) -> None:
+        """Before anything is compared: a server whose pins were not read would look like one never seen."""
+        if not self._loaded:
+            await self.load()
+
+    async def save(self, pins: Iterable[StoredPin]) -> None:
+        kept = tuple(pins)
+        if kept:
+            await self._store.save_pins(kept)
+            for pin in kept:
+                self._remember(pin)
+
+    async def approve(self, held: Held, source: str, by: str) -> None:
+        """Accept an entry as it is now."""
+        await self.save([_pin(held.server, source, (held.kind, held.name), held.definition, by)])
+
+    def review(self, server: ServerConfig, source: str, listing: Listing) -> Review:
+        """Compare what a server offers now with what was accepted."""
+        known = self._known.get((server.name, source))
+        entries = dict(_entries(listing))
+        if known is None:
+            pins = [_pin(server.name, source, entry, body, FIRST_SIGHT) for entry, body in entries.items()]
+            return Review(listing, {}, tuple(pins), ())
+        held: dict[Entry, Held] = {}
+        pins: list[StoredPin] = []
+        told: list[str] = []
+        for entry, body in entries.items():
+            digest = digest_of(entry[0], body)
+            accepted = known.get(entry)
+            if accepted is not None and digest in accepted:
+                continue
+            pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
+            change = Held(server.name, *entry, digest, body, pinned)
+            policy = policy_for(server, added=pinned is None)
+            if policy == "hold":
+                held[entry] = change
+            else:
+                pins.append(_pin(server.name, source, entry, body, ACCEPTED))
+            if policy != "accept":
+                told.append(f"{entry[0]} '{change.key}' is {_FATES[policy]}: {change.words}")
+        return Review(_as_shown(listing, held) if held else listing, held, tuple(pins), tuple(told))
+
+    def _remember(self, pin: StoredPin) -> None:
+        digests = self._known.setdefault((pin.server, pin.source), {}).setdefault((pin.kind, pin.name), {})
+        digests.pop(pin.digest, None)
+        digests[pin.digest] = pin
+
+
+_FATES = {"hold": "held", "tell": "accepted"}
+
+
+def policy_for(server: ServerConfig, *, added: bool) -> Change:
+    """What happens to a change, or to a new entry, of this server."""
+    chosen = server.added if added else server.changed
+    return chosen or ("hold" if is_remote(server) else "accept")
+
+
+def holds(server: ServerConfig) -> bool:
+    """Whether anything of this server may be held."""
+    return "hold" in (policy_for(server, added=False), policy_for(server, added=True))
+
+
+def is_remote(server: ServerConfig) -> bool:
+    """Whether others decide what this server says tomorrow: a remote address, or whatever package is newest."""
+    if server.url is not None:
+        host = urlsplit(server.url).hostname or ""
+        try:
+            return not ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host != "localhost" and not host.endswith(".localhost")
+    package = package_of(server)
+    return package is not None and not package.pinned
+
+
+def digest_of(kind: str, definition: Mapping[str, Any]) -> str:
+    """SHA-256 over the canonical form: the fields that a client or an agent reads, in one order."""
+    read = {field: definition[field] for field in _FIELDS[kind] if field in definition}
+    return hashlib.sha256(canonical(read)).hexdigest()
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """What is different, in words of ours."""
+    found: list[str] = []
+    for name in ("title", "description", "text", "uriTemplate", "mimeType"):
+        if before.get(name) != after.get(name):
+            lengths = len(as_text(before.get(name))), len(as_text(after.get(name)))
+            found.append(f"its {name} changed ({lengths[0]} to {lengths[1]} characters)")
+    found += _changed_flags(as_object(before.get("annotations")), as_object(after.get("annotations")))
+    for schema, what in (("inputSchema", "parameter"), ("outputSchema", "output field")):
+        found += _changed_fields(as_object(before.get(schema)), as_object(after.get(schema)), what)
+    if before.get("arguments") != after.get("arguments"):
+        found.append("its arguments changed")
+    return found
+
+
+def _changed_flags(before: JsonObject, after: JsonObject) -> list[str]:
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return [f"its {_safe(name)} went from {_flag(before.get(name))} to {_flag(after.get(name))}" for name in names]
+
+
+def _changed_fields(before: JsonObject, after: JsonObject, what: str) -> list[str]:
+    old, new = as_object(before.get("properties")), as_object(after.get("properties"))
+    found = [f"the {what} {_safe(name)} was added" for name in new if name not in old]
+    found += [f"the {what} {_safe(name)} was removed" for name in old if name not in new]
+    found += [f"the {what} {_safe(name)} changed" for name in new if name in old and old[name] != new[name]]
+    if not found and before != after:
+        found.append(f"the schema of its {what}s changed")
+    return found
+
+
+def _safe(name: str) -> str:
+    return f"'{name}'" if _PLAIN.fullmatch(name) else "(an unusual name)"
+
+
+def _flag(value: Any) -> str:
+    return {True: "true", False: "false", None: "unset"}.get(value, "a text") if not isinstance(value, str) else "text"
+
+
+def _entries(listing: Listing) -> Iterable[tuple[Entry, JsonObject]]:
+    for tool in listing.tools:
+        yield ("tool", tool.name), tool.definition
+    for prompt in listing.prompts:
+        yield ("prompt", as_text(prompt.get("name"))), prompt
+    for template in listing.templates:
+        yield ("template", as_text(template.get("uriTemplate"))), template
+    if listing.instructions:
+        yield ("instructions", ""), {"text": listing.instructions}
+
+
+def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> StoredPin:
+    kind, name = entry
+    kept = {field: body[field] for field in _FIELDS[kind] if field in body}
+    return StoredPin(server, source, kind, name, digest_of(kind, body), encode(kept), by, time.time())
+
+
+def _as_shown(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
+    """The listing with what was accepted in place of what is held."""
+    instructions = held.get(("instructions", ""))
+    return replace(
+        listing,
+        tools=tuple(_mark(tool, held.get(("tool", tool.name))) for tool in listing.tools),
+        prompts=tuple(_accepted(listing.prompts, "prompt", "name", held)),
+        templates=tuple(_accepted(listing.templates, "template", "uriTemplate", held)),
+        instructions=as_text((instructions.pinned or {}).get("text")) if instructions else listing.instructions,
+    )
+
+
+def _mark(tool: Tool, held: Held | None) -> Tool:
+    if held is None:
+        return tool
+    mark = f"[Held: {held.words}. {held.remedy}]"
+    if held.pinned is None:
+        return replace(tool, definition={"name": tool.name, "description": mark, "inputSchema": {"type": "object"}})
+    return replace(tool, definition={**held.pinned, "description": f"{mark} {as_text(held.pinned.get('description'))}"})
+
+
+def _accepted(entries: Iterable[JsonObject], kind: str, key: str, held: Mapping[Entry, Held]) -> Iterable[JsonObject]:
+    for entry in entries:
+        change = held.get((kind, as_text(entry.get(key))))
+        if change is None:
+            yield entry
+        elif change.pinned is not None:
+            yield change.pinned
