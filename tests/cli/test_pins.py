@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.cli.shell import Shell
 from tests.conftest import peer
 from tests.trust.conftest import READ, SEND
 from wicket_mcp.codec import encode
+from wicket_mcp.model import as_object
 
 
 @pytest.fixture
@@ -27,9 +29,9 @@ def mail(shell: Shell) -> Shell:
     return shell
 
 
-def _toml(value: object) -> str:
+def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in as_object(value).items()) + " }"
     return encode(value).decode()
 
 
