@@ -49,12 +49,22 @@ SCOPES = frozenset({"discover", "register", "invoke", "admin"})
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling. Results, handles and usage belong to a principal."""
+    """Who is calling: the owner, an API key, or a person known by the issuer and subject of a token.
+
+    Results, handles, usage and credentials belong to a principal, known by `name`: the same person with a renewed token
+    has the same name, whatever else has changed.
+    """
 
     name: str
     scopes: frozenset[str] = frozenset()
     rates: tuple[tuple[str, int], ...] = ()
     """Requests an hour by kind, where they differ from the configured ones."""
+    issuer: str = ""
+    """Who vouches for them: set for everybody who came with an OAuth token."""
+    subject: str = ""
+    groups: frozenset[str] = frozenset()
+    label: str = ""
+    """What a person is called, for people to read. Never an identity: whoever issues the token may change it."""
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes

@@ -19,7 +19,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import fingerprint
 from wicket_mcp.catalog.instructions import instructions
 from wicket_mcp.codec import encode
-from wicket_mcp.config.model.config import Config, RegistryConfig
+from wicket_mcp.config.model.config import Config, HttpConfig, RegistryConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import DeskOf
 from wicket_mcp.errors import ConfigError
@@ -145,6 +145,10 @@ def check(config: Config) -> None:
         from wicket_mcp.registry.settings import check as check_registry  # noqa: PLC0415  (few configure a registry)
 
         check_registry(config.registry)
+    if config.http != HttpConfig():
+        from wicket_mcp.identity.settings import check as check_sign_in  # noqa: PLC0415  (few serve HTTP otherwise)
+
+        check_sign_in(config.http)
 
 
 def visible_options(config: Config) -> Mapping[str, object]:

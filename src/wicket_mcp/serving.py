@@ -5,7 +5,7 @@ Loaded only when HTTP is served. Knows the gateway's public parts and the surfac
 
 import asyncio
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
@@ -17,6 +17,7 @@ from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
 from wicket_mcp.surface.server import listen, make_server
 from wicket_mcp.surface.sessions import Sessions
+from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
 
 if TYPE_CHECKING:
@@ -45,17 +46,25 @@ async def serve_http(
     lag = LoopLag()
     metrics = observe(gateway, sessions, lag)
 
+    sign_in = SignIn(gateway.config, tuple(protocols), gateway.tasks)
+
     def guard(config: Config) -> Guard:
-        return Guard(config.http, token, gateway.registry.keys, public=config.registry.public)
+        return Guard(config.http, token, gateway.registry.keys, door=sign_in.door, public=config.registry.public)
 
     def mounts(config: Config) -> tuple[Mount, ...]:
-        mcp = StreamableHttp(protocols, sessions, config.http.max_body)
-        return mcp, Health(leaving), Rest(gateway.registry), MetricsPage(metrics)
+        mcp = StreamableHttp(protocols, sessions, config.http.max_body, sign_in.door)
+        return mcp, Health(leaving), *sign_in.mounts, Rest(gateway.registry), MetricsPage(metrics)
+
+    def reconfigure(config: Config) -> None:
+        sign_in.reconfigure(config)
+        app.reconfigure(mounts(config), guard(config))
 
     app = App(mounts(gateway.config), guard(gateway.config), gateway.audit.reject)
-    gateway.on_reload.append(lambda config: app.reconfigure(mounts(config), guard(config)))
+    gateway.on_reload.append(reconfigure)
     gateway.attend()
-    with closing(listen(http.host, http.port)) as sock:
+    async with AsyncExitStack() as ending:
+        ending.push_async_callback(sign_in.close)
+        sock = ending.enter_context(closing(listen(http.host, http.port)))
         server = make_server(app)
         lag.start()
         serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)

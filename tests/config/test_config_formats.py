@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from wicket_mcp.config.model.config import (
+    AuthorizationConfig,
     Config,
     HttpConfig,
+    IssuerConfig,
     LimitsConfig,
     MetaConfig,
     RegistryConfig,
@@ -72,6 +74,21 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             allowed_hosts=("wicket.example",),
             allowed_origins=("https://app.example",),
             max_body=8 * 1024**2,
+            public_url="https://wicket.example",
+            authorization=AuthorizationConfig(enabled=True),
+            issuers=(
+                IssuerConfig(
+                    issuer="https://login.example",
+                    jwks="https://login.example/keys",
+                    audience=("api://wicket",),
+                    algorithms=("ES256",),
+                    scopes={"staff": ("discover", "invoke")},
+                    groups="realm_access.roles",
+                    introspection="https://login.example/introspect",
+                    client_id="wicket",
+                    client_secret="${SECRET}",
+                ),
+            ),
         ),
         limits=LimitsConfig(max_message=1024**2, max_call=600.0, max_tools=100),
         results=ResultsConfig(large=2000, keep=7200.0, max_bytes=1024**3),

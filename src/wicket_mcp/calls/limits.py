@@ -21,7 +21,7 @@ def limit_principal(admit: Admit, kind: str) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             principal = request.caller.principal
-            if principal is not LOCAL:
+            if principal.name != LOCAL.name:
                 await admit(principal, kind)
             return await inner(request)
 

@@ -109,14 +109,14 @@ class Table:
         self, name: str, rows: tuple[DialectTool, ...], fail: Callable[[WicketError], JsonObject] | None = None
     ) -> None:
         self.name = name
-        self._rows = {row.name: row for row in rows}
+        self.rows = {row.name: row for row in rows}
         self._fail = fail or failure
 
     async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
-        return [row.definition for row in self._rows.values()]
+        return [row.definition for row in self.rows.values()]
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
-        row = self._rows.get(name)
+        row = self.rows.get(name)
         if row is None:
             return None
         try:
@@ -189,6 +189,13 @@ class Menu:
                     return result
         names = [tool["name"] for tool in await self.list(verbs, call.caller.principal)]
         raise UnknownName("tool", name, nearest(name, names))
+
+    def needs(self, name: str) -> tuple[str, ...]:
+        """The scopes that a call of this name needs: as its row says; `invoke` for a server's own tool."""
+        for dialect in self.dialects:
+            if isinstance(dialect, Table) and (row := dialect.rows.get(name)) is not None:
+                return row.needs
+        return ("invoke",)
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Named | None:
         """The upstream tool that a name on this menu stands for by itself."""

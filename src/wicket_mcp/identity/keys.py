@@ -20,7 +20,8 @@ from wicket_mcp.trust.policy import demand
 
 KINDS = ("discovery", "registration", "health", "invocation")
 """What is limited by the hour, for each key."""
-RESERVED = (LOCAL.name,)
+RESERVED = (LOCAL.name, "gateway", "shared")
+"""Names that mean somebody already: the owner, Wicket itself, and the owner of what the vault keeps for all."""
 
 
 class KeysStore(KeyStore, LimitStore, OnboardingStore, Protocol):
@@ -101,7 +102,7 @@ class Keys:
     async def take(self, principal: Principal, kind: str) -> None:
         """Count a request against the key's allowance an hour. Raises RateLimited with the seconds to wait."""
         per_hour = {**self._rates, **dict(principal.rates)}.get(kind, 0)
-        if principal != LOCAL and per_hour:
+        if principal.name != LOCAL.name and per_hour:
             wait = await self._store.take(principal.name, kind, per_hour, self._clock())
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
@@ -130,7 +131,8 @@ def _digest(text: str) -> bytes:
 def _check(name: str, scopes: Collection[str], rates: Mapping[str, int]) -> None:
     if not is_valid(name) or name in RESERVED:
         raise BadArguments(
-            f"'{name}' cannot name a key.", hint="Use up to 64 letters, digits, '_', '-' and '.', but not 'local'."
+            f"'{name}' cannot name a key.",
+            hint=f"Use up to 64 letters, digits, '_', '-' and '.', but not {', '.join(RESERVED)}.",
         )
     unknown = sorted(set(scopes) - SCOPES)
     if unknown or not scopes:

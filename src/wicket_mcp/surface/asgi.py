@@ -4,6 +4,7 @@
     /healthz, /readyz             alive; willing to take calls (`Health`)
     /v0.1/…, /openapi.json        the registry's API (`rest.py`)
     /metrics                      what Prometheus reads (`metrics.py`)
+    /.well-known/oauth-…          who may let clients in (`front_door.py`)
 
 What is mounted knows its own paths; the first that serves a path answers. Knows nothing of MCP.
 """
@@ -19,7 +20,6 @@ from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_j
 
 OnRejected = Callable[[str, str], None]
 """Gets the client's address and the reason."""
-_CHALLENGE = ((b"www-authenticate", b"Bearer"),)
 
 
 class Mount(Protocol):
@@ -63,7 +63,7 @@ class App:
         principal = await self._guard.identify(headers, authentication, client)
         if isinstance(principal, Rejected):
             self._on_rejected(client, f"{principal.status} {scope['method']} {path[:100]}: {principal.message}")
-            challenge = _CHALLENGE if principal.status == 401 else ()
+            challenge = self._guard.challenge(principal, headers, path)
             await send_json(send, principal.status, {"error": principal.message}, challenge)
         elif mount is None:
             await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})

@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: Host, Origin and bearer token, checked on every route.
+"""Who may come in over HTTP: Host, Origin and bearer token (ours, an API key, an issuer's), checked on every route.
 
 Local is not private: a page in the user's browser can reach a loopback port, so the token is demanded there too, and
 Host and Origin are checked whatever address we are bound to. Decides on the raw request alone.
@@ -7,7 +7,6 @@ Host and Origin are checked whatever address we are bound to. Decides on the raw
 import hmac
 import os
 import secrets
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,7 +16,8 @@ from urllib.parse import urlsplit
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import API_KEY_PREFIX, LOCAL, Principal
-from wicket_mcp.surface.http import RequestHeaders
+from wicket_mcp.surface.front_door import FrontDoor, Rejected
+from wicket_mcp.surface.http import Headers, RequestHeaders
 
 Authentication = Literal["none", "optional", "required"]
 """Of a mounted application: whether a token is needed. With "optional", where the registry is public, it is not."""
@@ -26,14 +26,6 @@ HOSTS_REMEMBERED = 64
 """A client sends the same Host with every request; reading it once is enough."""
 
 _SINGLE = frozenset({b"host", b"origin", b"authorization"})
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Why a request was rejected."""
-
-    status: int
-    message: str
 
 
 class KeyRing(Protocol):
@@ -45,19 +37,30 @@ class KeyRing(Protocol):
 class Guard:
     """The rules for one listening address. `token` None means that nobody is asked for one (loopback only).
 
-    `keys` knows further callers by their API keys; `public` lets everybody read the registry.
+    `keys` knows further callers by their API keys, `door` those with access tokens; `public` lets everybody read the
+    registry.
     """
 
     def __init__(
-        self, config: HttpConfig, token: str | None, keys: KeyRing | None = None, *, public: bool = False
+        self,
+        config: HttpConfig,
+        token: str | None,
+        keys: KeyRing | None = None,
+        *,
+        door: FrontDoor | None = None,
+        public: bool = False,
     ) -> None:
         self._token = token.encode() if token else None
         self._keys = keys
         self._public = public
+        self._door = door
         self._hosts = {host.lower() for host in config.allowed_hosts}
         if not _is_loopback(config.host) and config.host not in ("0.0.0.0", "::"):  # noqa: S104  (compared, not bound)
             self._hosts.add(config.host.lower())
         self._origins = {origin.lower().rstrip("/") for origin in config.allowed_origins}
+        if config.public_url is not None:  # pages of our own post to us from there
+            self._hosts.add((_host_in(config.public_url) or "").lower())
+            self._origins.add(_origin_of(config.public_url))
         self._local = _is_loopback(config.host)
         self._host_allowed = lru_cache(HOSTS_REMEMBERED)(self._judge_host)
 
@@ -71,7 +74,11 @@ class Guard:
         given = _bearer(headers)
         if given.startswith(API_KEY_PREFIX):
             known = await self._keys.principal(given)
-            return known or Rejected(401, "Authentication failed: this API key is unknown, expired or revoked.")
+            return known or Rejected(
+                401, "Authentication failed: this API key is unknown, expired or revoked.", invalid_token=True
+            )
+        if self._door is not None and given and isinstance(verdict, Rejected):
+            return await self._door.identify(given, headers)
         if isinstance(verdict, Rejected) and self._public and not given and authentication == "optional":
             return Principal(f"anonymous {client}", frozenset({"discover"}))
         return verdict
@@ -91,6 +98,14 @@ class Guard:
         if given and hmac.compare_digest(given.encode(), self._token):
             return LOCAL
         return Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
+
+    def challenge(self, rejected: Rejected, headers: RequestHeaders, path: str) -> Headers:
+        """The headers that tell a client how to get in."""
+        if rejected.status != 401:
+            return ()
+        if self._door is None:
+            return ((b"www-authenticate", b"Bearer"),)
+        return self._door.challenge(headers, path, "invalid_token" if rejected.invalid_token else "")
 
     def _judge_host(self, value: str) -> bool:
         host = _host_in(f"//{value}") if not set(value) & set("/?#@\\ ") else None
@@ -149,6 +164,11 @@ def _host_in(address: str) -> str | None:
         return parts.hostname if parts.port is None or parts.port else None  # a port that is none raises
     except ValueError:
         return None
+
+
+def _origin_of(address: str) -> str:
+    split = urlsplit(address.lower())
+    return f"{split.scheme}://{split.netloc}"
 
 
 def _bearer(headers: RequestHeaders) -> str:

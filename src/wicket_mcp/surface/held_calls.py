@@ -159,7 +159,7 @@ class HeldCalls:
     ) -> JsonObject:
         """Hand the client's replies to the call that waits for them, and wait for what comes next."""
         held = self._held.get(handle)
-        if held is None or held.principal != caller.principal:
+        if held is None or held.principal.name != caller.principal.name:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
         held.waiter, held.token, held.away = caller, token, False
         for data in held.unheard.take_each():

@@ -89,7 +89,7 @@ class Sessions:
 
     def find(self, session_id: str, principal: Principal, protocol: Protocol) -> HttpSession | None:
         session = self._sessions.get(session_id)
-        if session is None or session.principal != principal or session.protocol is not protocol:
+        if session is None or session.principal.name != principal.name or session.protocol is not protocol:
             return None
         session.used_at = self._clock()
         return session

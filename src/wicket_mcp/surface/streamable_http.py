@@ -8,7 +8,7 @@ guard has said who asks before anything here runs.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wicket_mcp.codec import decode
@@ -19,6 +19,7 @@ from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
 from wicket_mcp.surface.answers import error_response
 from wicket_mcp.surface.caller import modern_caller
 from wicket_mcp.surface.exchange import STATUS_OF_ERROR, Exchange
+from wicket_mcp.surface.front_door import OFFERED, FrontDoor
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.http import (
     BodyTooLarge,
@@ -49,10 +50,17 @@ class StreamableHttp:
 
     authentication: Authentication = "required"
 
-    def __init__(self, protocols: Mapping[str, Protocol], sessions: Sessions, max_body: int) -> None:
+    def __init__(
+        self,
+        protocols: Mapping[str, Protocol],
+        sessions: Sessions,
+        max_body: int,
+        door: FrontDoor | None = None,
+    ) -> None:
         self._protocols = protocols
         self._sessions = sessions
         self._max_body = max_body
+        self._door = door
 
     def serves(self, path: str) -> bool:
         return path.rstrip("/") in self._protocols
@@ -72,6 +80,11 @@ class StreamableHttp:
                 await send_json(send, 200, None)
             else:
                 await send_json(send, 405, {"error": "Use POST."}, ((b"allow", b"POST, GET, DELETE"),))
+        except InsufficientScope as problem:
+            challenge: Headers = ()
+            if self._door is not None:
+                challenge = self._door.challenge(headers, scope["path"], "insufficient_scope", problem.scopes)
+            await send_json(send, 403, error_response(problem.number, problem), challenge)
         except HttpProblem as problem:
             await send_json(send, problem.status, error_response(problem.number, problem))
         except Disconnected:
@@ -92,6 +105,8 @@ class StreamableHttp:
             await send_json(send, 202, None)
             return
         _check_accept(headers)
+        if principal.issuer:
+            _check_scopes(protocol, principal, body)
         exchange = Exchange(receive, send, self._sessions.counters)
         params: JsonObject = body.get("params", {})
         if modern:
@@ -221,6 +236,25 @@ class HttpProblem(RpcProblem):
         super().__init__(code, message, data)
         self.status = status
         self.number = number
+
+
+class InsufficientScope(HttpProblem):
+    """An access token that does not allow what was asked for; the client may get one that does."""
+
+    def __init__(self, scopes: Sequence[str], number: Any) -> None:
+        needed = " ".join(scopes)
+        super().__init__(403, INVALID_REQUEST, f"The access token lacks a scope: this needs {needed}.", None, number)
+        self.scopes = scopes
+
+
+def _check_scopes(protocol: Protocol, principal: Principal, body: JsonObject) -> None:
+    """What a token must allow, named all at once. Raises InsufficientScope."""
+    if not principal.scopes:
+        raise InsufficientScope(OFFERED, body["id"])
+    if body["method"] == "tools/call":
+        needs = protocol.menu.needs(as_text(as_object(body.get("params")).get("name")))
+        if not all(map(principal.may, needs)):
+            raise InsufficientScope(sorted({*needs, *principal.scopes}), body["id"])
 
 
 def _mismatch(number: Any, name: str, place: str) -> HttpProblem:

@@ -17,6 +17,7 @@ from wicket_mcp.config.model import server
 from wicket_mcp.config.model.options import build
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
+from wicket_mcp.config.model.sign_in import AuthorizationConfig, IssuerConfig
 from wicket_mcp.config.model.units import Bytes, Count, Seconds
 from wicket_mcp.config.model.validation import InvalidOption, dotted
 from wicket_mcp.config.read import layouts, locate
@@ -24,8 +25,10 @@ from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.errors import ConfigError
 
 __all__ = [
+    "AuthorizationConfig",
     "Config",
     "HttpConfig",
+    "IssuerConfig",
     "LimitsConfig",
     "MetaConfig",
     "RegistryConfig",
@@ -54,6 +57,14 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tuple[str, ...], Meta(description="Web origins (`https://app.example`) whose pages may call Wicket.")
     ] = ()
     max_body: Annotated[Bytes, Meta(gt=0, description="Largest request body to accept.")] = 4 * 1024**2
+    public_url: Annotated[
+        str | None,
+        Meta(description="Where clients reach Wicket from outside (`https://wicket.example`), without `/mcp`."),
+    ] = None
+    issuers: Annotated[
+        tuple[IssuerConfig, ...], Meta(description="Identity providers whose tokens are accepted: see below.")
+    ] = ()
+    authorization: AuthorizationConfig = AuthorizationConfig()
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

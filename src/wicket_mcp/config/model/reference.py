@@ -62,6 +62,8 @@ def _kind_schema(kind: inspect.Type) -> dict[str, Any]:
     match kind:
         case inspect.UnionType():
             return _kind_schema(kind.types[0])
+        case inspect.StructType():
+            return _table_schema(kind.cls)
         case inspect.VarTupleType():
             return {"type": "array", "items": _kind_schema(kind.item_type)}
         case inspect.DictType():
@@ -96,16 +98,9 @@ def reference_table() -> str:
     """The tables of docs/configuration.md, in Markdown: every option with type, default and meaning."""
     top = [option for option in declared(Config).values() if option.section is None]
     parts = ["### General", "", *_rows(top)]
-    for option in declared(Config).values():
-        if option.section is not None:
-            parts += [
-                "",
-                f"### `[{option.name}]`",
-                "",
-                option.help,
-                "",
-                *_rows(declared(option.section).values()),
-            ]
+    for heading, help_text, section in _sections(Config):
+        rows = [option for option in declared(section).values() if option.section is None]
+        parts += ["", f"### `{heading}`", "", help_text, "", *_rows(rows)]
     help_text = (ServerConfig.__doc__ or "").strip()
     parts += ["", "### `[servers.NAME]`", "", help_text, "", *_rows(declared(ServerConfig).values())]
     return "\n".join(parts)
@@ -120,12 +115,26 @@ def refreshed(page: str) -> str:
     return f"{before}{BEGIN}\n\n{reference_table()}\n\n{END}{after}"
 
 
-def _all() -> Iterator[tuple[str, Option]]:
-    for name, option in declared(Config).items():
+def _sections(cls: type[msgspec.Struct], above: str = "") -> Iterator[tuple[str, str, type[msgspec.Struct]]]:
+    """The sections below a struct, as they stand in the file: heading, help and struct."""
+    for name, option in declared(cls).items():
+        path = f"{above}{name}"
+        if option.section is not None:
+            yield f"[{path}]", option.help, option.section
+            yield from _sections(option.section, f"{path}.")
+        elif isinstance(option.kind, inspect.VarTupleType) and isinstance(option.kind.item_type, inspect.StructType):
+            row = option.kind.item_type.cls
+            yield f"[[{path}]]", (row.__doc__ or "").strip(), row
+
+
+def _all(cls: type[msgspec.Struct] = Config, above: str = "") -> Iterator[tuple[str, Option]]:
+    for name, option in declared(cls).items():
         if option.section is None:
-            yield name, option
+            yield f"{above}{name}", option
         else:
-            yield from ((f"{name}.{inner}", each) for inner, each in declared(option.section).items())
+            yield from _all(option.section, f"{above}{name}.")
+    if cls is not Config:
+        return
     yield from ((f"servers.{name}", option) for name, option in declared(ServerConfig).items())
 
 
@@ -157,8 +166,12 @@ def _type(option: Option) -> str:
             return ", ".join(f"`{value}`" for value in option.kind.values)
         case inspect.VarTupleType() if isinstance(option.kind.item_type, inspect.LiteralType):
             return "list of " + ", ".join(f"`{value}`" for value in option.kind.item_type.values)
+        case inspect.VarTupleType() if isinstance(option.kind.item_type, inspect.StructType):
+            return "list of tables"
         case inspect.VarTupleType():
             return "list of strings"
+        case inspect.DictType() if isinstance(option.kind.value_type, inspect.VarTupleType):
+            return "table of lists"
         case inspect.DictType():
             return "table of strings"
         case inspect.IntType():

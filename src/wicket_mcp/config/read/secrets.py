@@ -60,6 +60,14 @@ def resolve(
     return resolved
 
 
+def expand(text: str, key: str, base_dir: Path | None = None) -> str:
+    """`text`, the value of option `key`, with its references filled in. Raises ConfigError."""
+    try:
+        return _Scope(None, base_dir).expand(text)
+    except _Missing as missing:
+        raise ConfigError(missing.problem, key=key, hint=missing.hint) from None
+
+
 def missing_secrets(
     server: ServerConfig, environ: Mapping[str, str] | None = None, base_dir: Path | None = None
 ) -> tuple[str, ...]:

@@ -1,0 +1,107 @@
+"""What a token says, judged and turned into a principal. Pure: the signature was checked before.
+
+A person is known by issuer and subject, hashed together: two issuers with one subject are two people, and a token
+that is renewed changes nothing.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.model import Principal, as_list, as_object, as_text
+
+LEEWAY = 60.0
+"""Seconds by which clocks may differ."""
+IMPLICIT = frozenset({"discover", "invoke", "register"})
+"""Scopes of ours that a token may name itself; `admin` is given by the configuration alone."""
+MAX_GROUPS = 200
+_TYPES = ("at+jwt", "jwt", "application/at+jwt", "application/jwt")
+_LABELS = ("preferred_username", "email", "name")
+
+
+class InvalidToken(Exception):
+    """Why a token does not count, in words that are safe for the client that sent it."""
+
+
+def check_header(header: Mapping[str, Any], issuer: IssuerConfig) -> str:
+    """The algorithm. Raises InvalidToken."""
+    algorithm = header.get("alg")
+    if algorithm not in issuer.algorithms:
+        raise InvalidToken("its signature algorithm is not accepted")
+    kind = header.get("typ")
+    if kind is not None and (not isinstance(kind, str) or kind.lower() not in _TYPES):
+        raise InvalidToken("it is not an access token")
+    if "crit" in header:
+        raise InvalidToken("it has a critical header that is not understood")
+    return str(algorithm)
+
+
+def check_times(claims: Mapping[str, Any], now: float) -> float:
+    """When it ends. Raises InvalidToken."""
+    end, start = claims.get("exp"), claims.get("nbf")
+    if not _is_time(end) or not (start is None or _is_time(start)):
+        raise InvalidToken("it does not say how long it is valid")
+    if now >= end + LEEWAY:
+        raise InvalidToken("it has expired")
+    if start is not None and now < start - LEEWAY:
+        raise InvalidToken("it is not valid yet")
+    return float(end)
+
+
+def audiences(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Whom it was issued for; a slash more or less at the end is the same."""
+    value = claims.get("aud")
+    values: Iterable[Any] = [value] if isinstance(value, str) else as_list(value)
+    return frozenset(text.rstrip("/") for text in values if isinstance(text, str))
+
+
+def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
+    """Who it stands for. Raises InvalidToken without a subject."""
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not subject:
+        raise InvalidToken("it names nobody")
+    groups = frozenset(_texts(_at(claims, issuer.groups))[:MAX_GROUPS])
+    label = next((text for name in _LABELS if (text := as_text(claims.get(name)))), "")[:100]
+    return Principal(
+        person_name(issuer.issuer, subject),
+        _scopes(claims, groups, issuer),
+        issuer=issuer.issuer,
+        subject=subject,
+        groups=groups,
+        label=label,
+    )
+
+
+def person_name(issuer: str, subject: str) -> str:
+    """What a person is called in the audit, the vault and the results: the same for every token they bring."""
+    digest = hashlib.sha256(f"{len(issuer)} {issuer} {subject}".encode("utf-8", "surrogatepass"))
+    return f"person:{digest.hexdigest()[:32]}"
+
+
+def _scopes(claims: Mapping[str, Any], groups: frozenset[str], issuer: IssuerConfig) -> frozenset[str]:
+    named = {*_texts(claims.get("scope")), *_texts(claims.get("scp"))}
+    if not issuer.scopes:
+        return frozenset(named & IMPLICIT)
+    held = named | {*_texts(claims.get("roles"))} | groups | {"*"}
+    return frozenset(scope for name, scopes in issuer.scopes.items() if name in held for scope in scopes)
+
+
+def _texts(value: Any) -> list[str]:
+    """A claim that lists: as a list, or as words with spaces between them."""
+    if isinstance(value, str):
+        return value.split()
+    return [text for text in as_list(value) if isinstance(text, str)]
+
+
+def _at(claims: Mapping[str, Any], path: str) -> Any:
+    if path in claims:
+        return claims[path]
+    value: Any = claims
+    for name in path.split("."):
+        value = as_object(value).get(name)
+    return value
+
+
+def _is_time(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12

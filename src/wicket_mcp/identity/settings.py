@@ -1,0 +1,46 @@
+"""What `[http]` says about signing in, checked: asked at every start and reload that configures any of it."""
+
+from urllib.parse import urlsplit
+
+from wicket_mcp.config.model.config import HttpConfig
+from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.errors import ConfigError
+
+
+def check(http: HttpConfig) -> None:
+    """Raises ConfigError where the options cannot be used."""
+    if http.public_url is not None:
+        _check_address(http.public_url, "http.public_url")
+        if urlsplit(http.public_url).path.rstrip("/").endswith("/mcp"):
+            raise ConfigError("is the address without /mcp", key="http.public_url", hint="Leave /mcp out.")
+    known: set[str] = set()
+    for number, issuer in enumerate(http.issuers):
+        key = f"http.issuers[{number}]"
+        _check_issuer(issuer, key)
+        if issuer.issuer in known:
+            raise ConfigError(f"'{issuer.issuer}' is there twice", key=f"{key}.issuer", hint="Leave one out.")
+        known.add(issuer.issuer)
+
+
+def _check_issuer(issuer: IssuerConfig, key: str) -> None:
+    if not issuer.issuer:
+        raise ConfigError(
+            "is missing", key=f"{key}.issuer", hint="Give the address that stands in the `iss` of its tokens."
+        )
+    for name in ("issuer", "jwks", "introspection"):
+        if (address := getattr(issuer, name)) is not None:
+            _check_address(address, f"{key}.{name}")
+    if not issuer.algorithms:
+        raise ConfigError("is empty, so no token could count", key=f"{key}.algorithms", hint="Leave it out.")
+
+
+def _check_address(address: str, key: str) -> None:
+    try:
+        split = urlsplit(address)
+        host = split.hostname or ""
+    except ValueError:
+        host, split = "", None
+    if split is None or not host or split.scheme not in ("http", "https") or split.query or split.fragment:
+        raise ConfigError("is not a web address", key=key, hint="For example https://login.example.")
+    if split.scheme == "http" and host != "localhost" and not host.startswith("127.") and host != "::1":
+        raise ConfigError("is not encrypted: whoever listens could sign in", key=key, hint="Use https.")

@@ -1,0 +1,206 @@
+"""Access tokens of identity providers: who is behind one, or why it does not count. Wicket as a resource server.
+
+A token is validated once and then known by its digest until it ends, so that a call costs no signature. JWTs are
+checked with the issuer's keys (`jwks.py`) and rules (`claims.py`); others are asked about where the issuer allows that
+(RFC 7662). The token itself is neither kept nor passed on. The guard asks here; nobody else sees a token.
+"""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from wicket_mcp.codec import decode
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.config.read.secrets import expand
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.identity.claims import LEEWAY, InvalidToken, audiences, check_header, check_times, principal_of
+from wicket_mcp.identity.documents import Documents, hosts_of
+from wicket_mcp.identity.jwks import Keys
+from wicket_mcp.model import JsonObject, Principal, as_object, as_text
+
+MAX_TOKEN = 16 * 1024
+MAX_KNOWN = 10_000
+MAX_REFUSED = 2_000
+ASK_AGAIN = 60.0
+"""Seconds for which the answer about an opaque token counts; a revoked one ends within them."""
+REFUSED_FOR = 10.0
+ASKING = 8
+"""Questions about opaque tokens at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A token that was validated: whose it is, for whom it was issued, and until when it counts."""
+
+    principal: Principal
+    audiences: frozenset[str]
+    fixed_audience: bool
+    """Whether the audience was the configured one, and is not our address."""
+    until: float
+
+
+class Tokens:
+    """The tokens of all configured issuers. `paths` are those of our resources, such as `/mcp`."""
+
+    def __init__(
+        self,
+        issuers: Sequence["Issuer"],
+        documents: Documents,
+        paths: Collection[str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._issuers = {issuer.config.issuer: issuer for issuer in issuers}
+        self._documents = documents
+        self._clock = clock
+        self._known: dict[bytes, Known] = {}
+        self._refused: dict[bytes, float] = {}
+        self._asking = asyncio.Semaphore(ASKING)
+        self._paths = paths
+        self._resources = lru_cache(64)(self._list_resources)
+
+    @classmethod
+    def of(cls, config: Config, paths: Collection[str]) -> "Tokens":
+        """Raises ConfigError where a secret is missing."""
+        issuers = config.http.issuers
+        named = [hosts_of(each.issuer, each.jwks, each.introspection) for each in issuers]
+        documents = Documents([*config.registry.allowed_addresses, *(host for hosts in named for host in hosts)])
+        return cls([Issuer.of(each, documents, config) for each in issuers], documents, paths)
+
+    async def principal(self, token: str, base: str) -> Principal:
+        """Who is behind a token that was sent to us at `base`. Raises InvalidToken, or Unavailable."""
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        now = self._clock()
+        known = self._known.get(digest)
+        if known is None or now >= known.until:
+            known = await self._validate(token, digest, now)
+        if not known.fixed_audience and known.audiences.isdisjoint(self._resources(base)):
+            raise InvalidToken("it was issued for another service")
+        return known.principal
+
+    async def close(self) -> None:
+        await self._documents.close()
+
+    def _list_resources(self, base: str) -> frozenset[str]:
+        return frozenset({base, *(f"{base}{path}" for path in self._paths)})
+
+    async def _validate(self, token: str, digest: bytes, now: float) -> Known:
+        self._known.pop(digest, None)
+        if len(token) > MAX_TOKEN:
+            raise InvalidToken("it is too long")
+        if token.count(".") == 2:
+            header, claims = _read(token)
+            issuer = self._issuers.get(as_text(claims.get("iss")))
+            if issuer is None:
+                raise InvalidToken("its issuer is not accepted here")
+            known = await issuer.verify(token, header, now)
+        else:
+            known = await self._introspect(token, digest, now)
+        _keep(self._known, digest, known, MAX_KNOWN)
+        return known
+
+    async def _introspect(self, token: str, digest: bytes, now: float) -> Known:
+        if now < self._refused.get(digest, 0.0):
+            raise InvalidToken("it is not active")
+        for issuer in self._issuers.values():
+            if issuer.config.introspection:
+                async with self._asking:
+                    known = await issuer.introspect(token, now)
+                if known is not None:
+                    return known
+        _keep(self._refused, digest, now + REFUSED_FOR, MAX_REFUSED)
+        raise InvalidToken("it is not active")
+
+
+class Issuer:
+    """One issuer: how its tokens are checked."""
+
+    def __init__(self, config: IssuerConfig, documents: Documents, keys: Keys, secret: str = "") -> None:
+        self.config = config
+        self._documents = documents
+        self._keys = keys
+        self._secret = secret
+        self._audience = frozenset(text.rstrip("/") for text in config.audience)
+
+    @classmethod
+    def of(cls, config: IssuerConfig, documents: Documents, whole: Config) -> "Issuer":
+        secret = expand(config.client_secret, "http.issuers.client_secret", whole.base_dir)
+        return cls(config, documents, Keys(config, documents), secret)
+
+    async def verify(self, token: str, header: JsonObject, now: float) -> Known:
+        """A JWT of this issuer. Raises InvalidToken, or Unavailable while its keys cannot be read."""
+        algorithm = check_header(header, self.config)
+        kid = header.get("kid")
+        if kid is not None and not isinstance(kid, str):
+            raise InvalidToken("its key is not known")
+        keys = await self._keys.find(kid, algorithm)
+        if not keys:
+            raise InvalidToken("its key is not known")
+        claims = _verified(token, keys, algorithm)
+        if claims.get("iss") != self.config.issuer:
+            raise InvalidToken("its issuer is not accepted here")
+        return self._judge(claims, check_times(claims, now) + LEEWAY)
+
+    async def introspect(self, token: str, now: float) -> Known | None:
+        """What the issuer says about an opaque token; None where it is not active. Raises Unavailable, InvalidToken."""
+        text = f"{self.config.client_id}:{self._secret}".encode()
+        basic = {"Authorization": f"Basic {base64.b64encode(text).decode()}"} if self.config.client_id else {}
+        fields = {"token": token, "token_type_hint": "access_token"}
+        claims = await self._documents.post(self.config.introspection or "", fields, basic)
+        if claims.get("active") is not True:
+            return None
+        if claims.get("iss", self.config.issuer) != self.config.issuer:
+            raise InvalidToken("its issuer is not accepted here")
+        end = check_times(claims, now) + LEEWAY if "exp" in claims else now + ASK_AGAIN
+        return self._judge(claims, min(end, now + ASK_AGAIN))
+
+    def _judge(self, claims: JsonObject, until: float) -> Known:
+        meant = audiences(claims)
+        if self._audience and meant.isdisjoint(self._audience):
+            raise InvalidToken("it was issued for another service")
+        return Known(principal_of(claims, self.config), meant, bool(self._audience), until)
+
+
+def _verified(token: str, keys: Iterable[Any], algorithm: str) -> JsonObject:
+    """The claims of a token that one of these keys has signed. Raises InvalidToken."""
+    try:
+        from joserfc.errors import JoseError, SecurityWarning  # noqa: PLC0415  (70 ms, for those who accept tokens)
+        from joserfc.jws import JWSRegistry, deserialize_compact  # noqa: PLC0415
+    except ImportError:
+        raise ConfigError(
+            "Accepting tokens needs the package 'joserfc'.", key="http.issuers", hint="Install wicket-mcp[auth]."
+        ) from None
+    registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SecurityWarning)  # the name EdDSA is deprecated, and what issuers write
+        for key in keys:
+            try:
+                return as_object(decode(deserialize_compact(token, key, registry=registry).payload))
+            except (JoseError, ValueError):
+                continue
+    raise InvalidToken("its signature is not right")
+
+
+def _read(token: str) -> tuple[JsonObject, JsonObject]:
+    """The header and the claims, unchecked. Raises InvalidToken."""
+    try:
+        header, claims = (
+            as_object(decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))) for part in token.split(".")[:2]
+        )
+    except (binascii.Error, ValueError):
+        raise InvalidToken("it cannot be read") from None
+    return header, claims
+
+
+def _keep(known: dict[bytes, Any], digest: bytes, value: Any, most: int) -> None:
+    """Remember; the oldest make room."""
+    while len(known) >= most:
+        del known[next(iter(known))]
+    known[digest] = value

@@ -1,0 +1,118 @@
+"""Wicket as an OAuth resource server: what clients are told about getting in, and who their access tokens stand for.
+
+    GET /.well-known/oauth-protected-resource            about /mcp
+    GET /.well-known/oauth-protected-resource/mcp/…      about that address
+
+`resource` is to the byte the address that the client was given: clients refuse a slash more or less. Present only where
+an issuer is configured or our own authorization server is on. Validating tokens is the business of `identity`.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Literal, Protocol
+from urllib.parse import urlsplit
+
+from wicket_mcp.errors import WicketError
+from wicket_mcp.identity.claims import InvalidToken
+from wicket_mcp.model import Principal
+from wicket_mcp.surface.http import Headers, Receive, RequestHeaders, Scope, Send, send_json
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+OFFERED = ("discover", "invoke")
+"""The scopes that a client is told to ask for: what using tools needs, all at once."""
+SUPPORTED = (*OFFERED, "register", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why a request was rejected."""
+
+    status: int
+    message: str
+    invalid_token: bool = False
+    """Whether a token came that does not count; the client should get another one."""
+
+
+class Verifier(Protocol):
+    """Who knows access tokens."""
+
+    async def principal(self, token: str, base: str) -> Principal | None:
+        """Who is behind a token that came to us at `base`; None where it is none of this kind.
+
+        Raises InvalidToken, and WicketError while it cannot be told.
+        """
+        ...
+
+
+class FrontDoor:
+    """`paths` are where MCP is served, `issuers` who issues tokens for us; "" among them is ourselves."""
+
+    def __init__(
+        self, public_url: str | None, paths: Collection[str], issuers: Sequence[str], verifiers: Sequence[Verifier]
+    ) -> None:
+        self._public_url = public_url.rstrip("/") if public_url else None
+        self._paths = paths
+        self._issuers = issuers
+        self._verifiers = verifiers
+
+    def base(self, headers: RequestHeaders) -> str:
+        """The address at which the client reached us, without a path. The guard has checked its Host."""
+        if self._public_url is not None:
+            return self._public_url
+        host = (headers.get(b"host") or "").lower()
+        return f"{'http' if _is_loopback(host) else 'https'}://{host}"
+
+    async def identify(self, token: str, headers: RequestHeaders) -> Principal | Rejected:
+        base = self.base(headers)
+        try:
+            for verifier in self._verifiers:
+                principal = await verifier.principal(token, base)
+                if principal is not None:
+                    return principal
+        except InvalidToken as problem:
+            return Rejected(401, f"Authentication failed: the token does not count: {problem}.", invalid_token=True)
+        except WicketError as problem:
+            return Rejected(503, f"Who sent this cannot be told now. {problem}")
+        return Rejected(401, "Authentication failed: the token is not known here.", invalid_token=True)
+
+    def challenge(
+        self, headers: RequestHeaders, path: str, error: str = "", scopes: Sequence[str] = OFFERED
+    ) -> Headers:
+        """`WWW-Authenticate` for an answer at `path`: where to learn who lets clients in, and what to ask for."""
+        about = path if path.rstrip("/") in self._paths else ""
+        parts = [f'error="{error}"'] if error else []
+        parts += [f'resource_metadata="{self.base(headers)}{WELL_KNOWN}{about}"', f'scope="{" ".join(scopes)}"']
+        return ((b"www-authenticate", f"Bearer {', '.join(parts)}".encode("latin-1", "replace")),)
+
+    # Mounted
+
+    authentication: Literal["none"] = "none"
+
+    def serves(self, path: str) -> bool:
+        rest = path.removeprefix(WELL_KNOWN)
+        return rest != path and (rest in ("", "/") or rest.rstrip("/") in self._paths)
+
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
+    ) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
+            await send_json(send, 405, {"error": "Use GET."}, ((b"allow", b"GET"),))
+            return
+        base, rest = self.base(headers), scope["path"].removeprefix(WELL_KNOWN)
+        body = {
+            "resource": f"{base}{rest if rest.strip('/') else '/mcp'}",
+            "authorization_servers": [issuer or base for issuer in self._issuers],
+            "scopes_supported": list(SUPPORTED),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Wicket",
+        }
+        await send_json(send, 200, body, ((b"access-control-allow-origin", b"*"),))
+
+
+def _is_loopback(authority: str) -> bool:
+    host = urlsplit(f"//{authority}").hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

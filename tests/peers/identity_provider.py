@@ -1,0 +1,99 @@
+"""An identity provider on a real socket: metadata, keys that can be changed, tokens as the test wants them.
+
+The faults are small classes: `AnswersHtml`, `NeverAnswers`. One that is down is one that was left.
+"""
+
+import asyncio
+import time
+import warnings
+from collections import Counter
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+from joserfc import jwt
+from joserfc.errors import SecurityWarning
+from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+
+AnyKey = RSAKey | ECKey | OKPKey | OctKey
+
+
+class IdentityProvider:
+    """Enter it; then `issuer` is its address."""
+
+    path = ""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.rsa = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
+        self.keys: list[AnyKey] = [self.rsa]
+        self.marks: dict[str, dict[str, Any]] = {}
+        """What the document says of a key besides itself, by its name."""
+        self.opaque: dict[str, dict[str, Any]] = {}
+        self.metadata: dict[str, Any] = {}
+        self._runner: web.AppRunner | None = None
+        self.issuer = ""
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        port: int = self._runner.addresses[0][1]
+        self.issuer = f"http://127.0.0.1:{port}{self.path}"
+        self.metadata = {"issuer": self.issuer, "jwks_uri": f"http://127.0.0.1:{port}/keys"}
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.asked[request.path] += 1
+        return await self.answer(request)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path == f"{self.path}/.well-known/openid-configuration":
+            return web.json_response(self.metadata)
+        if request.path == "/keys":
+            marks = [{"kid": key.kid, **self.marks.get(key.kid or "", {})} for key in self.keys]
+            shown = [{**key.as_dict(private=False), **mark} for key, mark in zip(self.keys, marks, strict=True)]
+            return web.json_response({"keys": shown})
+        if request.path == "/introspect":
+            form = await request.post()
+            return web.json_response(self.opaque.get(str(form["token"]), {"active": False}))
+        return web.Response(status=404)
+
+    def claims(self, **changed: Any) -> dict[str, Any]:
+        """A token's usual content for somebody; a claim that is None is left out."""
+        now = int(time.time())
+        usual = {"iss": self.issuer, "sub": "ann", "iat": now, "exp": now + 300, "scope": "discover invoke"}
+        return {name: value for name, value in {**usual, **changed}.items() if value is not None}
+
+    def token(self, key: AnyKey | None = None, header: dict[str, Any] | None = None, **changed: Any) -> str:
+        key = key or self.keys[0]
+        algorithm = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA", "oct": "HS256"}[key.key_type]
+        head = {"alg": algorithm, "typ": "at+jwt", "kid": key.kid, **(header or {})}
+        head = {name: value for name, value in head.items() if value is not None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SecurityWarning)  # the name EdDSA is deprecated, and what issuers write
+            return jwt.encode(head, self.claims(**changed), key, algorithms=[head["alg"]])
+
+
+class AnswersHtml(IdentityProvider):
+    """A page for people, with status 200, as a proxy in the way gives it."""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>Please sign in to the guest network</html>", content_type="text/html")
+
+
+class NeverAnswers(IdentityProvider):
+    """Takes the request, and nothing comes."""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
