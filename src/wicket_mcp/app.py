@@ -18,7 +18,7 @@ from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.watches import Watches
-from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError, WicketError
@@ -38,6 +38,7 @@ from wicket_mcp.reload import staying, watch
 from wicket_mcp.request import tool_call
 from wicket_mcp.rooms import Live, build, check, visible_options
 from wicket_mcp.scripting import Scripting
+from wicket_mcp.store.audit_file import AuditFile
 from wicket_mcp.store.base import Store
 from wicket_mcp.store.open import STATE_FILE, open_store
 from wicket_mcp.surface.feed import Feed
@@ -68,7 +69,8 @@ class Gateway(Library):
         """In whose name the library acts."""
         self.scripting = Scripting(config.scripts)
         self.watches = Watches(self.catalogue, self.pool)
-        self.audit = Audit(self.store.record_call)
+        self.audit_file = AuditFile(config.audit_path)
+        self.audit = Audit(self.store.record_call, self.audit_file.record)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
         self.tasks = Tasks()
@@ -103,7 +105,7 @@ class Gateway(Library):
     @property
     def lost_records(self) -> int:
         """Records of the audit that could not be kept."""
-        return self.store.lost_records
+        return self.store.lost_records + self.audit_file.lost
 
     def __repr__(self) -> str:
         return f"<Gateway {len(self.catalogue.servers)} servers, {self.pool!r}>"
@@ -154,6 +156,7 @@ class Gateway(Library):
                 self.forward,
                 self._rooms.pipeline.guard,
                 pinned=lambda: bool(self.config.favourites),
+                act=self.audit.act,
             )
         return self._desk
 
@@ -190,6 +193,7 @@ class Gateway(Library):
             self._desk.reconfigure(config)
         old, self._rooms = self.config, rooms
         self._swap_servers(old, config)
+        self.audit_file.path = config.audit_path
         for reconfigure in self.on_reload:
             reconfigure(self.config)
         if visible_options(old) != visible_options(config):
@@ -199,6 +203,7 @@ class Gateway(Library):
         if self._attending:
             self._probe()
         dialects = ", ".join(config.dialects)
+        self.audit.act("gateway", "reload configuration", f"{len(self.catalogue.servers)} servers, dialects {dialects}")
         log.info("the configuration was reloaded: %d servers, dialects %s", len(self.catalogue.servers), dialects)
 
     def _swap_servers(self, old: Config, new: Config) -> None:
@@ -307,6 +312,10 @@ class Gateway(Library):
             if before != after:
                 kinds.append(kind)
         self.feed.publish(kinds)
+        for server, listing in new.listings.items():
+            before = old.listings.get(server)
+            if before is not None and (names := changed_tools(before.tools, listing.tools)):
+                self.audit.act("gateway", "tools changed", f"{server}: {', '.join(names)}")
 
     async def close(self) -> None:
         await self.tasks.close()
@@ -314,6 +323,7 @@ class Gateway(Library):
         await self.scripting.close()
         if self._desk is not None:
             await self._desk.close()
+        await self.audit_file.close()
         await super().close()
 
 

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from wicket_mcp.catalog.catalogue import Snapshot
-from wicket_mcp.model import Tool
+from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.tasks import Tasks
@@ -95,8 +94,8 @@ def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Metrics:
     def count_changes(old: Snapshot, new: Snapshot) -> None:
         for server, listing in new.listings.items():
             before = old.listings.get(server)
-            if before is not None and before is not listing and (changed := _differences(before.tools, listing.tools)):
-                metrics.add("wicket_tools_changed_total", server, by=changed)
+            if before is not None and (names := changed_tools(before.tools, listing.tools)):
+                metrics.add("wicket_tools_changed_total", server, by=len(names))
 
     gateway.catalogue.watch(count_changes)
     return metrics
@@ -129,8 +128,3 @@ def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Itera
         yield "wicket_scripts_total", labels, count
     for labels, characters in audit.disclosed.items():
         yield "wicket_tokens_disclosed_total", labels, -(-characters // CHARS_PER_TOKEN)
-
-
-def _differences(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> int:
-    old, new = ({tool.name: tool.definition for tool in tools} for tools in (before, after))
-    return sum(old.get(name) != new.get(name) for name in old.keys() | new.keys())

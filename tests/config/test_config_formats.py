@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from wicket_mcp.config.model.config import (
+    AuditConfig,
     AuthorizationConfig,
     Config,
     HttpConfig,
@@ -99,6 +100,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             memory=32 * 1024**2,
             calls=50,
         ),
+        audit=AuditConfig(file="audit.jsonl"),
         meta=MetaConfig(upper=True),
         registry=RegistryConfig(
             public=True,

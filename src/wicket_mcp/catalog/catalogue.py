@@ -444,3 +444,11 @@ def fingerprint(server: ServerConfig) -> str:
         sorted(server.headers),
     ]
     return hashlib.blake2b(encode(identity), digest_size=16).hexdigest()
+
+
+def changed_tools(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> list[str]:
+    """The names of tools that appeared, changed or went."""
+    if before is after:
+        return []
+    old, new = ({tool.name: tool.definition for tool in tools} for tools in (before, after))
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))

@@ -8,6 +8,7 @@ from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, durat
 from wicket_mcp.cli.output import note, say_json, table
 
 if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
     from wicket_mcp.store.model import StoredKey
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.", rich_markup_mode=None)
@@ -37,11 +38,13 @@ def create(
     """
     rates = _rates(rate or [])
     lifetime = duration(expires, "--expires")
-    text, kept = with_gateway(
-        config,
-        lambda gateway: gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates),
-        verbose=verbose,
-    )
+
+    async def work(gateway: "Gateway") -> "tuple[str, StoredKey]":
+        made = await gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates)
+        gateway.audit.act(gateway.principal.name, "create key", f"{name}: {', '.join(sorted(made[1].scopes))}")
+        return made
+
+    text, kept = with_gateway(config, work, verbose=verbose)
     tell({"key": text, **_shown(kept)}, text, json=json)
     note(f"Scopes: {', '.join(sorted(kept.scopes))}. Only its digest is kept: write the key down now.")
 
@@ -77,7 +80,13 @@ def revoke(
 
     Example: wicket keys revoke ci
     """
-    ended = with_gateway(config, lambda gateway: gateway.registry.keys.revoke(name), verbose=verbose)
+
+    async def work(gateway: "Gateway") -> "StoredKey":
+        ended = await gateway.registry.keys.revoke(name)
+        gateway.audit.act(gateway.principal.name, "revoke key", name)
+        return ended
+
+    ended = with_gateway(config, work, verbose=verbose)
     tell(_shown(ended), f"Revoked '{ended.name}' ({ended.hint}…).", json=json)
 
 

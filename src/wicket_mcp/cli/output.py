@@ -5,18 +5,16 @@ elsewhere a table is plain text, every row on one line and whole.
 """
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, TextIO
 
 from wicket_mcp.errors import WicketError
-from wicket_mcp.telemetry.log import clean
+from wicket_mcp.telemetry.log import clean, escape
 
 USAGE = ("config", "bad_arguments", "unknown_name", "ambiguous_name")
 """Codes of errors that the one who typed the command can mend: exit code 2."""
 
-_UNPRINTABLE = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -28,7 +26,7 @@ def say_json(value: Any) -> None:
     """JSON in which everything that a terminal could obey is escaped: the same value, and harmless."""
     from wicket_mcp.codec import pretty
 
-    sys.stdout.write(f"{_UNPRINTABLE.sub(_escaped, pretty(value))}\n")
+    sys.stdout.write(f"{escape(pretty(value))}\n")
 
 
 def note(text: str) -> None:
@@ -88,8 +86,3 @@ def _one_line(cell: str) -> str:
 
 def _colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

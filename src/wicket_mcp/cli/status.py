@@ -1,13 +1,16 @@
 """`wicket status`: what is configured and known, without starting anything."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
-from wicket_mcp.cli.output import say_json, styled, write
+from wicket_mcp.cli.output import say_json, styled, table, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
+
+_MOST_CALLS = 50_000  # of the last hour that are looked at
 
 
 def status(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
@@ -31,6 +34,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
             "tools": sum(server.tools or 0 for server in seen),
             "scripts": str(gateway.scripting.engine.status()),
             "notes": list(settings.notes),
+            "last_hour": await _last_hour(gateway),
         }
 
     facts = with_gateway(config, work, verbose=verbose, names_notes=False)
@@ -39,6 +43,41 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         return
     for key, value in _rows(facts):
         write(styled(f"{key:11}", "bold"), clean(value))
+    if facts["last_hour"]:
+        write()
+        table(
+            ("last hour", "calls", "a minute", "failed", "cached", "median", "95 %"),
+            [
+                (name, *(str(row[key]) for key in ("calls", "per_minute", "failed", "cached")), *_latencies(row))
+                for name, row in facts["last_hour"].items()
+            ],
+        )
+
+
+async def _last_hour(gateway: "Gateway") -> dict[str, Any]:
+    """What servers did in the last hour, the busiest first; milliseconds."""
+    from wicket_mcp.calls.activity import by_server
+    from wicket_mcp.store.model import AuditQuery
+
+    query = AuditQuery(method="tools/call", since=time.time() - 3600, limit=_MOST_CALLS)
+    records = [record for record in await gateway.store.find_calls(query) if record.server]
+    seen = sorted(by_server(records).items(), key=lambda pair: -pair[1].calls)
+    return {
+        name: {
+            "calls": row.calls,
+            "per_minute": round(row.calls / 60, 2),
+            "failed": row.failed,
+            "cached": row.cached,
+            "p50_ms": row.p50,
+            "p95_ms": row.p95,
+        }
+        for name, row in seen
+    }
+
+
+def _latencies(row: dict[str, Any]) -> tuple[str, str]:
+    shown = ["-" if row[key] is None else f"{row[key]:.1f} ms" for key in ("p50_ms", "p95_ms")]
+    return shown[0], shown[1]
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -41,6 +41,7 @@ VERBS = (
     Verb("run", USE, "run:run", "Run a script that calls tools, and print its value."),
     Verb("serve", USE, "serve:serve", "Serve one client over stdio, or any number over HTTP."),
     Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
+    Verb("logs", KEEP, "logs:logs", "Show who called what, with what outcome."),
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
     Verb("pins", KEEP, "pins:pins", "List what servers may say, and who approved it."),
     Verb("approve", KEEP, "pins:approve", "Approve a tool that changed, or a call that waits."),

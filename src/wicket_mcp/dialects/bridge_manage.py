@@ -25,6 +25,7 @@ async def install(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
         await desk.managed.install(wanted, principal, start=start)
     except Unavailable as problem:
         return words.failed(problem, f"Failed to install {name}")
+    desk.act(principal.name, "install server", name)
     await desk.onboarding.took(principal, "install_first_server")
     then = f"Server started and tools available with prefix: {name}_" if start else "Use control_mcp_server to start."
     return words.done(f"Installed {name} ({wanted.kind}, bridge mode)\n{then}")
@@ -52,6 +53,7 @@ async def control(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
         return words.failed(missing)
     except WicketError as problem:
         return words.failed(problem, f"Failed to {action} server '{name}'")
+    desk.act(call.caller.principal.name, f"{action} server", name)
     return words.done(f"{_PAST[action]} server '{name}'")
 
 

@@ -76,8 +76,10 @@ class Desk:
         guard: Callable[[Handler], Handler],
         clock: Callable[[], float] = time.time,
         pinned: Callable[[], bool] = lambda: False,
+        act: Callable[[str, str, str], None] = lambda principal, act, detail: None,
     ) -> None:
-        """`pinned` says whether the user has favourite tools."""
+        """`pinned` says whether the user has favourite tools; `act` hears who did what to the gateway."""
+        self.act = act
         settings = config.registry
         terms = read(settings)
         self.rules = EgressRules(terms.allowed)

@@ -6,6 +6,7 @@ implementation gives `write`, which keeps one batch in one transaction; this mod
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -45,6 +46,8 @@ class Recorder:
 
     def __init__(self, write: Callable[[Batch], Awaitable[None]], *, settle: float = SETTLE) -> None:
         self.lost = 0
+        self._told = 0
+        """Losses that the audit itself has a record of."""
         self._settle = settle
         self._write = write
         self._calls: list[CallRecord] = []
@@ -105,8 +108,11 @@ class Recorder:
         return self._flushing
 
     async def _write_batch(self, batch: Batch) -> None:
+        lost = self.lost - self._told
+        told = [_loss(lost)] if lost else []
         try:
-            await self._write(batch)
+            await self._write(Batch([*batch.calls, *told], batch.keys_used) if told else batch)
+            self._told += lost
         except WicketError as problem:  # a full disk must not cost a call; the loss is counted and logged
             self.lost += len(batch.calls)
             log.warning("%d call records were lost: %s", len(batch.calls), problem)
@@ -114,3 +120,9 @@ class Recorder:
             self._writing, self._flushing = 0, None
             if self._calls or self._keys_used:
                 self._schedule()
+
+
+def _loss(count: int) -> CallRecord:
+    """The gap, for whoever reads the audit later."""
+    detail = f"{count} records before this one could not be kept"
+    return CallRecord(time.time(), "gateway", "", "audit", "", "lost", 0.0, 0, method="admin", detail=detail)

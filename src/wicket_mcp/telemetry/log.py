@@ -12,6 +12,7 @@ import sys
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
+_UNPRINTABLE = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
@@ -23,6 +24,16 @@ def clean(text: str, limit: int | None = None) -> str:
 def cut(text: str, limit: int | None) -> str:
     """The first `limit` characters; an ellipsis stands for what is missing."""
     return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def escape(json_text: str) -> str:
+    """JSON text in which everything that a terminal could obey, or nobody could see, is escaped: the same value."""
+    return _UNPRINTABLE.sub(_escaped, json_text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 class _CleanFormatter(logging.Formatter):

@@ -25,6 +25,7 @@ from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.errors import ConfigError
 
 __all__ = [
+    "AuditConfig",
     "AuthorizationConfig",
     "Config",
     "HttpConfig",
@@ -81,6 +82,14 @@ class ResultsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     large: Annotated[Count, Meta(description="Tokens above which a result is stored and summarised.")] = 8000
     keep: Annotated[Seconds, Meta(description="How long a stored result can be read.")] = 86400.0
     max_bytes: Annotated[Bytes, Meta(description="Most space for stored results; the oldest go first.")] = 256 * 1024**2
+
+
+class AuditConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The audit: who did what, with what outcome. Kept for 30 days in the state folder (`wicket logs`)."""
+
+    file: Annotated[
+        str | None, Meta(description="File to which every record is appended as a line of JSON, for other programs.")
+    ] = None
 
 
 class MetaConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,6 +167,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitsConfig = LimitsConfig()
     results: ResultsConfig = ResultsConfig()
     scripts: Limits = Limits()
+    audit: AuditConfig = AuditConfig()
     meta: MetaConfig = MetaConfig()
     registry: RegistryConfig = RegistryConfig()
     vault: VaultConfig = VaultConfig()
@@ -184,6 +194,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.state_dir is None:
             return locate.state_folder()
         return self.base_dir / Path(self.state_dir).expanduser()
+
+    @property
+    def audit_path(self) -> Path | None:
+        """The file that the audit is appended to, where one is named."""
+        return self.base_dir / Path(self.audit.file).expanduser() if self.audit.file else None
 
     def __repr__(self) -> str:
         return f"<Config {self.path or 'in memory'}: {len(self.servers)} servers>"

@@ -1,0 +1,90 @@
+"""The audit as JSON lines: one object a line, appended to a file that other programs read.
+
+A sink beside the store, used where `[audit] file` names a file. A call never waits for it: lines are gathered and
+written by a thread, and what cannot be written is counted. Control characters are escaped once, here, at the end.
+"""
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wicket_mcp.codec import encode
+from wicket_mcp.errors import Internal
+from wicket_mcp.model import JsonObject
+from wicket_mcp.store.model import CallRecord
+from wicket_mcp.store.records import Batch, Recorder
+from wicket_mcp.telemetry.log import escape
+
+CHARS_PER_TOKEN = 4
+
+
+def as_json(record: CallRecord) -> JsonObject:
+    """A record as programs read it. Tokens are estimated: four characters are one."""
+    fields: JsonObject = {
+        "time": datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds"),
+        "principal": record.principal,
+        "client": record.client,
+        "method": record.method,
+        "server": record.server,
+        "tool": record.tool,
+        "outcome": record.outcome,
+        "detail": record.detail,
+        "run": record.run,
+        "duration_ms": round(record.duration_ms, 3),
+        "steps_ms": {
+            "gateway": round(max(0.0, record.duration_ms - record.upstream_ms), 3),
+            "server": round(record.upstream_ms, 3),
+        },
+        "tokens_in": estimate_tokens(record.arguments_bytes),
+        "tokens_out": estimate_tokens(record.result_bytes),
+        "arguments_digest": record.arguments_digest,
+    }
+    return {name: value for name, value in fields.items() if value != ""}
+
+
+def estimate_tokens(characters: int) -> int:
+    return -(-characters // CHARS_PER_TOKEN)
+
+
+def line_of(record: CallRecord) -> str:
+    """One line, whatever is in the record."""
+    return escape(encode(as_json(record)).decode("utf-8", "replace")).replace("\n", "")
+
+
+class AuditFile:
+    """Appends to the file that the configuration names at the moment; to none where it names none."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._recorder = Recorder(self._write)
+
+    @property
+    def lost(self) -> int:
+        return self._recorder.lost
+
+    def record(self, record: CallRecord) -> None:
+        if self.path is not None:
+            self._recorder.record(record)
+
+    async def close(self) -> None:
+        await self._recorder.close()
+
+    async def _write(self, batch: Batch) -> None:
+        if self.path is None:
+            return
+        data = "".join(f"{line_of(record)}\n" for record in batch.calls).encode()
+        try:
+            await asyncio.to_thread(_append, self.path, data)
+        except OSError as problem:
+            raise Internal(
+                f"The audit file {self.path} could not be written: {problem.strerror}.",
+                hint="Check free space and permissions.",
+            ) from None
+
+
+def _append(path: Path, data: bytes) -> None:
+    """Opened anew each time, so that the file can be rotated."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
+        file.write(data)

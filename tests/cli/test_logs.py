@@ -1,0 +1,98 @@
+"""`wicket logs` and `wicket status`: what happened, found again by somebody else later."""
+
+import stat
+from pathlib import Path
+
+from tests.cli.shell import Shell, Terminal
+from tests.conftest import OpenGateway, peer
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.store.audit_file import line_of
+from wicket_mcp.store.model import CallRecord
+
+
+def configured(shell: Shell) -> None:
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+
+
+def lines(text: str) -> list[dict[str, object]]:
+    return [decode(line) for line in text.splitlines()]
+
+
+def test_calls_are_shown_and_found_by_what_is_asked(shell: Shell) -> None:
+    configured(shell)
+    shell.run("call", "echo.echo", "message=hello")
+    shell.run("call", "echo.fails")
+    shell.run("call", "echo.refuses")
+    every = lines(shell.run("logs", "--json").out)
+    assert [(record["tool"], record["outcome"]) for record in every] == [
+        ("echo", "ok"),
+        ("fails", "error"),
+        ("refuses", "upstream_error"),
+    ]
+    first = every[0]
+    assert (first["server"], first["principal"], first["tokens_in"]) == ("echo", "local", 5)
+    assert set(first["steps_ms"]) == {"gateway", "server"}  # pyright: ignore[reportArgumentType]
+    assert "hello" not in encode(every).decode()
+    failed = lines(shell.run("logs", "--json", "--outcome", "failed", "--server", "echo", "--since", "1h").out)
+    assert [record["tool"] for record in failed] == ["fails", "refuses"]
+    assert [record["tool"] for record in lines(shell.run("logs", "--json", "--tool", "echo.echo").out)] == ["echo"]
+    shown = shell.run("logs").out.splitlines()
+    assert len(shown) == 3
+    assert "echo.echo by local" in shown[0]
+    assert "upstream_error" in shown[2]
+
+
+def test_records_are_followed_as_they_are_made(shell: Shell) -> None:
+    configured(shell)
+    shell.run("call", "echo.pid")
+    with Terminal(shell, ("logs", "--follow", "--server", "echo"), 200) as terminal:
+        terminal.wait_for("echo.pid")
+        shell.run("call", "echo.echo", "message=hello")
+        terminal.wait_for("echo.echo")
+        terminal.interrupt()
+        assert terminal.finish().code == 0
+
+
+def test_administrative_acts_are_recorded(shell: Shell) -> None:
+    configured(shell)
+    shell.run("keys", "create", "ci", "--scope", "discover")
+    shell.run("keys", "revoke", "ci")
+    acts = [(record["tool"], record["detail"]) for record in lines(shell.run("logs", "--json").out)]
+    assert acts == [("create key", "ci: discover"), ("revoke key", "ci")]
+
+
+def test_status_sums_up_the_last_hour(shell: Shell) -> None:
+    configured(shell)
+    shell.run("call", "echo.echo", "message=hello")
+    shell.run("call", "echo.fails")
+    row = shell.run("status", "--json").json["last_hour"]["echo"]
+    assert (row["calls"], row["failed"]) == (2, 1)
+    assert row["p95_ms"] >= row["p50_ms"] > 0
+    assert "last hour" in shell.run("status").out
+
+
+async def test_the_file_has_a_line_of_json_for_each_record(open_gateway: OpenGateway, tmp_path: Path) -> None:
+    file = tmp_path / "audit" / "audit.jsonl"
+    async with open_gateway({"echo": peer("Echo")}, audit={"file": str(file)}) as gateway:
+        await gateway.call("echo.echo", {"message": "hello"})
+    (record,) = lines(file.read_text("utf-8"))
+    assert (record["tool"], record["outcome"]) == ("echo", "ok")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_a_file_that_cannot_be_written_costs_no_call_and_is_counted(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    async with open_gateway({"echo": peer("Echo")}, audit={"file": str(tmp_path)}) as gateway:
+        await gateway.call("echo.pid")
+        await gateway.audit_file.close()
+        assert gateway.lost_records == 1
+
+
+def test_no_name_forges_a_line_or_reaches_a_terminal() -> None:
+    forged = CallRecord(1.0, "a\nb", "x", 'evil"}\n{"outcome":"ok"}\x1b[2J\u202e\x9b', "", "denied", 1.0, 1)
+    line = line_of(forged)
+    assert line.isascii()
+    assert "\n" not in line
+    assert "\x1b" not in line
+    assert decode(line)["tool"] == forged.tool
