@@ -36,7 +36,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.reload import staying, watch
 from wicket_mcp.request import tool_call
-from wicket_mcp.rooms import Live, build, check, visible_options
+from wicket_mcp.rooms import Live, Rooms, build, check, visible_options
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.store.audit_file import AuditFile
 from wicket_mcp.store.base import Store
@@ -44,7 +44,7 @@ from wicket_mcp.store.open import STATE_FILE, open_store
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, Seal
 from wicket_mcp.surface.outbox import Counters
-from wicket_mcp.surface.protocol import Protocol, Served
+from wicket_mcp.surface.protocol import Protocol, Served, Serving
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -77,8 +77,7 @@ class Gateway(Library):
         self.on_reload: list[Callable[[Config], None]] = [self.scripting.reconfigure, self.finder.reconfigure]
         """The live parts that obey every new configuration, in this order."""
         self._desk: Desk | None = None
-        self._served: set[tuple[str, ...]] = set()
-        """The dialects that were asked for by name; empty for those that are configured."""
+        self._serving = Serving()
         self._attending = False
         live = Live(
             self,
@@ -92,11 +91,6 @@ class Gateway(Library):
         )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
-
-    @property
-    def config(self) -> Config:
-        """The configuration in use."""
-        return self._rooms.config
 
     @property
     def verbs(self) -> Verbs:
@@ -186,14 +180,14 @@ class Gateway(Library):
         stay, unless the configuration has one of that name or allows none.
         """
         rooms = build(staying(self.config, config), self._rooms.live)
-        for names in {names for names in self._served if names}:
-            rooms.menu(names)  # a dialect that cannot be made is found before anything is changed
-        rooms.menu()
+        served = {names: _served(rooms, names) for names in {*self._serving.now, ()}}
         if self._desk is not None:
             self._desk.reconfigure(config)
         old, self._rooms = self.config, rooms
+        self.reconfigure(rooms.config)
         self._swap_servers(old, config)
         self.audit_file.path = config.audit_path
+        self._serving.replace(served)
         for reconfigure in self.on_reload:
             reconfigure(self.config)
         if visible_options(old) != visible_options(config):
@@ -226,13 +220,8 @@ class Gateway(Library):
 
     def protocol(self, *names: str) -> Protocol:
         """The MCP methods over the dialects of these names; over those that are configured, without any."""
-        self._rooms.menu(names)
-        self._served.add(names)
-        return Protocol(lambda: self._serve(names), self.feed, self.held, named=bool(names))
-
-    def _serve(self, names: tuple[str, ...]) -> Served:
-        rooms = self._rooms
-        return Served(rooms.verbs, rooms.menu(names), lambda: rooms.instructions(names), self.audit.disclose)
+        self._serving.replace({**self._serving.now, names: _served(self._rooms, names)})
+        return Protocol(self._serving, names, self.feed, self.held)
 
     async def instructions(self, *dialects: str) -> str:
         """The capability index for clients."""
@@ -325,6 +314,11 @@ class Gateway(Library):
             await self._desk.close()
         await self.audit_file.close()
         await super().close()
+
+
+def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
+    disclose = rooms.live.audit.disclose
+    return Served(rooms.verbs, rooms.menu(names), lambda: rooms.instructions(names), disclose)
 
 
 def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:

@@ -16,6 +16,8 @@ class LineFramer:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
+        self.waiting = False
+        """Whether the beginning of a line is kept."""
 
     def feed(self, data: bytes) -> list[bytes]:
         ended = data.split(b"\n")
@@ -28,6 +30,7 @@ class LineFramer:
         if rest:
             self._parts.append(rest)
             self._size += len(rest)
+        self.waiting = bool(self._parts)
         if longest > self._limit and (self._size > self._limit or any(len(line) > self._limit for line in ended)):
             raise LineTooLong
         return ended

@@ -48,6 +48,9 @@ class Library:
         """The configuration in use."""
         return self._config
 
+    def reconfigure(self, config: Config) -> None:
+        self._config = config
+
     async def close(self) -> None:
         await self.finder.close()
         await self.catalogue.close()

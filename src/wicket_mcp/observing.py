@@ -86,8 +86,13 @@ def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Metrics:
     """The metrics of `gateway` from now on."""
     metrics = Metrics()
     calls = CallCounter(metrics)
-    gateway.audit.sinks.append(calls)
-    metrics.read_from(calls.read)
+    gateway.audit.listen(calls)
+
+    def read_calls() -> Iterable[Reading]:
+        gateway.audit.flush()
+        return calls.read()
+
+    metrics.read_from(read_calls)
     metrics.read_from(lambda: _read_upstreams(gateway))
     metrics.read_from(lambda: _read_gateway(gateway, sessions, lag))
 

@@ -139,10 +139,12 @@ class Verbs:
     async def call(self, request: Request) -> Result:
         """One call of a tool; a large result is put aside unless the request wants it whole."""
         result = await self._pipeline(request)
-        body = self.addresses.rewrite_apps(result.body, result.request.server)
-        if not request.whole:
-            principal, size = request.caller.principal, request.span.size
-            body = await self._results.shape(body, result.tool.key, principal, size=size)
+        body = result.body
+        if "extensions" in request.caller.capabilities:
+            body = self.addresses.rewrite_apps(body, result.request.server)
+        size = request.span.size
+        if not request.whole and size > self._results.shown:
+            body = await self._results.shape(body, result.tool.key, request.caller.principal, size=size)
         return result if body is result.body else Result(body, result.request)
 
     async def read_resource(

@@ -3,16 +3,18 @@
 A call whose arguments do not fit the tool's own schema is rejected before its server is touched.
 """
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from wicket_mcp.errors import Internal
-from wicket_mcp.model import JsonObject, as_list, as_object
+from wicket_mcp.model import JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import REFERENCE, Results
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
+from wicket_mcp.schema.checker import fits
 from wicket_mcp.schema.coercion import wants_text
 from wicket_mcp.schema.headers import parameter_headers
 
@@ -24,11 +26,12 @@ def check(results: Results) -> Layer:
             if tool is None:
                 raise Internal(f"{request.method} reached the argument check without a tool")
             given: Any = request.params["arguments"]
-            arguments = parse_arguments(given)
+            arguments = cast("JsonObject", given) if type(given) is dict else parse_arguments(given)
             if _refers(arguments):
                 text_at = partial(wants_text, tool.input_schema)
                 arguments = await results.substitute(arguments, request.caller.principal, text_at)
-            arguments = fit_arguments(tool, arguments)
+            if not fits(tool.definition, arguments):
+                arguments = fit_arguments(tool, arguments)
             request.span.arguments = arguments
             params: JsonObject = {"name": tool.name, "arguments": arguments}
             headers = parameter_headers(tool, arguments) if tool.headed else None
@@ -42,6 +45,10 @@ def check(results: Results) -> Layer:
 def _refers(value: Any) -> bool:
     """Whether there is a reference anywhere in `value`: nearly always not, which must cost little to see."""
     if isinstance(value, dict):
-        fields = as_object(value)
-        return REFERENCE in fields or any(_refers(item) for item in fields.values() if isinstance(item, (dict, list)))
-    return any(_refers(item) for item in as_list(value) if isinstance(item, (dict, list)))
+        fields = cast("JsonObject", value)
+        if REFERENCE in fields:
+            return True
+        inside: Iterable[Any] = fields.values()
+    else:
+        inside = cast("list[Any]", value)
+    return any(isinstance(item, (dict, list)) and _refers(item) for item in inside)

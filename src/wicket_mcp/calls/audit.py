@@ -10,18 +10,19 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from wicket_mcp.calls.cache import outcome_of
+from wicket_mcp.calls.cache import META_CACHED
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Internal, WicketError
-from wicket_mcp.model import Caller
+from wicket_mcp.model import Caller, JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result, Span
 from wicket_mcp.results.content import size_of
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.telemetry.log import cut
 
 MAX_DETAIL = 300
+LISTENERS_EVERY = 0.25  # seconds in which records are gathered for the listeners
 REJECTIONS_A_MINUTE = 60
 """Failed authentications that are recorded; all are counted. A stranger must not be able to fill the audit."""
 
@@ -41,7 +42,10 @@ class Audit:
     """Where records go, and what is under way. One for a gateway, whatever configuration comes and goes."""
 
     def __init__(self, *sinks: Sink) -> None:
-        self.sinks = list(sinks)
+        self._sinks = sinks
+        self._listeners: list[Sink] = []
+        self._unheard: list[CallRecord] = []
+        self._timer: asyncio.TimerHandle | None = None
         self.running: dict[Span, Running] = {}
         self.rejections = 0
         """Requests that were rejected because nobody is known by what they came with."""
@@ -51,8 +55,26 @@ class Audit:
         """A minute, and how many rejections were recorded in it."""
 
     def record(self, record: CallRecord) -> None:
-        for sink in self.sinks:
+        for sink in self._sinks:
             sink(record)
+        if self._listeners:
+            self._unheard.append(record)
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(LISTENERS_EVERY, self.flush)
+
+    def listen(self, listener: Sink) -> None:
+        """Hear of every record from now on: a little later, and many together, so that no call waits for it."""
+        self._listeners.append(listener)
+
+    def flush(self) -> None:
+        """Have the listeners hear what they have not heard yet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        unheard, self._unheard = self._unheard, []
+        for record in unheard:
+            for listener in self._listeners:
+                listener(record)
 
     def act(self, principal: str, act: str, detail: str = "", *, outcome: str = "ok", method: str = "admin") -> None:
         """Record what somebody did to the gateway itself."""
@@ -86,7 +108,11 @@ def audit(log: Audit) -> Layer:
             running[span] = Running(request, started)
             try:
                 result = await inner(request)
-                span.outcome, span.size = outcome_of(result.body), size_of(result.body)
+                body = result.body
+                span.outcome = "error" if body.get("isError") else "ok"
+                if "_meta" in body and META_CACHED in body["_meta"]:
+                    span.outcome = "cached"
+                span.size = measure(body)
             except WicketError as problem:
                 span.outcome, span.detail = problem.code, cut(problem.message, MAX_DETAIL)
                 raise
@@ -126,3 +152,13 @@ def _record(request: Request, span: Span, seconds: float) -> CallRecord:
         len(arguments),
         span.rule,
     )
+
+
+def measure(body: JsonObject) -> int:
+    """What `size_of` says; most results are one text, which needs no looking around."""
+    content: Any = body.get("content")
+    if "structuredContent" not in body and isinstance(content, list) and len(cast("list[Any]", content)) == 1:
+        block = cast("list[Any]", content)[0]
+        if isinstance(block, dict) and isinstance(text := cast("JsonObject", block).get("text"), str):
+            return len(text)
+    return size_of(body)

@@ -121,10 +121,3 @@ def _sorted(value: object) -> object:
     if isinstance(value, dict):
         return {name: _sorted(item) for name, item in sorted(as_object(value).items())}
     return value
-
-
-def outcome_of(body: JsonObject) -> str:
-    """How an answered call went: `ok`, `error`, or `cached` when the upstream had no part in it."""
-    if META_CACHED in as_object(body.get("_meta")):
-        return "cached"
-    return "error" if body.get("isError") else "ok"

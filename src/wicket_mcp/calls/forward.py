@@ -34,7 +34,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.request import GATEWAY, Request, Result
+from wicket_mcp.request import Request, Result
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.pool import Pool
 
@@ -62,7 +62,10 @@ class Forward:
         async def answer(question: str, about: JsonObject) -> JsonObject:
             return await ask(caller, server, question, about)
 
-        callbacks = Callbacks(_Reporter(caller, meta.get("progressToken")), answer)
+        token = meta.get("progressToken")
+        # Who wants to hear nothing and can be asked nothing needs nobody to listen for it.
+        silent = token is None and not caller.capabilities and not caller.log_level
+        callbacks = NO_CALLBACKS if silent else Callbacks(_Reporter(caller, token), answer)
         params = {**dressed, **request.resume} if request.resume else dressed
         for sent in range(ROUNDS):
             body = await self._send(request, params, callbacks, sent_before=sent > 0)
@@ -87,7 +90,7 @@ class Forward:
                 params,
                 principal=caller.principal,
                 session=caller.session,
-                callbacks=callbacks if caller.principal is not GATEWAY else NO_CALLBACKS,
+                callbacks=callbacks,
                 headers=request.headers,
                 capabilities=forwarded(caller.capabilities) if caller.capabilities else None,
                 timeout=request.timeout,

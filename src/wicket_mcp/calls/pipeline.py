@@ -13,6 +13,7 @@ server nothing, and so stands before its limit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from wicket_mcp.calls.arguments import check
 from wicket_mcp.calls.audit import Audit, audit
@@ -32,6 +33,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import UnknownName
+from wicket_mcp.model import LOCAL
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import Results
 from wicket_mcp.trust.pins import holds
@@ -61,26 +63,32 @@ class Pipeline:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._servers: dict[str, tuple[ServerConfig, Handler]] = {}
-        by_server = self._to_server
-        resources = resolve_resource(parts.addresses)
-        self._stacks: Mapping[str, Handler] = {
-            "tools/call": self._stack("invoke", "calling tools", resolve_tool(parts.catalogue), by_server),
-            "resources/read": self._stack("invoke", "reading a server's resources", resources, by_server),
-            "resources/subscribe": self._stack("invoke", "watching a server's resources", resources, parts.subscribe),
-            "prompts/get": self._stack(
-                "invoke", "getting a server's prompts", resolve_prompt(parts.addresses), by_server
-            ),
-            "completion/complete": self._stack(
-                "discover", "completion", resolve_reference(parts.catalogue, parts.addresses), by_server
-            ),
-            EXTENSION: self._stack(
-                "invoke", "using a server's extension", resolve_extension(parts.catalogue, parts.addresses), by_server
-            ),
-        }
+        self._owner = self._stacks(owner=True)
+        self._others = self._stacks(owner=False)
 
     async def __call__(self, request: Request) -> Result:
         """The answer; one that says `isError` is an answer. Raises WicketError when there is none."""
-        return await (self._stacks.get(request.method) or self._stacks[EXTENSION])(request)
+        stacks = self._owner if request.caller.principal is LOCAL else self._others
+        return await (stacks.get(request.method) or stacks[EXTENSION])(request)
+
+    def _stacks(self, *, owner: bool) -> Mapping[str, Handler]:
+        """One for each method. The owner has every scope and no allowance to keep, so neither is asked about."""
+        parts = self._parts
+        by_server = self._to_server
+        resources = resolve_resource(parts.addresses)
+        stack = partial(self._stack, owner=owner)
+        return {
+            "tools/call": stack("invoke", "calling tools", resolve_tool(parts.catalogue), by_server),
+            "resources/read": stack("invoke", "reading a server's resources", resources, by_server),
+            "resources/subscribe": stack("invoke", "watching a server's resources", resources, parts.subscribe),
+            "prompts/get": stack("invoke", "getting a server's prompts", resolve_prompt(parts.addresses), by_server),
+            "completion/complete": stack(
+                "discover", "completion", resolve_reference(parts.catalogue, parts.addresses), by_server
+            ),
+            EXTENSION: stack(
+                "invoke", "using a server's extension", resolve_extension(parts.catalogue, parts.addresses), by_server
+            ),
+        }
 
     def guard(self, inner: Handler) -> Handler:
         """The layers for a call whose server is no configured one: everything that is about the caller."""
@@ -90,10 +98,13 @@ class Pipeline:
             inner,
         )
 
-    def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler) -> Handler:
-        kind = "invocation" if scope == "invoke" else "discovery"
+    def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler, *, owner: bool) -> Handler:
         parts = self._parts
-        return nest([audit(parts.audit), authorise(scope, doing), resolve, limit_principal(parts.admit, kind)], inner)
+        if owner:
+            return nest([audit(parts.audit), resolve], inner)
+        kind = "invocation" if scope == "invoke" else "discovery"
+        layers = [audit(parts.audit), authorise(scope, doing), resolve, limit_principal(parts.admit, kind)]
+        return nest(layers, inner)
 
     async def _to_server(self, request: Request) -> Result:
         config = self._parts.catalogue.servers.get(request.server)

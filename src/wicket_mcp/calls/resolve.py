@@ -19,6 +19,9 @@ def resolve_tool(catalogue: Catalogue) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             tool = request.tool
+            if tool is None:  # nearly always a name that was resolved before, by the same principal
+                view = catalogue.now.seen_by.get(request.caller.principal)
+                tool = view.exact.get(request.name) if view is not None else None
             if tool is None:
                 tool = await catalogue.resolve(request.name, request.caller.principal)
             span = request.span

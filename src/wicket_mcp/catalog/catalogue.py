@@ -36,6 +36,7 @@ RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 LISTING_RETRIES = 2
+MOST_SEEING = 1000  # principals whose view is found without asking what they may see
 MAX_PAGES = 200  # of one of a server's lists
 LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
 
@@ -53,8 +54,17 @@ class Snapshot:
     policy: Policy = field(repr=False)
     _views: dict[Visibility, View] = field(default_factory=dict[Visibility, View], init=False, repr=False)
 
+    seen_by: dict[Principal, View] = field(default_factory=dict[Principal, View], init=False, repr=False)
+    """The views of those who asked lately."""
+
     def view(self, principal: Principal) -> View:
         """What `principal` may see of it; one view for all that may see the same."""
+        if len(self.seen_by) >= MOST_SEEING:
+            self.seen_by.clear()
+        self.seen_by[principal] = view = self._view(principal)
+        return view
+
+    def _view(self, principal: Principal) -> View:
         visibility = self.policy.visibility(principal)
         view = self._views.get(visibility)
         if view is None:
@@ -112,7 +122,7 @@ class Catalogue:
         self._unreviewed: dict[str, Listing] = {}
         """What each server said itself, where that is not what is shown."""
         self._held: dict[str, Mapping[Entry, Held]] = {}
-        self._snapshot = Snapshot(0, {}, self.servers, self._aliases, self.failures, Policy(self.servers.values()))
+        self.now = Snapshot(0, {}, self.servers, self._aliases, self.failures, Policy(self.servers.values()))
         self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -125,13 +135,9 @@ class Catalogue:
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
 
-    @property
-    def now(self) -> Snapshot:
-        return self._snapshot
-
     def view(self, principal: Principal) -> View:
         """What is known now and `principal` may see."""
-        return self._snapshot.view(principal)
+        return self.now.view(principal)
 
     def watch(self, watcher: Callable[[Snapshot, Snapshot], None]) -> None:
         """Call `watcher(old, new)` whenever a listing changed."""
@@ -143,7 +149,7 @@ class Catalogue:
             self._loading = self._tasks.start(self._load(), "load catalogue", awaited=True)
         if not self._loading.done():
             await asyncio.shield(self._loading)
-        return self._snapshot
+        return self.now
 
     async def complete(self, servers: Iterable[str] | None = None) -> Snapshot:
         """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
@@ -154,7 +160,7 @@ class Catalogue:
         snapshot = await self.load()
         if self._held:
             await self.reconsider()
-            snapshot = self._snapshot
+            snapshot = self.now
         wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
         unseen = [name for name in wanted if name not in snapshot.listings]
         awaited = [name for name in unseen if servers is not None or name not in self.failures]
@@ -163,7 +169,7 @@ class Catalogue:
         if awaited:
             await self._wait_for(awaited, self.patience if servers is None else None)
         self._renew_expired()
-        return self._snapshot
+        return self.now
 
     async def _wait_for(self, servers: Iterable[str], patience: float | None) -> None:
         """Read these servers, and wait so long; who takes longer is named, and there when somebody asks again."""
@@ -172,7 +178,7 @@ class Catalogue:
         for name, task in tasks.items():
             if task.done():
                 task.result()
-            elif name not in self._snapshot.listings:
+            elif name not in self.now.listings:
                 self.failures[name] = "It is still starting; ask again in a moment."
 
     def held(self, server: str) -> Mapping[Entry, Held]:
@@ -195,8 +201,8 @@ class Catalogue:
             if server not in self.servers:
                 continue
             shown = await self._review(listing)
-            if shown != self._snapshot.listings.get(server):
-                self._publish({**self._snapshot.listings, server: shown})
+            if shown != self.now.listings.get(server):
+                self._publish({**self.now.listings, server: shown})
                 await self._keep(listing)  # without the search segment, which was made of what was shown
 
     async def _review(self, listing: Listing) -> Listing:
@@ -263,7 +269,7 @@ class Catalogue:
     def add(self, server: ServerConfig) -> None:
         """Know one more server from now on; it is asked what it offers when somebody needs to know."""
         self.servers = {**self.servers, server.name: server}
-        self._publish(self._snapshot.listings, Policy(self.servers.values()))
+        self._publish(self.now.listings, Policy(self.servers.values()))
 
     def remove(self, server: str) -> None:
         """Forget a server: its tools are gone from every list at once."""
@@ -272,7 +278,7 @@ class Catalogue:
         self._forget_retries(server)
         if timer := self._scheduled.pop(server, None):
             timer.cancel()
-        self._publish(self._snapshot.listings, Policy(self.servers.values()))
+        self._publish(self.now.listings, Policy(self.servers.values()))
 
     def swap(self, servers: Iterable[ServerConfig], aliases: Mapping[str, str], limits: LimitsConfig) -> None:
         """Take another configuration: what is known of servers that are reached as before stays known."""
@@ -288,7 +294,7 @@ class Catalogue:
             self._forget_retries(name)
             if timer := self._scheduled.pop(name, None):
                 timer.cancel()
-        kept = {name: listing for name, listing in self._snapshot.listings.items() if name in same}
+        kept = {name: listing for name, listing in self.now.listings.items() if name in same}
         self._publish(kept, Policy(self.servers.values()))
 
     def heard(self, event: UpstreamEvent) -> None:
@@ -329,7 +335,7 @@ class Catalogue:
     def _renew_expired(self) -> None:
         """Renew what outlived its time to live, but only of servers that run: this alone does not start one."""
         now = time.time()
-        for name, listing in self._snapshot.listings.items():
+        for name, listing in self.now.listings.items():
             expired = listing.ttl is not None and now > listing.listed_at + max(listing.ttl, RENEW_EVERY)
             if expired and self._pool.state(name)[0] is State.READY:
                 self._schedule(name)
@@ -371,7 +377,7 @@ class Catalogue:
         shown = await self._review(listing)
         if self._has_changed(server, identity):
             return False
-        self._publish({**self._snapshot.listings, server: shown})
+        self._publish({**self.now.listings, server: shown})
         await self._keep(listing)
         return True
 
@@ -397,13 +403,11 @@ class Catalogue:
             timer.cancel()
 
     def _publish(self, listings: Mapping[str, Listing], policy: Policy | None = None) -> None:
-        old = self._snapshot
+        old = self.now
         ordered = {name: listings[name] for name in self.servers if name in listings}
-        self._snapshot = Snapshot(
-            old.version + 1, ordered, self.servers, self._aliases, self.failures, policy or old.policy
-        )
+        self.now = Snapshot(old.version + 1, ordered, self.servers, self._aliases, self.failures, policy or old.policy)
         for watcher in self._watchers:
-            watcher(old, self._snapshot)
+            watcher(old, self.now)
 
     async def _keep(self, listing: Listing) -> None:
         try:
@@ -429,7 +433,7 @@ class Catalogue:
         self._segments |= {name: (listing, stored[name].segment) for name, listing in known.items()}
         known = {name: await self._review(listing) for name, listing in known.items()}
         if known:
-            self._publish({**known, **self._snapshot.listings})
+            self._publish({**known, **self.now.listings})
 
 
 def fingerprint(server: ServerConfig) -> str:

@@ -146,6 +146,11 @@ class NameIndex:
         return f"{tool.server}/{tool.name}" if tool.key in self._twins else tool.key
 
     @cached_property
+    def unique(self) -> dict[str, Tool]:
+        """The tools whose canonical name is theirs alone."""
+        return {key: tool for key, tool in self._keys.items() if key not in self._twins}
+
+    @cached_property
     def _twins(self) -> dict[str, list[Tool]]:
         """Keys that two tools share, as `a.b` + `c` and `a` + `b.c` do; a slash tells them apart."""
         if len(self._keys) == len(self._tools):

@@ -74,6 +74,11 @@ class View:
         return NameIndex(self.tools)
 
     @cached_property
+    def exact(self) -> Mapping[str, Tool]:
+        """Every tool under its canonical name, but for the names that two tools share."""
+        return self.names.unique
+
+    @cached_property
     def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
         offered: dict[str, list[Tool]] = {server: [] for server in self._snapshot.listings}
         for tool in self.tools:
@@ -157,6 +162,10 @@ class Unlisted(View):
     @cached_property
     def names(self) -> NameIndex:
         return NameIndex(())
+
+    @cached_property
+    def exact(self) -> Mapping[str, Tool]:
+        return self._whole.exact
 
     @cached_property
     def by_server(self) -> Mapping[str, tuple[Tool, ...]]:

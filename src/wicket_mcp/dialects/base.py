@@ -5,7 +5,7 @@ A handler gets checked arguments and returns a tool result. It keeps nothing bet
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
@@ -13,6 +13,7 @@ from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
 from wicket_mcp.request import Request, tool_call
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
+from wicket_mcp.schema.checker import fits
 from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
@@ -120,9 +121,13 @@ class Table:
         if row is None:
             return None
         try:
+            principal = call.caller.principal
             for scope in row.needs:
-                demand(call.caller.principal, scope, name)
-            arguments = fit_arguments(Tool("", name, row.definition), parse_arguments(call.arguments))
+                if scope not in principal.scopes:
+                    demand(principal, scope, name)
+            arguments: Any = call.arguments
+            if type(arguments) is not dict or not fits(row.definition, cast("JsonObject", arguments)):
+                arguments = fit_arguments(Tool("", name, row.definition), parse_arguments(arguments))
             return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)
@@ -136,6 +141,8 @@ class Menu:
         self.name = "+".join(dialect.name for dialect in dialects)
         self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
         self._size: tuple[tuple[int, str], int] = (0, ""), 0
+        self.names_tools = bool(self._naming)
+        """Whether some of its names stand for upstream tools by themselves."""
 
     @property
     def fixed(self) -> bool:

@@ -5,7 +5,7 @@ result means the same everywhere. A body comes from an upstream: nothing in it i
 """
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.model import JsonObject, as_list, as_object
@@ -18,7 +18,10 @@ def blocks_of(body: JsonObject) -> list[JsonObject]:
 
 def text_of(block: JsonObject) -> str | None:
     """The text of a text block or of an embedded resource; None for pictures, sounds, links and binary files."""
-    text: Any = block.get("text") if block.get("type") == "text" else as_object(block.get("resource")).get("text")
+    if block.get("type") == "text":
+        text: Any = block.get("text")
+    else:
+        text = as_object(block.get("resource")).get("text")
     return text if isinstance(text, str) else None
 
 
@@ -50,6 +53,10 @@ def value_of(body: JsonObject) -> Any:
 
 def size_of(body: JsonObject) -> int:
     """Characters of what a model would read of a result; pictures and sound do not count."""
-    texts = sum(map(len, texts_of(body)))
+    texts = 0
+    content: Any = body.get("content")
+    for block in cast("list[Any]", content) if isinstance(content, list) else ():
+        if isinstance(block, dict) and (text := text_of(cast("JsonObject", block))) is not None:
+            texts += len(text)
     structured: Any = body.get("structuredContent")
     return texts if structured is None else max(texts, len(encode(structured)))

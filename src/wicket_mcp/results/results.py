@@ -45,6 +45,8 @@ class Results:
     def __init__(self, store: ResultStore, config: ResultsConfig) -> None:
         self._store = store
         self.config = config
+        self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
+        """Characters up to which a result is shown whole."""
 
     async def shape(
         self, body: JsonObject, of: str, principal: Principal, *, most: int | None = None, size: int | None = None

@@ -5,19 +5,16 @@ be checked within bounds passes: a broken schema must not make a tool uncallable
 those that do not are first read as they were meant (`schema/coercion.py`).
 """
 
-from collections import OrderedDict
-from typing import Any
+from typing import Any, cast
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Tool
-from wicket_mcp.schema.checker import Checker, compile_schema
+from wicket_mcp.schema.checker import find_checker, fits
 from wicket_mcp.schema.coercion import coerce_object
 from wicket_mcp.schema.explain import describe_errors, describe_value
 from wicket_mcp.schema.signature import display_name, signature
-from wicket_mcp.schema.typetext import Types, is_object
-
-_CACHED = 512
+from wicket_mcp.schema.typetext import Types
 
 
 def parse_arguments(value: Any) -> JsonObject:
@@ -30,8 +27,8 @@ def parse_arguments(value: Any) -> JsonObject:
             parsed = value
     if parsed is None:
         return {}
-    if is_object(parsed):
-        return parsed
+    if isinstance(parsed, dict):
+        return cast("JsonObject", parsed)
     raise BadArguments(
         f"The arguments should be an object, got {describe_value(parsed)}.", hint='Send them as {"name": value}.'
     )
@@ -39,8 +36,7 @@ def parse_arguments(value: Any) -> JsonObject:
 
 def fit_arguments(tool: Tool, arguments: JsonObject) -> JsonObject:
     """`arguments` in the form that the tool's schema wants: as they are where they fit. Raises BadArguments."""
-    checker = _checkers.find(tool)
-    if checker.problem is None and checker.errors(arguments) == []:
+    if fits(tool.definition, arguments):
         return arguments
     arguments = coerce(tool, arguments)
     check_arguments(tool, arguments)
@@ -54,7 +50,7 @@ def coerce(tool: Tool, arguments: JsonObject) -> JsonObject:
 
 def check_arguments(tool: Tool, arguments: JsonObject) -> None:
     """Raises BadArguments unless `arguments` fit the tool's input schema, or it cannot be told."""
-    checker = _checkers.find(tool)
+    checker = find_checker(tool.definition)
     errors = checker.errors(arguments)
     if errors == []:
         return
@@ -64,28 +60,4 @@ def check_arguments(tool: Tool, arguments: JsonObject) -> None:
 
 def compile_problem(tool: Tool) -> str | None:
     """Why the tool's arguments are not checked, or not wholly; None where they are."""
-    return _checkers.find(tool).problem
-
-
-class _Checkers:
-    """The checkers used last, each for as long as its definition is the one in use."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: OrderedDict[int, tuple[JsonObject, Checker]] = OrderedDict()
-
-    def find(self, tool: Tool) -> Checker:
-        # Keyed by identity: a definition never changes, and is too large to compare on each call. The entry keeps
-        # its definition alive, so that no other can take the same identity meanwhile.
-        identity = id(tool.definition)
-        entry = self._known.get(identity)
-        if entry is None:
-            entry = self._known[identity] = (tool.definition, compile_schema(tool.input_schema))
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(identity)
-        return entry[1]
-
-
-_checkers = _Checkers(_CACHED)
+    return find_checker(tool.definition).problem

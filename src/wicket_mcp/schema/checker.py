@@ -5,9 +5,10 @@ out where `repair` finds that safe, else nothing is checked. Arguments that woul
 unchecked too, for the upstream checks them again. Knows nothing of tools or of wording.
 """
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject
@@ -30,6 +31,9 @@ _TOLD_ALL = 2_000  # a step of a check that explains itself is a thousand times 
 _TOLD_ONE = 8_000
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
 _SAME_VALUE_ONE = ("not", "if", "then", "else")
+
+
+_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,33 @@ class Checker:
         # An error in a union holds the errors of all its branches, and theirs: even one may be too much.
         simple = not (subschemas_with(self.schema, "anyOf") or subschemas_with(self.schema, "oneOf"))
         return _first_error(validator, arguments) if simple or steps <= _TOLD_ONE else None
+
+
+_compiled: OrderedDict[int, tuple[JsonObject, Checker]] = OrderedDict()
+"""A pure cache, of the whole process like the schemas in it: what was compiled depends on nothing else."""
+
+
+def fits(definition: JsonObject, arguments: JsonObject) -> bool:
+    """Whether `arguments` are known to fit a tool's input schema: the quick answer for nearly every call."""
+    checker = find_checker(definition)
+    return checker.problem is None and checker.errors(arguments) == []
+
+
+def find_checker(definition: JsonObject) -> Checker:
+    """The checker of a tool's definition, compiled once for as long as it is among those used last."""
+    # Keyed by identity: a definition never changes, and is too large to compare on each call. The entry keeps
+    # its definition alive, so that no other can take the same identity meanwhile.
+    identity = id(definition)
+    entry = _compiled.get(identity)
+    if entry is None:
+        schema: Any = definition.get("inputSchema")
+        checker = compile_schema(cast("JsonObject", schema) if isinstance(schema, dict) else {})
+        entry = _compiled[identity] = (definition, checker)
+        if len(_compiled) > _KEPT:
+            _compiled.popitem(last=False)
+    else:
+        _compiled.move_to_end(identity)
+    return entry[1]
 
 
 def compile_schema(schema: JsonObject) -> Checker:
@@ -155,8 +186,8 @@ def _measure(value: Any, enough: int) -> tuple[int, int]:
     level: list[Any] = [value]
     while level and nodes <= enough and depth <= _DEPTH:
         inner: list[Any] = []
-        for one in level:
-            members = list(one.values()) if is_object(one) else one
+        for part in level:
+            members: Collection[Any] = cast("JsonObject", part).values() if isinstance(part, dict) else part
             nodes += len(members)
             inner += [member for member in members if isinstance(member, (dict, list))]
         depth += 1

@@ -6,7 +6,7 @@ What a call hands over (`record_call`, `mark_key_used`) neither waits nor fails;
 answers. Any other failure is raised as Internal, and says what to do.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from wicket_mcp.model import Principal
@@ -63,8 +63,9 @@ class AuditStore(Protocol):
         """Call records that could not be kept since the store was opened."""
         ...
 
-    def record_call(self, record: CallRecord) -> None:
-        """Hand a record over. Never blocks and never raises; when the queue is full the record is counted as lost."""
+    @property
+    def record_call(self) -> Callable[[CallRecord], None]:
+        """Takes a record over. Never blocks and never raises; when the queue is full the record is counted as lost."""
         ...
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:

@@ -6,7 +6,7 @@ come with other requests than the one that asked. The protocol's handlers (`prot
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from wicket_mcp.errors import Unasked
 from wicket_mcp.model import (
@@ -16,8 +16,6 @@ from wicket_mcp.model import (
     JsonObject,
     ListKind,
     Principal,
-    as_object,
-    as_text,
 )
 from wicket_mcp.rpc import Rpc
 
@@ -51,14 +49,15 @@ class RequestCaller:
 
 def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObject) -> RequestCaller:
     """The caller of a modern request, which says all about itself in its `_meta`."""
-    capabilities = as_object(meta.get(META_CAPABILITIES))
-    level, name = as_text(meta.get(META_LOG_LEVEL)), client_name(meta.get(META_CLIENT_INFO))
+    capabilities: JsonObject = meta.get(META_CAPABILITIES) or {}
+    level, name = meta.get(META_LOG_LEVEL) or "", client_name(meta.get(META_CLIENT_INFO))
     return RequestCaller(principal, session, send, capabilities, level, resumes=True, client_name=name)
 
 
 def client_name(info: Any) -> str:
     """What a client calls itself, as far as it is believed."""
-    return as_text(as_object(info).get("name"))[:64]
+    name: Any = cast("JsonObject", info).get("name") if isinstance(info, dict) else ""
+    return name[:64] if isinstance(name, str) else ""
 
 
 @dataclass

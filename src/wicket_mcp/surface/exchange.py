@@ -17,7 +17,6 @@ from wicket_mcp.errors import (
     UNSUPPORTED_VERSION,
 )
 from wicket_mcp.model import JsonObject
-from wicket_mcp.surface.answers import respond
 from wicket_mcp.surface.event_stream import EventStream
 from wicket_mcp.surface.http import Headers, Receive, Send, send_json, wait_until_left
 from wicket_mcp.surface.outbox import Counters
@@ -101,7 +100,7 @@ class Exchange:
         # In the server's own task: one more for every request would cost a tenth of the whole call.
         task = self._answering = asyncio.current_task()
         try:
-            return await respond(protocol, request)
+            return await protocol.respond(request)
         except asyncio.CancelledError:
             if task is None or not self._given_up:
                 raise

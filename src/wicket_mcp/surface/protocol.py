@@ -5,23 +5,39 @@ client is asked something on the way, not in what a request asks for, so there i
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from wicket_mcp import __version__
+from wicket_mcp.calls.audit import measure
 from wicket_mcp.catalog.pages import page
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
-from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
+from wicket_mcp.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND_LEGACY,
+    UNSUPPORTED_VERSION,
+    Refused,
+    UnknownName,
+    WicketError,
+    to_rpc,
+)
 from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
     LOG_LEVELS,
+    META_CAPABILITIES,
+    META_LOG_LEVEL,
     META_SERVER_INFO,
     META_SUBSCRIPTION,
+    META_VERSION,
     MODERN_VERSION,
     Caller,
     Changed,
@@ -31,13 +47,14 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.results.content import texts_of
 from wicket_mcp.surface.caller import LegacyClient, client_name
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
+
+log = logging.getLogger(__name__)
 
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
 WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
@@ -51,6 +68,47 @@ _FLAGS: Mapping[ListKind, str] = {
     "resources": "resourcesListChanged",
     "prompts": "promptsListChanged",
 }
+
+
+def read_message(message: Any) -> JsonObject:
+    """`message` if it is one JSON-RPC request, notification or response. Raises RpcProblem."""
+    body = cast("JsonObject", message) if isinstance(message, dict) else {}
+    if body.get("jsonrpc") != "2.0":
+        raise RpcProblem(INVALID_REQUEST, "The message must be a single JSON-RPC 2.0 object.")
+    if "method" in body and not isinstance(body["method"], str):
+        raise RpcProblem(INVALID_REQUEST, "'method' must be a string.")
+    if "id" in body and (isinstance(body["id"], bool) or not isinstance(body["id"], str | int)):
+        raise RpcProblem(INVALID_REQUEST, "'id' must be a string or an integer.")
+    if not isinstance(body.get("params", {}), dict):
+        raise RpcProblem(INVALID_PARAMS, "'params' must be an object.")
+    return body
+
+
+def is_modern(body: JsonObject) -> bool:
+    """Whether a request carries the modern envelope. Raises RpcProblem when it does so wrongly."""
+    params: JsonObject = body.get("params", {})
+    carried: Any = params.get("_meta")
+    if not isinstance(carried, dict) or META_VERSION not in carried:
+        return False
+    meta = cast("JsonObject", carried)
+    version: Any = meta[META_VERSION]
+    if not isinstance(version, str):
+        raise RpcProblem(INVALID_PARAMS, f"{META_VERSION} must be a string.")
+    if META_CAPABILITIES not in meta:
+        raise RpcProblem(INVALID_PARAMS, f"params._meta needs {META_CAPABILITIES}.")
+    if not isinstance(meta[META_CAPABILITIES], dict):
+        raise RpcProblem(INVALID_PARAMS, f"{META_CAPABILITIES} must be an object.")
+    if not isinstance(meta.get(META_LOG_LEVEL, ""), str):
+        raise RpcProblem(INVALID_PARAMS, f"{META_LOG_LEVEL} must be a string.")
+    if version != MODERN_VERSION:
+        known = {"supported": [MODERN_VERSION], "requested": version}
+        raise RpcProblem(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
+    return True
+
+
+def error_response(number: Any, problem: WicketError) -> JsonObject:
+    error = problem.to_error() if isinstance(problem, RpcProblem) else to_rpc(problem)
+    return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +126,8 @@ class Request:
 
     @property
     def meta(self) -> JsonObject:
-        return as_object(self.params.get("_meta"))
+        meta: Any = self.params.get("_meta")
+        return cast("JsonObject", meta) if isinstance(meta, dict) else {}
 
     def text(self, key: str) -> str:
         """A parameter that must be a string. Raises RpcProblem."""
@@ -83,7 +142,7 @@ Disclose = Callable[[Caller, str, str, int], None]
 
 
 class Served(NamedTuple):
-    """What the present configuration makes of one address."""
+    """What the present configuration makes of one choice of dialects."""
 
     verbs: Verbs
     menu: Menu
@@ -91,24 +150,51 @@ class Served(NamedTuple):
     disclose: Disclose
 
 
+class Serving:
+    """What is served at this moment, by the names of the dialects; empty for those that are configured."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now: Mapping[tuple[str, ...], Served] = {}
+
+    def replace(self, now: Mapping[tuple[str, ...], Served]) -> None:
+        """Serve this from the next request on."""
+        self.now = now
+
+
 @dataclass
 class Protocol:
-    """The methods, over one menu of dialects. `serve` says what the configuration of this moment serves there."""
+    """The methods, over one menu of dialects: of those that are named or, without names, of the configured ones."""
 
-    serve: Callable[[], Served]
+    serving: Serving
+    names: tuple[str, ...]
     feed: Feed
     held: HeldCalls
-    named: bool = False
-    """Its dialects were asked for by name, so that no new configuration changes them."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
+    def served(self) -> Served:
+        return self.serving.now[self.names]
+
+    @property
     def verbs(self) -> Verbs:
-        return self.serve().verbs
+        return self.served.verbs
 
     @property
     def menu(self) -> Menu:
-        return self.serve().menu
+        return self.served.menu
+
+    async def respond(self, request: Request) -> JsonObject:
+        """The JSON-RPC response to `request`, whatever happens on the way."""
+        try:
+            return {"jsonrpc": "2.0", "id": request.id, "result": await self.answer(request)}
+        except WicketError as problem:
+            return error_response(request.id, problem)
+        except Exception:  # the boundary: a defect of ours costs this request, not the connection
+            log.exception("%s failed", request.method)
+            error = {"code": INTERNAL_ERROR, "message": "A defect in Wicket; its log has the details."}
+            return {"jsonrpc": "2.0", "id": request.id, "error": error}
 
     async def answer(self, request: Request) -> JsonObject:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
@@ -176,7 +262,7 @@ class Protocol:
         return {}
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        verbs, menu, _, disclose = self.serve()
+        verbs, menu, _, disclose = self.served
         tools = await menu.list(verbs, caller.principal)
         disclose(caller, menu.name, "list", menu.size_of(tools))
         if declares(caller.capabilities, UI):
@@ -189,9 +275,9 @@ class Protocol:
         name = request.text("name")
         arguments = request.params.get("arguments")
         call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
-        verbs, menu, _, disclose = self.serve()
+        verbs, menu, _, disclose = self.served
         result = await menu.call(verbs, name, call)
-        disclose(caller, menu.name, "call", sum(map(len, texts_of(result))))
+        disclose(caller, menu.name, "call", measure(result))
         return result
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -286,7 +372,7 @@ class Protocol:
         return {}
 
     async def _instructions(self, caller: Caller) -> str:
-        return await self.serve().instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
+        return await self.served.instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
 
     @property
     def _unprefixed(self) -> bool:
@@ -307,7 +393,7 @@ class Protocol:
     @property
     def _settled(self) -> bool:
         """The list of tools never changes."""
-        return self.named and self.menu.fixed
+        return bool(self.names) and self.menu.fixed
 
     async def _capabilities(self, caller: Caller) -> JsonObject:
         return {

@@ -14,9 +14,15 @@ from typing import Any
 from wicket_mcp.codec import decode
 from wicket_mcp.dialects.base import Named
 from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Overloaded
-from wicket_mcp.model import META_VERSION, MODERN_VERSION, JsonObject, Principal, as_object, as_text
+from wicket_mcp.model import (
+    META_VERSION,
+    MODERN_VERSION,
+    JsonObject,
+    Principal,
+    as_object,
+    as_text,
+)
 from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
-from wicket_mcp.surface.answers import error_response
 from wicket_mcp.surface.caller import modern_caller
 from wicket_mcp.surface.exchange import STATUS_OF_ERROR, Exchange
 from wicket_mcp.surface.front_door import OFFERED, FrontDoor
@@ -33,9 +39,8 @@ from wicket_mcp.surface.http import (
     send_json,
     wait_until_left,
 )
-from wicket_mcp.surface.messages import is_modern, read_message
 from wicket_mcp.surface.problems import RpcProblem
-from wicket_mcp.surface.protocol import Protocol, Request
+from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, read_message
 from wicket_mcp.surface.sessions import HttpSession, Sessions
 from wicket_mcp.tasks import Tasks
 
@@ -110,9 +115,9 @@ class StreamableHttp:
         exchange = Exchange(receive, send, self._sessions.counters)
         params: JsonObject = body.get("params", {})
         if modern:
-            caller = modern_caller(principal, f"modern {principal.name}", exchange.post, as_object(params["_meta"]))
+            caller = modern_caller(principal, f"modern {principal.name}", exchange.post, params["_meta"])
             named = None
-            if principal.may("invoke"):  # others learn nothing of a name, and start no server with it
+            if body["method"] == "tools/call" and protocol.menu.names_tools:
                 named = await self._check_parameters(protocol, principal, body, headers)
             await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True, named=named))
             return
@@ -138,7 +143,7 @@ class StreamableHttp:
 
         Raises HttpProblem.
         """
-        if body["method"] != "tools/call":
+        if not principal.may("invoke"):  # who may not call learns nothing of a name, and starts no server with it
             return None
         given: dict[str, list[str]] = {}
         for key, value in headers.raw:
@@ -192,7 +197,8 @@ class StreamableHttp:
             raise _mismatch(number, "Mcp-Method", "method")
         key = _NAMED.get(body["method"])
         named: Any = body.get("params", {}).get(key) if key else None
-        if named is not None and decoded(headers.get(b"mcp-name")) != named:
+        header = headers.get(b"mcp-name")
+        if named is not None and header != named and decoded(header) != named:
             raise _mismatch(number, "Mcp-Name", f"params.{key}")
         return True
 

@@ -155,6 +155,11 @@ class StdioConnection(asyncio.SubprocessProtocol):
             self._read(data)
 
     def _read(self, data: bytes) -> None:
+        if not self._framer.waiting and data.endswith(b"\n") and len(data) <= self._max_message:
+            for line in data.split(b"\n")[:-1]:  # the usual chunk: whole lines, nothing kept
+                if not self._ended:
+                    self._take(line)
+            return
         try:
             lines = self._framer.feed(data)
         except LineTooLong:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
@@ -22,8 +22,9 @@ class SqliteAudit(Part):
     def lost_records(self) -> int:
         return self._recorder.lost
 
-    def record_call(self, record: CallRecord) -> None:
-        self._recorder.record(record)
+    @property
+    def record_call(self) -> Callable[[CallRecord], None]:
+        return self._recorder.record
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         await self._recorder.settle()
