@@ -179,6 +179,12 @@ class Refused(UpstreamError):
         self.error = error
         super().__init__(server, str(error.get("message", "")) or f"error {self.rpc_code}")
 
+    def replace(self, error: dict[str, Any]) -> None:
+        """Take another wording of the same error, from which secrets are gone."""
+        self.error = error
+        self.message = str(error.get("message", "")) or f"error {self.rpc_code}"
+        self.args = (self.message,)
+
 
 class Overloaded(WicketError):
     """Too many calls in flight."""

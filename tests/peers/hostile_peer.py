@@ -104,6 +104,29 @@ class OpensPages(TalksLater):
             super().on_call(number, name, arguments, meta)
 
 
+class Blabs(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Tells whatever it was given, everywhere: on stderr, as garbage on stdout, in errors; `slow` dies of it."""
+
+    def all_it_knows(self) -> str:
+        return "\n".join([*sys.argv, *os.environ.values()])
+
+    def run(self) -> None:
+        sys.stderr.write(self.all_it_knows() + "\n")
+        sys.stderr.flush()
+        self.write(self.all_it_knows().replace("\n", " ").encode() + b"\n")
+        super().run()
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "refuses":
+            self.refuse(number, -32050, self.all_it_knows(), {"all": [self.all_it_knows()]})
+        elif name == "slow":
+            sys.stderr.write("x" * 400_000 + self.all_it_knows() + "\n" + self.all_it_knows().replace("\n", " ") + "\n")
+            sys.stderr.flush()
+            sys.exit(1)
+        else:
+            super().on_call(number, name, arguments, meta)
+
+
 class ManyTools(Echo):  # pyright: ignore[reportUntypedBaseClass]
     """Lists a hundred thousand tools at once."""
 

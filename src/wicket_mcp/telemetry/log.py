@@ -8,6 +8,8 @@ import logging
 import re
 import sys
 
+from wicket_mcp.telemetry.known import KNOWN
+
 # C0 and C1 controls but tab and newline, and what hides or reorders text: zero-width, bidi, tag characters.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
@@ -37,10 +39,10 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class _CleanFormatter(logging.Formatter):
-    """Cleans the whole line, so that no caller has to clean what it logs."""
+    """Cleans and masks the whole line, so that no caller has to do that with what it logs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return clean(super().format(record))
+        return KNOWN.mask(clean(super().format(record)))
 
 
 def configure_logging(level: str) -> None:

@@ -7,13 +7,14 @@ configuration and no server; errors, logs, listings and `wicket import` call it.
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any, cast
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
+from wicket_mcp.telemetry.known import KNOWN, MASK, SHORTEST_SECRET, parts_of, pattern_of
 from wicket_mcp.telemetry.log import clean, cut
 
-MASK = "***"
-SHORTEST_SECRET = 6
-"""Masking shorter values would blank out ordinary words."""
+__all__ = ["KNOWN", "MASK", "SHORTEST_SECRET", "Redactor", "is_secret_name", "mask_arguments", "mask_strings"]
+__all__ += ["mask_url", "url_secrets"]
 
 _LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
 _LONGEST_PLAIN_WORD = 23  # a longer word without a slash, dot or space is more likely a key than a name
@@ -27,18 +28,28 @@ _SECRET_ENDINGS = ("apikey", "passwd", "password", "secret", "token")
 
 
 class Redactor:
-    """Masks the values it was given wherever they appear, and each line of those that have several."""
+    """Masks the values it was given wherever they appear, each line of those with several, and all `KNOWN` ones."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        parts = {part for secret in secrets for part in (secret, *map(str.strip, secret.splitlines()))}
-        known = sorted((part for part in parts if len(part) >= SHORTEST_SECRET), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
+        self._pattern = pattern_of(parts_of(secrets))
 
     def __call__(self, text: str, limit: int | None = None) -> str:
         """`text` masked and safe to show. It is masked whole and cut afterwards, so no half of a secret is left."""
         safe = clean(text)
         masked = self._pattern.sub(MASK, safe) if self._pattern else safe
-        return cut(masked, limit)
+        return cut(KNOWN.mask(masked), limit)
+
+
+def mask_strings(value: Any) -> Any:
+    """JSON with every known secret in its texts masked; what holds none comes back as it is."""
+    if isinstance(value, str):
+        return KNOWN.mask(value)
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return {KNOWN.mask(key): mask_strings(member) for key, member in members.items()}
+    if isinstance(value, list):
+        return [mask_strings(member) for member in cast("list[Any]", value)]
+    return value
 
 
 def is_secret_name(name: str) -> bool:

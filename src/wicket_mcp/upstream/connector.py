@@ -14,6 +14,7 @@ from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import Unavailable
 from wicket_mcp.tasks import uninterrupted
+from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.era import Session, envelope, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
@@ -51,6 +52,8 @@ class Connector:
 
     async def open(self, config: ServerConfig, host: Host) -> Session:
         server = resolve(config, os.environ, self._base_dir)
+        credentials = (value.partition(" ")[2] for value in server.headers.values())  # what follows "Bearer"
+        KNOWN.remember((*server.secrets, *credentials))
         async with self._starting_slot():
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)

@@ -376,13 +376,18 @@ class _Ring:
         self._limit = limit
         self._size = 0
         self._chunks: deque[bytes] = deque()
+        self._is_cut = False
 
     def add(self, data: bytes) -> None:
         self._chunks.append(data)
         self._size += len(data)
         while self._size > self._limit and len(self._chunks) > 1:
             self._size -= len(self._chunks.popleft())
+            self._is_cut = True
 
     def lines(self, count: int) -> list[str]:
-        text = b"".join(self._chunks)[-self._limit :].decode("utf-8", "replace")
+        kept = b"".join(self._chunks)
+        if self._is_cut or len(kept) > self._limit:  # the first line may begin in the middle of a secret
+            kept = kept[-self._limit :].partition(b"\n")[2]
+        text = kept.decode("utf-8", "replace")
         return [line for line in text.splitlines() if line.strip()][-count:]

@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Internal, NotSent, Overloaded, Unavailable, WicketError
+from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
 from wicket_mcp.model import JsonObject, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
+from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import CALL_NOTIFICATIONS, Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.deadline import extend_deadline, timed_out
@@ -210,6 +211,9 @@ class Upstream:
                     )
 
                 answer = await self._send(send, deadline)
+        except Refused as refusal:
+            refusal.replace(mask_strings(refusal.error))
+            raise
         except TimeoutError:
             self._count_unanswered()
             taken = asyncio.get_running_loop().time() - started

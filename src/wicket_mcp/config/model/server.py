@@ -150,6 +150,8 @@ class ResolvedServer(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
+    secrets: tuple[str, ...] = ()
+    """Every value that was filled in, and every literal one that its name announces: what must be shown nowhere."""
 
     @property
     def name(self) -> str:

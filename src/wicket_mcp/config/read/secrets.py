@@ -25,6 +25,10 @@ _ENV_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*(.*?)\
 _LARGEST_FILE = 1024**2
 
 
+_PUBLIC = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
+"""Variables that hold no secret: masking a home folder would make every path unreadable."""
+
+
 class _Missing(Exception):
     """A reference that has no value and no default."""
 
@@ -55,6 +59,7 @@ def resolve(
         cwd=None if server.cwd is None else str(scope.path(server.cwd)),
         url=None if server.url is None else scope.expand(server.url),
         headers={name: scope.expand(value) for name, value in server.headers.items()},
+        secrets=tuple(scope.filled_in) + tuple(value for _, _, value in literal_secrets(server)),
     )
     _check(resolved)
     return resolved
@@ -89,6 +94,8 @@ class _Scope:
     def __init__(self, environ: Mapping[str, str] | None, base_dir: Path | None) -> None:
         self._environ = os.environ if environ is None else environ
         self._base = Path.cwd() if base_dir is None else base_dir
+        self.filled_in: set[str] = set()
+        """Every value that took the place of a reference, or came from a file of variables."""
 
     def problems(self, server: ServerConfig) -> Iterator[tuple[str, _Missing]]:
         """Everything the server lacks, and the option that needs it."""
@@ -117,8 +124,10 @@ class _Scope:
 
     def environment(self, server: ServerConfig) -> dict[str, str]:
         named = {key: self._environ[key] for key in server.required_keys if key in self._environ}
+        from_file = self._file_variables(server)
         declared = {name: self.expand(value) for name, value in server.env.items()}
-        return {**named, **self._file_variables(server), **declared}
+        self.filled_in.update(named.values(), from_file.values())
+        return {**named, **from_file, **declared}
 
     def _value(self, reference: str) -> str:
         name, has_default, default = reference.partition(":-")
@@ -135,12 +144,17 @@ class _Scope:
         if not colon and name in _PLACES:
             return _PLACES[name](self._environ)
         if not colon or scheme == "env":
-            return self._variable(rest if colon else name)
-        if scheme == "input":
-            return self._input(rest)
-        if scheme == "file":
-            return self._read(self._base / _from_home(rest))
-        raise _unknown(scheme)
+            variable = rest if colon else name
+            value = self._variable(variable)
+        elif scheme == "input":
+            variable, value = rest, self._input(rest)
+        elif scheme == "file":
+            variable, value = "", self._read(self._base / _from_home(rest))
+        else:
+            raise _unknown(scheme)
+        if variable not in _PUBLIC:
+            self.filled_in.add(value)
+        return value
 
     def _variable(self, name: str) -> str:
         if not _VARIABLE.fullmatch(name):

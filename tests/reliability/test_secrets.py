@@ -1,0 +1,106 @@
+"""Canaries stand wherever a secret may stand; afterwards they are looked for wherever one must not be."""
+
+import json
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.conftest import Server
+from tests.gateway.serving import Command
+from tests.reliability.hostile import hostile
+
+CANARIES = {
+    "env": "canary-in-env-0001",
+    "argument": "canary-in-argument-0002",
+    "header": "canary-in-header-0003",
+    "url": "canary-in-url-0004",
+    "env_file": "canary-in-env-file-0005",
+    "required": "canary-in-required-0006",
+    "literal": "canary-literal-0007",
+    "long": "canary-long-0008-" + "abcdefghij" * 60,
+    "key": "-----BEGIN KEY-----\ncanary-line-0009-aaaaaaaa\ncanary-line-0010-bbbbbbbb\n-----END KEY-----",
+}
+FRAGMENTS = ("canary-", "abcdefghijabcdefghij")
+
+
+class Echoing(BaseHTTPRequestHandler):
+    """An HTTP server that answers every request with 401 and repeats all it was sent."""
+
+    def do_POST(self) -> None:
+        body = f"{self.path} {self.headers} rejected {self.headers.get('Authorization')}".encode()
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        return
+
+
+def configured(folder: Path, port: int) -> dict[str, Server]:
+    (folder / "key.pem").write_text(CANARIES["key"])
+    (folder / "more.env").write_text(f"FROM_FILE={CANARIES['env_file']}\n")
+    environment = {
+        "TOKEN": "${env:CANARY_ENV}",
+        "LONG": "${CANARY_LONG}",
+        "PRIVATE_KEY": "${file:key.pem}",
+        "API_KEY": CANARIES["literal"],
+    }
+    blabs = hostile("Blabs", env=environment, env_file="more.env", required_keys=["CANARY_REQUIRED"])
+    blabs["args"].append("--token=${CANARY_ARGUMENT}")
+    return {
+        "blabs": blabs,
+        "other": hostile("Blabs"),
+        "web": {
+            "url": f"http://127.0.0.1:{port}/mcp?key=${{CANARY_URL}}",
+            "headers": {"Authorization": "Bearer ${CANARY_HEADER}"},
+        },
+    }
+
+
+def leaks(text: str) -> list[str]:
+    return [text[max(0, at - 80) : at + 80] for fragment in FRAGMENTS if (at := text.find(fragment)) >= 0]
+
+
+@pytest.mark.promise("V7", "No secret is in an answer, a log, a server's last words, the state or our process list.")
+@pytest.mark.promise("T17", "Canaries in every place a secret may stand are found nowhere else.")
+async def test_canaries_are_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("env", "argument", "header", "url", "required", "long"):
+        monkeypatch.setenv(f"CANARY_{name.upper()}", CANARIES[name])
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Echoing)
+    Thread(target=web.serve_forever, daemon=True).start()
+    monkeypatch.setenv("WICKET_LOG", "debug")
+    command = await Command.start(tmp_path, configured(tmp_path, web.server_port))
+    answers: list[Mapping[str, object]] = [await command.initialize()]
+    answers.append(await command.call("find_tools", {"query": "echo the message"}))
+    for name in ("blabs.refuses", "blabs.slow", "blabs.echo", "web.anything", "other.refuses"):
+        arguments = {"name": name, "arguments": {"message": "hello"}}
+        answers.append(await command.ask("tools/call", {"name": "call_tool", "arguments": arguments}))
+    answers.append(await command.ask("resources/read", {"uri": "wicket://health"}))
+    assert "hello" in json.dumps(answers), "the server does work"
+    assert "***" in json.dumps(answers), "and does talk"
+    commands = [
+        Path(f"/proc/{command.process.pid}/cmdline").read_bytes().decode(),
+        *(path.read_bytes().decode() for path in _helpers(command.process.pid)),
+    ]
+    assert command.process.stdin is not None
+    command.process.stdin.close()
+    rest, log = await command.process.communicate()
+    web.shutdown()
+    web.server_close()
+    state = b"".join(path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file())
+    assert leaks(json.dumps(answers) + rest.decode()) == []
+    assert b"blabs" in log
+    assert leaks(log.decode()) == []
+    assert leaks(state.decode("latin-1")) == []
+    assert leaks("".join(commands)) == []
+
+
+def _helpers(gateway: int) -> list[Path]:
+    """The command lines of what the gateway runs for itself: all its children but the servers."""
+    children = Path(f"/proc/{gateway}/task/{gateway}/children").read_text().split()
+    lines = [Path(f"/proc/{pid}/cmdline") for pid in children if Path(f"/proc/{pid}/cmdline").exists()]
+    return [line for line in lines if b"hostile_peer" not in line.read_bytes()]
