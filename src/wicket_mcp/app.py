@@ -70,11 +70,16 @@ class Gateway(Library):
         self.scripting = Scripting(config.scripts)
         self.watches = Watches(self.catalogue, self.pool)
         self.audit_file = AuditFile(config.audit_path)
-        self.audit = Audit(self.store.record_call, self.audit_file.record)
+        self.audit = Audit(self.store.record_call)
+        self.audit.listen(self.audit_file.record)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
         self.tasks = Tasks()
-        self.on_reload: list[Callable[[Config], None]] = [self.scripting.reconfigure, self.finder.reconfigure]
+        self.on_reload: list[Callable[[Config], None]] = [
+            self.scripting.reconfigure,
+            self.finder.reconfigure,
+            self.audit_file.reconfigure,
+        ]
         """The live parts that obey every new configuration, in this order."""
         self._desk: Desk | None = None
         self._serving = Serving()
@@ -186,7 +191,6 @@ class Gateway(Library):
         old, self._rooms = self.config, rooms
         self.reconfigure(rooms.config)
         self._swap_servers(old, config)
-        self.audit_file.path = config.audit_path
         self._serving.replace(served)
         for reconfigure in self.on_reload:
             reconfigure(self.config)
@@ -312,6 +316,7 @@ class Gateway(Library):
         await self.scripting.close()
         if self._desk is not None:
             await self._desk.close()
+        self.audit.flush()
         await self.audit_file.close()
         await super().close()
 

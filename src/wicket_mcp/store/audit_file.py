@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject
 from wicket_mcp.store.model import CallRecord
@@ -56,29 +57,32 @@ class AuditFile:
     """Appends to the file that the configuration names at the moment; to none where it names none."""
 
     def __init__(self, path: Path | None) -> None:
-        self.path = path
+        self._path = path
         self._recorder = Recorder(self._write)
 
     @property
     def lost(self) -> int:
         return self._recorder.lost
 
+    def reconfigure(self, config: Config) -> None:
+        self._path = config.audit_path
+
     def record(self, record: CallRecord) -> None:
-        if self.path is not None:
+        if self._path is not None:
             self._recorder.record(record)
 
     async def close(self) -> None:
         await self._recorder.close()
 
     async def _write(self, batch: Batch) -> None:
-        if self.path is None:
+        if self._path is None:
             return
         data = "".join(f"{line_of(record)}\n" for record in batch.calls).encode()
         try:
-            await asyncio.to_thread(_append, self.path, data)
+            await asyncio.to_thread(_append, self._path, data)
         except OSError as problem:
             raise Internal(
-                f"The audit file {self.path} could not be written: {problem.strerror}.",
+                f"The audit file {self._path} could not be written: {problem.strerror}.",
                 hint="Check free space and permissions.",
             ) from None
 
