@@ -18,6 +18,7 @@ from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import Caller, Json, JsonObject, Principal, Tool, as_list
 from wicket_mcp.request import tool_call
+from wicket_mcp.results.content import unwrap_structured
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.scripts.languages import LANGUAGES
 
@@ -44,6 +45,9 @@ class Script:
     language: str
     arguments: JsonObject | None = None
     limits: Limits | None = None
+    envelope: bool = False
+    """Give `{"result": value}`, which many servers put around a function's value, as it is: what published
+    vocabularies did before us."""
 
 
 class Scripting:
@@ -82,7 +86,8 @@ class Scripting:
         """Run to the end, whatever that is. Raises nothing except cancellation."""
         api = await self.api(verbs, caller.principal, script.source)
         # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
-        calls = _Calls(verbs, InScript(caller), readdress=script.language == "lua")
+        readdress = script.language == "lua"
+        calls = _Calls(verbs, InScript(caller), readdress=readdress, envelope=script.envelope)
         outcome = await self.engine.run(
             script.source, script.language, api, calls, script.limits or self.limits, script.arguments
         )
@@ -152,9 +157,10 @@ class InScript:
 class _Calls:
     """Where a script's calls go; see `wicket_mcp.scripts.calls.CallTool`."""
 
-    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool) -> None:
+    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool, envelope: bool) -> None:
         self._run = secrets.token_hex(4)
         self._readdress = readdress
+        self._envelope = envelope
         self._verbs = verbs
         self._caller = caller
 
@@ -164,7 +170,8 @@ class _Calls:
                 request = tool_call(name, arguments, self._caller, whole=True)
                 request.span.run = self._run
                 result = await self._verbs.call(request)
-                return self._verbs.rewrite(result) if self._readdress else result.body
+                body = self._verbs.rewrite(result) if self._readdress else result.body
+                return body if self._envelope else _without_envelope(body)
             case "search":
                 return await self._search(arguments)
             case "describe":
@@ -192,6 +199,11 @@ class _Calls:
             shown = {**_brief(tool), "description": tool.description, "schema": tool.input_schema}
             found[name] = {**shown, "output_schema": tool.output_schema} if tool.output_schema else shown
         return found
+
+
+def _without_envelope(body: JsonObject) -> JsonObject:
+    value = unwrap_structured(body.get("structuredContent"))
+    return body if value is None else {**body, "structuredContent": value}
 
 
 def _brief(tool: Tool) -> JsonObject:

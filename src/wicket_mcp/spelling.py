@@ -13,6 +13,8 @@ _NO_SEPARATORS = dict.fromkeys(map(ord, " \t._-/:@"))
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W_A-Za-z\d]+")
 _LONGEST = 80
 _NEAR = 0.5
+_SLIPS = 0.34
+"""Share of a name's letters that may be wrong for it to be a slip."""
 _COMPARED = 32
 
 
@@ -25,7 +27,7 @@ def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
 def nearest_of(name: str, known: list[str], folded: list[str], limit: int = 3) -> list[str]:
     """`nearest` for who keeps `fold_all(known)` between questions."""
     name = name[:_LONGEST]
-    whole, bare = _Pattern(_fold(name)), _Pattern(_fold(re.split(r"[./]|__", name)[-1]))
+    whole, bare = _Pattern(_fold(name)), _Pattern(_fold(_tail(name)))
     words = _words(name)
     scored: list[tuple[float, str]] = []
     for at in _contenders(whole.text, known, folded):
@@ -36,9 +38,40 @@ def nearest_of(name: str, known: list[str], folded: list[str], limit: int = 3) -
             0.9 * bare.likeness(tail) + 0.08 * whole.likeness(folded[at]),
             0.9 * _overlap(words, _words(candidate)),
         )
-        if score >= _NEAR:
+        if score >= _NEAR and _is_plausible(name, candidate):
             scored.append((-score, candidate))
     return [candidate for _, candidate in sorted(scored)[:limit]]
+
+
+def _is_plausible(name: str, candidate: str) -> bool:
+    """Whether one can be a slip of the other: few letters differ, words are shared, or one is most of the other."""
+    for left, right in ((name, candidate), (_tail(name), _tail(candidate))):
+        if _overlap(_words(left), _words(right)) >= _NEAR:
+            return True
+        short, long = sorted((_fold(left), _fold(right)), key=len)
+        if short in long and len(short) >= _NEAR * len(long):
+            return True
+        if _distance(short, long) <= max(1, round(_SLIPS * len(long))):
+            return True
+    return False
+
+
+def _tail(name: str) -> str:
+    return re.split(r"[./]|__", name)[-1]
+
+
+def _distance(left: str, right: str) -> int:
+    """Letters to change, add, leave out or swap with their neighbour until one is the other."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        above, before, row = before, row, [i]
+        for j, b in enumerate(right, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, above[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
 
 
 def _contenders(query: str, known: list[str], folded: list[str]) -> list[int]:

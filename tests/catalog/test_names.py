@@ -161,8 +161,8 @@ class TestResolving:
         with pytest.raises(UnknownName) as caught:
             self.INDEX.resolve("github.creat_issue")
         assert str(caught.value) == (
-            "No tool named 'github.creat_issue'. Did you mean 'github.create_issue', 'gitlab.create_issue' "
-            "or 'github.list-commits'? Use find_tools to search."
+            "No tool named 'github.creat_issue'. Did you mean 'github.create_issue' or 'gitlab.create_issue'? "
+            "Use find_tools to search."
         )
 
     def test_an_exact_name_wins_over_one_that_differs_in_case(self) -> None:

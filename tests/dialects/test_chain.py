@@ -170,7 +170,7 @@ class TestCallToolChain:
         code = 'return (await data_server.rows({table: "t", limit: 3000})).result'
         result = await agent.call("call_tool_chain", code=code)
         shown = result["content"][0]
-        assert "Shape: {result: 3000 × {id: integer, table: string}}" in shown["text"]
+        assert "Shape: 3000 × {id: integer, table: string}" in shown["text"]
         assert shown["annotations"] == {"audience": ["assistant"], "priority": 0.3}
         handle = result["_meta"]["wicket/result"]["id"]
         part = f'return (await results.get("{handle}", {{path: "result[2999].id"}}))'

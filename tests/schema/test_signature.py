@@ -344,3 +344,32 @@ class TestHostileSchemas:
         shown = signature(tool({"required": names}))
         assert shown.startswith("s.t(p0, p1, ")
         assert len(shown) < 1000
+
+
+def test_fields_of_the_output_are_followed_by_dots_only_where_some_are_left_out() -> None:
+    fields = {name: {"type": "string"} for name in ("timezone", "datetime", "day_of_week", "is_dst")}
+    four = Tool("time", "now", {"name": "now", "outputSchema": {"type": "object", "properties": fields}})
+    assert signature(four) == "time.now() -> {timezone, datetime, day_of_week, is_dst}"
+    many = {f"field_number_{n}": {"type": "string"} for n in range(9)}
+    nine = Tool("time", "now", {"name": "now", "outputSchema": {"type": "object", "properties": many}})
+    assert signature(nine).endswith(", …}")
+
+
+def test_a_wrapped_value_is_shown_as_scripts_and_agents_get_it() -> None:
+    wrapped = {
+        "type": "object",
+        "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/Row"}}},
+        "$defs": {"Row": {"type": "object", "properties": {"id": {"type": "integer"}}}},
+        "x-fastmcp-wrap-result": True,
+    }
+    assert signature(Tool("db", "rows", {"name": "rows", "outputSchema": wrapped})) == "db.rows() -> {id?: integer}[]"
+
+
+def test_a_deprecated_tool_says_so_in_one_line() -> None:
+    words = "Read the complete contents of a file as text. DEPRECATED: Use read_text_file instead."
+    tool = Tool("fs", "read_file", {"name": "read_file", "description": words})
+    assert describe(tool, "signature") == (
+        "fs.read_file() - Read the complete contents of a file as text (DEPRECATED: Use read_text_file instead)"
+    )
+    about = Tool("lint", "find", {"name": "find", "description": "Find uses of deprecated functions in a project."})
+    assert describe(about, "signature") == "lint.find() - Find uses of deprecated functions in a project"

@@ -164,9 +164,9 @@ async def _interface(verbs: Verbs, call: ToolCall, name: str) -> Outcome:
 async def _with_script(verbs: Verbs, call: ToolCall, code: str, seconds: float) -> Outcome:
     usual = verbs.scripting.limits
     limits = msgspec.structs.replace(usual, wall=min(usual.wall, seconds))
-    outcome = await verbs.run(Script(code, "javascript", limits=limits), call.caller)
+    outcome = await verbs.run(Script(code, "javascript", limits=limits, envelope=True), call.caller)
     if outcome.problem is not None and outcome.problem.kind == "syntax":
-        typed = await verbs.run(Script(code, "typescript", limits=limits), call.caller)
+        typed = await verbs.run(Script(code, "typescript", limits=limits, envelope=True), call.caller)
         return outcome if typed.problem is not None and typed.problem.kind == "missing_engine" else typed
     return outcome
 

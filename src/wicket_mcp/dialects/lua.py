@@ -69,7 +69,7 @@ async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def execute(verbs: Verbs, call: ToolCall) -> JsonObject:
-    outcome = await verbs.run(Script(call.arguments["script"], "lua"), call.caller)
+    outcome = await verbs.run(Script(call.arguments["script"], "lua", envelope=True), call.caller)
     return await render(verbs, outcome, call.caller.principal, nothing=NO_RESULT)
 
 

@@ -39,16 +39,20 @@ def parse_text(text: str) -> Any:
 
 
 def value_of(body: JsonObject) -> Any:
-    """What a result means: its structured content, else its text (parsed when it is a JSON object or array).
-
-    Many servers wrap a function's text as `{"result": "…"}` to have structured content at all; that is text.
-    """
+    """What a result means: its structured content, else its text (parsed when it is a JSON object or array)."""
     structured: Any = body.get("structuredContent")
     if structured is not None:
-        only = as_object(structured).get("result") if len(as_object(structured)) == 1 else None
-        return parse_text(only) if isinstance(only, str) else structured
+        return unwrap_structured(structured)
     texts = texts_of(body)
     return parse_text(texts[0]) if len(texts) == 1 else "\n".join(texts)
+
+
+def unwrap_structured(structured: Any) -> Any:
+    """Structured content without the object that many servers put around a function's value: `{"result": value}`."""
+    if len(as_object(structured)) != 1 or "result" not in structured:
+        return structured
+    value = structured["result"]
+    return parse_text(value) if isinstance(value, str) else value
 
 
 def size_of(body: JsonObject) -> int:

@@ -79,8 +79,7 @@ class Results:
 
     async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
         """The value of a stored result, or the part of it at `path`."""
-        value = value_of(await self._body(handle, principal))
-        return select(value, path) if path else value
+        return _select(await self._body(handle, principal), path)
 
     async def _body(self, handle: str, principal: Principal) -> JsonObject:
         stored = await self._store.load_result(handle, principal)
@@ -114,7 +113,7 @@ class Results:
         body = await self._body(handle, principal)
         if as_text and not path and (texts := texts_of(body)):
             return "\n".join(texts)  # as the server wrote it, not as we would
-        value = select(value_of(body), path) if path else value_of(body)
+        value = _select(body, path)
         return pretty(value) if as_text and not isinstance(value, str) else value
 
     def _announce(self, body: JsonObject, of: str, handle: str, tokens: int) -> JsonObject:
@@ -135,6 +134,16 @@ class Results:
         annotations = {"audience": ["assistant"], "priority": 0.3}
         shown = {"type": "text", "text": text, "annotations": annotations}
         return {**kept, "content": [shown, *others], "_meta": meta}
+
+
+def _select(body: JsonObject, path: str) -> Any:
+    """The value of a result at `path`; `result…` also reads what a server wrapped as `{"result": value}`."""
+    value = value_of(body)
+    if not path:
+        return value
+    structured = as_object(body.get("structuredContent"))
+    wrapped = list(structured) == ["result"] and (path == "result" or path.startswith(("result.", "result[")))
+    return select(structured if wrapped and not (isinstance(value, dict) and "result" in value) else value, path)
 
 
 def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:

@@ -27,6 +27,7 @@ _MARKUP = (
     (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*]+?)(?<=\S)\*(?![\w*])"), r"\1"),
     (re.compile(r"<([A-Za-z][\w-]{0,30})>(.*?)</\1>"), r"\2"),
 )
+_DEPRECATED = re.compile(r"\bDEPRECATED\b|\b[Dd]eprecated(?=[:\]),.])|\b(?:is|has been) deprecated\b")
 _END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s|$)|[。！？]")
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)+")
 _SHORT = frozenset(
@@ -73,6 +74,15 @@ def first_sentence(text: str, limit: int = 120) -> str:
     if sentence.endswith(".") and not sentence.endswith(("..", "etc.")) and not _is_short(sentence):
         sentence = sentence[:-1]
     return shorten(sentence.rstrip(" :"), limit)
+
+
+def deprecation(text: str, limit: int = 60) -> str:
+    """What a description says about its tool being deprecated; empty where it says nothing of the kind."""
+    found = _DEPRECATED.search(text[:_READ])
+    if found is None:
+        return ""
+    line = _strip_markup(visible(text[found.start() : found.start() + _LINE]).split("\n")[0])
+    return shorten(line[: _sentence_end(line)].strip(" .])("), limit)
 
 
 def shorten(text: str, limit: int) -> str:

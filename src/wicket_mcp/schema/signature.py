@@ -5,10 +5,10 @@ parameters, then of the required ones, whose names always stay. Text that an ups
 way into a line; at detail `full` it passes as it came.
 """
 
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
-from wicket_mcp.model import Detail, JsonObject, Tool
-from wicket_mcp.schema.descriptions import first_sentence, shorten
+from wicket_mcp.model import Detail, JsonObject, Tool, as_object
+from wicket_mcp.schema.descriptions import deprecation, first_sentence, shorten
 from wicket_mcp.schema.typetext import CUT, Parameter, Style, Types, property_name
 
 __all__ = ["SIGNATURE_BUDGET", "describe", "display_name", "first_sentence", "signature"]
@@ -55,6 +55,8 @@ def describe(tool: Tool, detail: Detail) -> str | JsonObject:
     if detail == "full":
         return {"name": tool.key} | {key: tool.definition[key] for key in _FULL if key in tool.definition}
     words = first_sentence(tool.description or tool.title)
+    if (warning := deprecation(tool.description)) and "deprecated" not in words.lower():
+        words = f"{words} ({warning})"
     if detail == "signature":
         return f"{signature(tool)} - {words}" if words else signature(tool)
     head = [signature(tool, _BRIEF_SIGNATURE), *([words] if words else [])]
@@ -107,14 +109,26 @@ def _output(tool: Tool, room: int) -> str:
     schema = tool.output_schema
     if not schema:
         return ""
+    schema = _without_envelope(schema)
     for style in _STYLES[1:]:
         text = Types(schema, style).text(schema)
         if len(text) <= room and text not in ("{…}", "any"):
             return f" -> {text}"
-    names = [property_name(one.name) for one in Types(schema).parameters()[:_OUTPUT]]
-    while len(text := ", ".join([*names, CUT])) > room and names:
+    every = [property_name(one.name) for one in Types(schema).parameters()]
+    names = every[:_OUTPUT]
+    while len(text := ", ".join(names if len(names) == len(every) else [*names, CUT])) > room and names:
         names.pop()
     return f" -> {{{text}}}" if names else ""
+
+
+def _without_envelope(schema: JsonObject) -> JsonObject:
+    """The schema of the value that agents get: many servers put `{"result": value}` around it."""
+    fields = as_object(schema.get("properties"))
+    inner: Any = fields.get("result") if len(fields) == 1 else None
+    if not isinstance(inner, dict):
+        return schema
+    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {**shared, **as_object(inner)}
 
 
 def _parameter_lines(tool: Tool, room: int) -> list[str]:

@@ -7,11 +7,14 @@ ends in a mistake of its own. Only what will surely fail is reported, a checker'
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic_monty import ExternalModule, MontyError, MontyTypingError
 
+from wicket_mcp.scripts.languages import PYTHON_MODULES
+from wicket_mcp.scripts.modules import missing_module
+from wicket_mcp.scripts.rewriting import provides
 from wicket_mcp.scripts.worker import Failure
 
 _MODULE = "wicket_tools"
@@ -35,6 +38,20 @@ _OURS = re.compile(r"(?:bound method )?`_(\w+(?:\.\w+)?)`")
 _A_CALL = re.compile(
     r"(?:(?:an )?([Oo])bject of type )?`CoroutineType\[[^`]*\]`( is not awaited| with no `__\w+__` method)?"
 )
+_ALLOWED = re.compile(
+    r"`return` statement outside|outside of an asynchronous function|__future__ imports must be at the top"
+)
+_UNKNOWN_MEMBER = re.compile(r"Module `([\w.]+)` has no member `(\w+)`")
+_UNKNOWN_NAME = re.compile(r"Name `(\w+)` used when not defined")
+_UNKNOWN_MODULE = re.compile(r"Cannot resolve imported module `([\w.]+)`")
+_MODULES = frozenset({*PYTHON_MODULES, "os", "urllib", "__future__", "abc", "warnings", "keyword", "zlib"})
+_ENGINE_NAMES = (
+    "map filter getattr hasattr setattr format open callable ImportError ModuleNotFoundError FileNotFoundError "
+    "FileExistsError PermissionError UnicodeDecodeError UnicodeEncodeError IsADirectoryError NotADirectoryError "
+    "UnboundLocalError"
+)
+ENGINE_NAMES = frozenset(_ENGINE_NAMES.split())
+"""Names that the checker does not know and the engine has, or is given."""
 _MOST = 5
 _USUAL_STUBS = """
 from typing import Any, Literal
@@ -60,8 +77,8 @@ except Exception as error:
 class Checker:
     """Checks the scripts of one session, which was checked out with `modules`."""
 
-    def __init__(self) -> None:
-        self.modules: dict[str, Any] = {}
+    def __init__(self, modules: Mapping[str, Any] | None = None) -> None:
+        self.modules: dict[str, Any] = dict(modules or {})
 
     def warm_up(self, session: Any) -> None:
         """Let the checker read what every script is made of."""
@@ -73,11 +90,11 @@ class Checker:
         imported = ", ".join(_unbound(source, names))
         found: list[tuple[int, int, str]] = []
         for line, column, code, message in self._complaints(session, _MODULE, stubs, imported, source):
-            if line < 1 or "`return` statement outside" in message:
-                continue  # ours; or one that the engine allows: it ends the script with a value
+            if line < 1 or _ALLOWED.search(message):
+                continue  # ours; or one that the engine allows: a script may `return` and `await` at its top
             if code == "invalid-syntax":
                 raise _syntax_failure(source, line, column, message)
-            if line <= source.count("\n") + 1 and _surely_wrong(code, message, names):
+            if line <= source.count("\n") + 1 and _surely_wrong(code, message, names) and not _engine_has(message):
                 found.append((line, column, _in_the_authors_words(message, names)))
         if found:
             several = len(found) > 1
@@ -107,6 +124,17 @@ def _surely_wrong(code: str, message: str, names: Iterable[str]) -> bool:
     return code in _WRONG_ON_OURS and any(_is_ours(found[1], names) for found in _OURS.finditer(message))
 
 
+def _engine_has(message: str) -> bool:
+    """Whether the checker misses what the engine has, or is given."""
+    if found := _UNKNOWN_NAME.match(message):
+        return found[1] in ENGINE_NAMES
+    if found := _UNKNOWN_MEMBER.match(message):
+        return provides(found[1], found[2])
+    if found := _UNKNOWN_MODULE.match(message):
+        return found[1] in _MODULES or found[1].partition(".")[0] in _MODULES
+    return False
+
+
 def _is_ours(path: str, names: Iterable[str]) -> bool:
     return path.partition(".")[0] in names
 
@@ -124,6 +152,8 @@ def _in_the_authors_words(message: str, names: Iterable[str]) -> str:
             found[1], "`call that is not awaited`"
         )
 
+    if found := _UNKNOWN_MODULE.match(message):
+        return missing_module(found[1])
     return _A_CALL.sub(call, _OURS.sub(ours, message))
 
 

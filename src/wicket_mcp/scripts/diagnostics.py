@@ -27,6 +27,16 @@ _UNKNOWN = (
     re.compile(r"[Nn]ame [`']([^`']+)[`'] (?:is not defined|used when not defined)"),
 )
 _NO_ATTRIBUTE = re.compile(r"[Oo]bject of type `(\w+)` has no attribute `(\w+)`")
+_NO_MEMBER = re.compile(r"[Mm]odule [`'](\w+)[`'] has no (?:attribute|member) [`'](\w+)[`']")
+_LUA_HABITS = (
+    (re.compile(r"!="), "Lua writes `~=` for not equal."),
+    (re.compile(r"[-+*/]="), "Lua has no `+=`: write `x = x + 1`."),
+    (re.compile(r"\bcontinue\b"), "Lua has no `continue`: use `goto` or an `if` around the rest of the loop."),
+    (re.compile(r"&&|\|\|"), "Lua writes `and` and `or`."),
+)
+_TYPED = re.compile(
+    r"\binterface\s+\w+\s*\{|\b(?:const|let|var)\s+\w+\s*:\s*\w|\)\s*:\s*\w[\w<>\[\]]*\s*(?:=>|\{)|\bas\s+\w+"
+)
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
 _NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|coroutine object|type coroutine")
 
@@ -49,7 +59,7 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
         line if known else None,
         column if known else None,
         lines[line - 1].rstrip("\r")[:200] if known and line is not None else "",
-        _hint(kind, message, language, api),
+        _hint(kind, message, language, api, source) or _text(report.get("hint")),
     )
 
 
@@ -58,7 +68,7 @@ def with_line(problem: Problem, line: int, source: str) -> Problem:
     return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
 
 
-def _hint(kind: str, message: str, language: str, api: Api) -> str:
+def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:
     if kind in LIMIT_KINDS:
         return limit_hint(kind)
     if kind == "deadlock":
@@ -67,9 +77,14 @@ def _hint(kind: str, message: str, language: str, api: Api) -> str:
         return "A variable named 'result' hides the function result(): give the variable another name."
     if found := _NO_TOOL.search(message) or _NO_ATTRIBUTE.search(message):
         return _tool_hint(found[1], found[2], api)
+    if (found := _NO_MEMBER.search(message)) and found[1] in api.servers:
+        name = f"{found[1]}.{found[2]}"
+        return f"`import {found[1]}` hides the server of that name: leave it out, or write tools.call('{name}', {{…}})."
     for pattern in _UNKNOWN:
         if found := pattern.search(message):
-            return _name_hint(next(group for group in found.groups() if group), api)
+            return _name_hint(next(group for group in found.groups() if group), language, api)
+    if kind == "syntax":
+        return _syntax_hint(source, language, message)
     if _NOT_AWAITED.search(message):
         return f"A call gives its value only when it is awaited. {LANGUAGES[language].await_hint}"
     if kind == "tool":
@@ -101,7 +116,18 @@ def _tool_hint(server: str, tool: str, api: Api) -> str:
     return f"'{server}' has {', '.join(names[:8])}{more}; tools.search(\"…\") finds tools by what they do."
 
 
-def _name_hint(name: str, api: Api) -> str:
+def _syntax_hint(source: str, language: str, message: str) -> str:
+    """What an author of another language meant."""
+    if LANGUAGES[language].name == "lua":
+        return next((hint for pattern, hint in _LUA_HABITS if pattern.search(source)), "")
+    if LANGUAGES[language].name == "javascript" and _TYPED.search(source):
+        return 'For code with types, set language to "typescript".'
+    return "" if "not yet support" not in message else "Write it without: the engine reads most of Python, not all."
+
+
+def _name_hint(name: str, language: str, api: Api) -> str:
+    if known := LANGUAGES[language].missing_names.get(name):
+        return known
     close = nearest(name, [*api.servers, *HELPERS])
     if close:
         return f"Did you mean {' or '.join(close)}?"

@@ -143,6 +143,7 @@ class Scripts:
             max_value=MAX_VALUE,
             args=arguments,
             stubs=stubs.python(api, source) if language.kind == "python" else "",
+            positions=stubs.positions(api, source) if language.kind == "python" else {},
             interfaces=stubs.interfaces(api, source) if language.interfaces else {},
             seed=(_word(), _word(), _word(), _word()),
         )

@@ -1,10 +1,11 @@
 """The languages of scripts, each described once: a new one is a record here and its engine's module.
 
 Read by the engine and its children, by the diagnostics, by `wicket run` and by the tool that agents call, so it imports
-nothing: the zygote and the command line both load it at start.
+almost nothing: the zygote and the command line both load it at start.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["vm", "python"]
@@ -33,6 +34,8 @@ class Language:
     """Its messages begin with the line, also when processor time runs out."""
     interfaces: bool = False
     """Its scripts can read TypeScript interfaces of the tools."""
+    missing_names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names that authors know from elsewhere and that are not here, and what to use instead."""
     reserved: str = ""
     """Words that a server cannot be called by in it."""
 
@@ -43,6 +46,41 @@ _JAVASCRIPT_WORDS = (
     "yield import export default delete typeof void switch case throw try catch finally with super enum "
     "extends instanceof"
 )
+
+_NO_NETWORK = 'Scripts reach the network by tools only: tools.search("…") finds one.'
+_NO_FILES = "Scripts have no files of their own: call a tool that reads and writes files."
+_JAVASCRIPT_MISSING = {
+    "process": "There is no process here; what the caller passes in is in `args`.",
+    "require": "There are no modules here: the language's own objects and the tools are all there is.",
+    "fetch": _NO_NETWORK,
+    "XMLHttpRequest": _NO_NETWORK,
+    "Buffer": "Use strings, or Uint8Array.",
+    "Intl": "There is no Intl here: format numbers and dates by hand.",
+    "setInterval": "Use a loop with `await new Promise((done) => setTimeout(done, ms))`.",
+    "window": "There is no browser here.",
+    "document": "There is no browser here.",
+    "fs": _NO_FILES,
+}
+_LUA_MISSING = {
+    "io": _NO_FILES,
+    "os": "os is not here, except for time and date where they are.",
+    "require": "There are no modules here: Lua's own libraries and the tools are all there is.",
+    "await": "Write `server.tool{…}:await()`.",
+    "json": "Values of tools are tables already; json is not needed.",
+}
+_PYTHON_MISSING = {
+    "json": "Write `import json` first.",
+    "re": "Write `import re` first.",
+    "asyncio": "Write `import asyncio` first.",
+    "datetime": "Write `from datetime import datetime` first.",
+    "math": "Write `import math` first.",
+    "requests": _NO_NETWORK,
+    "exit": "Write `return` to end a script.",
+    "quit": "Write `return` to end a script.",
+    "input": "What the caller passes in is in `args`.",
+    "result": "The last expression is the script's value; `return value` ends it early.",
+    "property": "Write an ordinary method.",
+}
 
 PYTHON = Language(
     "python",
@@ -55,6 +93,7 @@ PYTHON = Language(
     ("py",),
     example="await server.tool(a=1)",
     catch="try/except",
+    missing_names=_PYTHON_MISSING,
     reserved="None True False as def del elif except from global is lambda nonlocal pass raise asyncio json re "
     "datetime typing sys abs all any bool dict enumerate filter float int isinstance iter len list map max min "
     "object open range repr reversed round set sorted str sum super tuple zip",
@@ -70,6 +109,7 @@ LUA = Language(
     example="server.tool({a=1}):await()",
     await_hint="Write server.tool({…}):await().",
     catch="pcall",
+    missing_names=_LUA_MISSING,
     places_errors=True,
     reserved="_G _VERSION assert collectgarbage coroutine debug error getmetatable io ipairs load math next os package "
     "pairs pcall print rawequal rawget rawlen rawset require select setmetatable string table tonumber "
@@ -86,6 +126,7 @@ JAVASCRIPT = Language(
     ("js",),
     example="await server.tool({a:1})",
     interfaces=True,
+    missing_names=_JAVASCRIPT_MISSING,
     reserved=_JAVASCRIPT_WORDS,
 )
 TYPESCRIPT = Language(
@@ -98,6 +139,7 @@ TYPESCRIPT = Language(
     (".ts",),
     ("ts",),
     interfaces=True,
+    missing_names=_JAVASCRIPT_MISSING,
     reserved=_JAVASCRIPT_WORDS,
 )
 
@@ -108,6 +150,14 @@ SUFFIXES: dict[str, Language] = {suffix: one for one in LANGUAGES.values() for s
 """Languages by how the names of their files end."""
 OFFERED: tuple[Language, ...] = tuple(one for one in LANGUAGES.values() if one.example)
 """What agents are shown."""
+
+_PYTHON_MODULES = (
+    "asyncio base64 binascii bisect calendar collections contextlib copy csv dataclasses datetime decimal difflib "
+    "fnmatch functools hashlib heapq html io itertools json logging math operator os.path pathlib pprint random re "
+    "shlex statistics string sys textwrap time types typing unicodedata urllib.parse uuid"
+)
+PYTHON_MODULES: tuple[str, ...] = tuple(_PYTHON_MODULES.split())
+"""What a Python script may import; some have only what makes sense here."""
 
 _OURS = "result results tools args null array await_all settle_all"
 RESERVED = frozenset(" ".join((_OURS, *(one.reserved for one in LANGUAGES.values()))).split())

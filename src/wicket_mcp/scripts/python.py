@@ -7,8 +7,10 @@ other, never on both: the worker stands still while a script waits.
 
 import contextlib
 import os
+import re
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,12 +18,13 @@ import pydantic_monty
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 from pydantic_monty._binary import find_monty_binary
 
-from wicket_mcp.scripts import jail, line_marks
+from wicket_mcp.scripts import access, jail, line_marks, modules
 from wicket_mcp.scripts.checking import Checker
 from wicket_mcp.scripts.frames import BEGUN, CALLS, JOB, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.limits import MIB
 from wicket_mcp.scripts.replay import Diverged, ReplayChannel
-from wicket_mcp.scripts.servers import Servers, arguments_of, is_not_awaited
+from wicket_mcp.scripts.rewriting import Rewritten, rewrite
+from wicket_mcp.scripts.servers import Servers, is_not_awaited
 from wicket_mcp.scripts.to_json import NotJson, to_json
 from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, expired, fail
 
@@ -33,6 +36,7 @@ _SUSPENSIONS = 1_000_000  # calls are counted here, and by the gateway
 _LONGEST_SLEEP = 10.0
 _ATTEMPTS = 3
 _ENOUGH = 0.9
+_NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^']+)'")
 _CUT = "\n… cut: more was printed than is kept\n"
 
 
@@ -55,7 +59,7 @@ def main(channel: Channel, order: Order) -> int:
 
 
 def _serve(channel: Channel, pool: Any, order: Order) -> None:
-    checker = Checker()
+    checker = Checker(modules.host_modules())
     checks = {"type_check": True, "type_check_format": "concise", "external_modules": checker.modules}
     with _checkout(pool, order.memory, **checks) as session:
         _warm_up(channel, session, checker)
@@ -69,7 +73,7 @@ def _serve(channel: Channel, pool: Any, order: Order) -> None:
             try:
                 if job.stubs:
                     checker.check(session, job.source, job.stubs, [*job.servers, "tools", "results", "args"])
-                done(channel, _Script(job, channel).run(session, job.source))
+                done(channel, _Script(job, channel).run(session, rewrite(job.source)))
             except Failure as failure:
                 fail(channel, failure)
             return
@@ -97,11 +101,13 @@ def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
 def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
     """The line at which CPU time runs out. The engine stops by the clock on the wall, so what it used is looked at."""
     variable = line_marks.name(job.source)
-    marked = line_marks.python(job.source, variable)
+    rewritten = rewrite(job.source)
+    marked = replace(rewritten, source=line_marks.python(rewritten.source, variable))
     seconds = job.cpu
     for _ in range(_ATTEMPTS):
         limits = {"max_feed_duration_secs": seconds}
-        with _checkout(pool, job.memory, limits=limits, os_policy={"sleep": "zero"}) as session:
+        options: dict[str, Any] = {"os_policy": {"sleep": "zero"}, "external_modules": modules.host_modules()}
+        with _checkout(pool, job.memory, limits=limits, **options) as session:
             before = _cpu_seconds(session.worker_pid)
             try:
                 _Script(job, ReplayChannel(channel, job.recorded or [])).run(session, marked)
@@ -114,7 +120,8 @@ def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
                 return None
             used = _cpu_seconds(session.worker_pid) - before
             if used >= job.cpu * _ENOUGH or sys.platform != "linux":
-                return _line(session, variable)
+                line = _line(session, variable)
+                return rewritten.line(line) if line else None
             seconds *= 1.25 * job.cpu / max(used, job.cpu / 100)
     return None
 
@@ -132,12 +139,22 @@ def _line(session: Any, variable: str) -> int | None:
     return line if isinstance(line, int) and line > 0 else None
 
 
+def _call_host(function: Any, args: Any, kwargs: Any) -> Any:
+    """A function of the standard library, on plain data."""
+    try:
+        return {"return_value": function(*args, **kwargs)}
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        kind = next((one for one in (TypeError, LookupError, ArithmeticError) if isinstance(error, one)), ValueError)
+        return {"exception": error if type(error).__module__ == "builtins" else kind(str(error))}
+
+
 class _Script:
     """One script: its calls, its prints, its value."""
 
     def __init__(self, job: Job, channel: Channel) -> None:
         self._job, self._channel = job, channel
-        self._servers = Servers(job.servers)
+        self._servers = Servers(job.servers, job.positions)
+        self._rewritten = Rewritten(job.source)
         self._calls = 0
         self._waiting: dict[int, int] = {}
         """Calls that were sent: the gateway's number, and the engine's."""
@@ -147,17 +164,20 @@ class _Script:
         self._tool_errors: set[str] = set()
         self._printed = 0
 
-    def run(self, session: Any, source: str) -> bytes:
+    def run(self, session: Any, script: Rewritten) -> bytes:
         """The script's value, as JSON. Raises Failure."""
+        self._rewritten = script
         try:
+            for section in script.sections:
+                session.feed_run(modules.section(section), skip_type_check=True)
             snapshot = session.feed_start(
-                source, inputs={"args": self._job.args}, print_callback=self._print, skip_type_check=True
+                script.source, inputs={"args": self._job.args}, print_callback=self._print, skip_type_check=True
             )
             while not isinstance(snapshot, MontyComplete):
                 snapshot = self._step(snapshot)
             value = snapshot.output
         except (pydantic_monty.MontySyntaxError, pydantic_monty.MontyRuntimeError) as error:
-            raise self._failure(error) from None
+            raise self._failure(error, session) from None
         except pydantic_monty.MontyCrashedError as error:
             if "SIGSYS" in str(error):
                 os._exit(FORBIDDEN)
@@ -177,6 +197,8 @@ class _Script:
                 return snapshot.resume() if server is None else snapshot.resume(value=server)
             case FunctionSnapshot(is_os_function=True):
                 return self._system(snapshot)
+            case FunctionSnapshot(object_id=None) if function := modules.host_function(snapshot.function_name):
+                return snapshot.resume(_call_host(function, snapshot.args, snapshot.kwargs))
             case FunctionSnapshot():
                 return snapshot.resume(self._call(snapshot))
             case FutureSnapshot():
@@ -188,7 +210,7 @@ class _Script:
         """Send one call at once; what it answers is waited for later."""
         try:
             server, tool = self._servers.called(snapshot.object_id, snapshot.function_name)
-            body = arguments_of(server, tool, snapshot.args, snapshot.kwargs)
+            body = self._servers.arguments(server, tool, snapshot.args, snapshot.kwargs)
             text = msgspec.json.encode(to_json(body, f"the arguments of {server}.{tool}"))
             if len(text) > self._job.max_arguments:
                 raise ValueError(f"the arguments of {server}.{tool} are too large")
@@ -203,6 +225,8 @@ class _Script:
         return {"future": ...}
 
     def _system(self, snapshot: Any) -> Any:
+        if snapshot.function_name == "import":
+            return snapshot.resume_auto()
         if snapshot.function_name not in ("system.sleep", "system.async_sleep"):
             return snapshot.resume_not_handled()
         seconds = max(0.0, float(snapshot.args[0]))
@@ -253,12 +277,18 @@ class _Script:
             text = text[:left] + _CUT
         self._channel.send(PRINTED, msgspec.json.encode(text))
 
-    def _failure(self, error: Any) -> Failure:
+    def _failure(self, error: Any, session: Any) -> Failure:
         message = str(error.display("type-msg"))
         said = str(error.display("msg"))
-        frames_of_script = [f for f in error.traceback() if f.filename.startswith("<python-input")]
-        last = frames_of_script[-1] if frames_of_script else None
-        where = {"line": last.line, "column": last.column} if last else {}
+        frames = error.traceback()
+        # The outermost frame is the script's own; those of the prelude have names of their own.
+        own = [frame for frame in frames if frame.filename == frames[0].filename]
+        last = own[-1] if own else None
+        where = {"line": self._rewritten.line(last.line), "column": last.column} if last else {}
+        if found := _NO_MODULE.search(message):
+            return Failure("runtime", modules.missing_module(found[1]), **where)
+        if hint := self._explain_access(message, last.line if last else 0, session):
+            where["hint"] = hint
         if isinstance(error, pydantic_monty.MontySyntaxError):
             return Failure("syntax", message, **where)
         if said in self._tool_errors:
@@ -270,6 +300,16 @@ class _Script:
         if self._calls > self._job.calls or "suspension" in message:
             return Failure("calls", message, **where)
         return Failure("runtime", message, **where)
+
+    def _explain_access(self, message: str, line: int, session: Any) -> str:
+        """What there is where a key or attribute was not: asked of the engine, which still has the script's names."""
+        for expression in access.accessed(self._rewritten.source, line, message):
+            try:
+                found = session.feed_run(access.probe(expression), skip_type_check=True)
+            except pydantic_monty.MontyError:  # a name of a function's own, which is gone
+                continue
+            return access.describe(expression, found, message)
+        return ""
 
     def _encode(self, value: Any) -> bytes:
         if is_not_awaited(value):

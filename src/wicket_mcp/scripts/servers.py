@@ -48,7 +48,10 @@ class _Server(ClassInstance):
 class Servers:
     """All that a script finds by name."""
 
-    def __init__(self, servers: Mapping[str, list[str] | None]) -> None:
+    def __init__(
+        self, servers: Mapping[str, list[str] | None], positions: Mapping[str, list[str]] | None = None
+    ) -> None:
+        self._positions = positions or {}
         self._servers: dict[str, list[str] | None] = {**servers, "tools": None, "results": None}
         self._values: dict[str, tuple[str, str]] = {}
         self._by_id: dict[UUID, _Server] = {}
@@ -69,20 +72,21 @@ class Servers:
         server.check(function)
         return server.name, function
 
-
-def arguments_of(server: str, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The named arguments of a call. Raises TypeError."""
-    positions = _POSITIONS.get((server, tool))
-    if positions is not None:
-        body = {**dict(zip(positions, args, strict=False)), **kwargs}
-        if tool == "describe" and isinstance(body.get("names"), str):
-            body["names"] = [body["names"]]
-        return body
-    if len(args) == 1 and isinstance(args[0], dict):
-        return {**args[0], **kwargs}
-    if args:
-        raise TypeError(f"{server}.{tool} takes named arguments, such as {server}.{tool}(name=value)")
-    return kwargs
+    def arguments(self, server: str, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The named arguments of a call. Raises TypeError."""
+        positions = _POSITIONS.get((server, tool))
+        if positions is not None:
+            body = {**dict(zip(positions, args, strict=False)), **kwargs}
+            if tool == "describe" and isinstance(body.get("names"), str):
+                body["names"] = [body["names"]]
+            return body
+        if len(args) == 1 and isinstance(args[0], dict):
+            return {**args[0], **kwargs}
+        names = self._positions.get(f"{server}.{tool}", [])
+        if len(args) > len(names):
+            example = ", ".join(f"{name}=…" for name in names[:3]) or "name=value"
+            raise TypeError(f"{server}.{tool} takes named arguments: {server}.{tool}({example})")
+        return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 def is_not_awaited(value: Any) -> bool:

@@ -39,6 +39,18 @@ def python(api: Api, source: str) -> str:
     return "\n".join(parts) + _HELPER_STUBS
 
 
+def positions(api: Api, source: str) -> dict[str, list[str]]:
+    """The parameters of the tools that `source` mentions, required ones first."""
+    words = set(_WORD.findall(source))
+    return {
+        f"{ident}.{name}": [parameter.name for parameter in Types(tool.input_schema).parameters()]
+        for ident, server in api.servers.items()
+        if ident in words
+        for name, tool in server.tools.items()
+        if name in words
+    }
+
+
 def _python_server(ident: str, server: Server, words: set[str], source: str) -> str:
     lines = [f"class _{ident}:"]
     for name, tool in server.tools.items():
@@ -51,9 +63,9 @@ def _python_server(ident: str, server: Server, words: set[str], source: str) -> 
 
 def _python_parameters(name: str, tool: Tool, source: str) -> str:
     schema = tool.input_schema
-    # Called with something that is not `name=value`: one dict of arguments, which the checker cannot look into.
+    # Called with something that is not `name=value`: a dict of arguments, say, which the checker cannot look into.
     if re.search(rf"\.{name}\s*\(\s*(?!\w+\s*=[^=])[^)\s]", source):
-        return "self, arguments: dict[str, Any] = ..., /, **more: Any"
+        return "self, *arguments: Any, **more: Any"
     fields = _fields(schema)
     required = schema.get("required")
     needed: set[Any] = set(cast("list[Any]", required)) if isinstance(required, list) else set()

@@ -44,6 +44,8 @@ class Job(msgspec.Struct, frozen=True):
     max_value: int
     args: dict[str, Any]
     stubs: str = ""
+    positions: dict[str, list[str]] = {}
+    """Names of the parameters of tools that the source mentions, for arguments that it gives without names."""
     interfaces: dict[str, str] = {}
     seed: tuple[int, int, int, int] = (1, 1, 1, 1)
     """Where random numbers start; 32 bits each."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 USAGE = 0.03
 """The most that past calls can add to a score: enough to decide between two tools that fit alike."""
 FAVOURITE = 0.03
+DEPRECATED = 0.06
+"""What a tool that says it is deprecated loses: enough to stand behind its successor."""
 _USED_OFTEN = 50
 FLOOR = 0.06
 """A tool that fits less is not shown at all."""

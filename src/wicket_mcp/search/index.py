@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wicket_mcp.model import Listing, Tool
+from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.segment import Model, Segment, build_segment
 
@@ -59,6 +60,10 @@ class SearchIndex:
         return {tool.key: position for position, tool in enumerate(self._tools)}
 
     @cached_property
+    def _deprecated(self) -> list[int]:
+        return [position for position, tool in enumerate(self._tools) if deprecation(tool.description)]
+
+    @cached_property
     def _matrix(self) -> "Matrix":
         from wicket_mcp.search.matrix import Matrix  # noqa: PLC0415  (imports numpy, at the first search)
 
@@ -75,7 +80,7 @@ class SearchIndex:
 
     def warm(self) -> None:
         """Join the segments now rather than at the first search. Pure CPU."""
-        _ = self._matrix, self._places
+        _ = self._matrix, self._places, self._deprecated
 
     def search(
         self,
@@ -95,7 +100,7 @@ class SearchIndex:
         """
         if not self._tools:
             return Answer((), confident=False)
-        from wicket_mcp.search.choice import Choice, prior  # noqa: PLC0415  (imports numpy)
+        from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         scores = score(self._matrix, query, self._model)
@@ -104,6 +109,8 @@ class SearchIndex:
             for key in {*(usage or {}), *favourites}
             if key in self._places
         }
+        for position in self._deprecated:
+            added[position] = added.get(position, 0.0) - DEPRECATED
         return Choice(self._tools, scores, added, servers, visible, trouble).answer(limit)
 
     def explain(

@@ -1,0 +1,139 @@
+"""The modules of Python scripts: those that the engine has, and those that are added to it.
+
+Three kinds. The engine's own; functions of the standard library that take and give plain data, which the driver calls
+(`host_modules`); and what must live inside the engine because it takes functions or keeps state, written in Python in
+`prelude_python.txt` and run before the script (`section`). Loaded in the zygote, before the jail: nothing is imported
+later. Knows nothing of a script's text; `rewriting.py` decides what it needs.
+"""
+
+import calendar
+import difflib
+import fnmatch
+import html
+import keyword
+import shlex
+import statistics
+import string
+import textwrap
+import urllib.parse
+import zlib
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from pydantic_monty import ExternalModule
+
+from wicket_mcp.scripts.languages import PYTHON_MODULES
+
+
+class _Parsed(NamedTuple):
+    """An address taken apart. `hostname` and the rest are properties of the original; values cross by their fields."""
+
+    scheme: str
+    netloc: str
+    path: str
+    params: str
+    query: str
+    fragment: str
+    hostname: str | None
+    port: int | None
+    username: str | None
+    password: str | None
+
+
+def _urlparse(url: str, scheme: str = "", allow_fragments: bool = True) -> _Parsed:
+    parsed = urllib.parse.urlparse(url, scheme, allow_fragments)
+    return _Parsed(*parsed, parsed.hostname, parsed.port, parsed.username, parsed.password)
+
+
+def _urlunparse(parts: Any) -> str:
+    return str(urllib.parse.urlunparse(tuple(parts)[:6]))
+
+
+def _ratio(first: str, second: str) -> float:
+    return difflib.SequenceMatcher(None, first, second).ratio()
+
+
+def _listed(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> list[Any]:
+        return list(function(*arguments, **options))
+
+    return call
+
+
+def _pick(module: ModuleType, names: str) -> dict[str, Any]:
+    return {name: getattr(module, name) for name in names.split()}
+
+
+_FUNCTIONS: Mapping[str, dict[str, Any]] = {
+    "statistics": _pick(
+        statistics,
+        "mean fmean geometric_mean harmonic_mean median median_low median_high mode multimode quantiles stdev pstdev "
+        "variance pvariance correlation covariance",
+    ),
+    "string": _pick(
+        string,
+        "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation whitespace capwords",
+    ),
+    "textwrap": _pick(textwrap, "dedent fill shorten wrap indent"),
+    "html": _pick(html, "escape unescape"),
+    "shlex": _pick(shlex, "split quote join"),
+    "fnmatch": _pick(fnmatch, "fnmatch fnmatchcase filter translate"),
+    "difflib": {
+        "get_close_matches": difflib.get_close_matches,
+        "unified_diff": _listed(difflib.unified_diff),
+        "ndiff": _listed(difflib.ndiff),
+        "ratio": _ratio,
+    },
+    "calendar": {
+        **_pick(calendar, "monthrange isleap weekday timegm monthcalendar"),
+        "month_name": list(calendar.month_name),
+        "day_name": list(calendar.day_name),
+        "month_abbr": list(calendar.month_abbr),
+        "day_abbr": list(calendar.day_abbr),
+    },
+    "keyword": _pick(keyword, "iskeyword"),
+    "zlib": _pick(zlib, "crc32 adler32"),
+    "urllib.parse": {
+        **_pick(urllib.parse, "quote quote_plus unquote unquote_plus urlencode parse_qs parse_qsl urljoin"),
+        "urlparse": _urlparse,
+        "urlsplit": _urlparse,
+        "urlunparse": _urlunparse,
+        "urlunsplit": _urlunparse,
+    },
+}
+
+
+def host_modules() -> dict[str, ExternalModule]:
+    """What the engine imports from us, as it wants it."""
+    modules = {name: ExternalModule(attributes) for name, attributes in _FUNCTIONS.items() if "." not in name}
+    return modules | {"urllib": ExternalModule({"parse": ExternalModule(_FUNCTIONS["urllib.parse"])})}
+
+
+def host_function(name: str) -> Callable[..., Any] | None:
+    """The function that the engine means by `module.name`."""
+    module, _, function = name.rpartition(".")
+    found = _FUNCTIONS.get(module, {}).get(function)
+    return found if callable(found) else None
+
+
+@cache
+def _sections() -> Mapping[str, str]:
+    text = files("wicket_mcp.scripts").joinpath("prelude_python.txt").read_text(encoding="utf-8")
+    parts = [part.partition("\n") for part in text.split("#: ")[1:]]
+    return {name.strip(): code for name, _, code in parts}
+
+
+def section(name: str) -> str:
+    """The code that gives the engine what it lacks of this module; empty where it needs none."""
+    return _sections().get(name, "")
+
+
+def missing_module(name: str) -> str:
+    """What to say of a module that is not there."""
+    return f"There is no module '{name}' in scripts. Modules: {', '.join(PYTHON_MODULES)}."
+
+
+_sections()

@@ -1,0 +1,323 @@
+"""Python that the engine does not read, written as Python that it does: `del`, generators, `asyncio.create_task`, …
+
+Text to text. Edits touch only what they must, so that every line stays where it was, except for lines that are
+added: `Rewritten.line` gives the author's line for a line of the outcome. Runs in the jail, before the script; a source
+that cannot be taken apart is given back as it was, and the engine says what is wrong with it. What the added names
+(`_wicket_…`) mean is in `prelude_python.txt`.
+
+A generator becomes a function that collects what it yields: it runs to its end before the first value is used.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_ADDED = frozenset({"operator", "heapq", "io", "contextlib", "types", "uuid", "pprint", "logging"})
+"""Modules that live in the prelude as a whole."""
+_IGNORED = frozenset({"__future__", "abc", "warnings"})
+_ASYNCIO = "gather create_task ensure_future wait_for shield as_completed Semaphore BoundedSemaphore Lock timeout"
+_PATCHED = {
+    "asyncio": frozenset(_ASYNCIO.split()),
+    "re": frozenset({"sub", "subn"}),
+    "json": frozenset({"dumps"}),
+    "functools": frozenset({"wraps"}),
+    "collections": frozenset({"OrderedDict"}),
+}
+"""What the prelude has of modules that the engine has too."""
+_TYPES = frozenset({"str", "dict", "list", "int", "float", "bytes", "set", "tuple"})
+_METHOD_NAMES = (
+    "get lower upper strip lstrip rstrip split title casefold capitalize isdigit isalpha startswith endswith replace "
+    "append add pop items keys values index count join format encode decode islower isupper isspace"
+)
+_METHODS = frozenset(_METHOD_NAMES.split())
+_TAKES_FUNCTION = frozenset({"map", "filter", "reduce", "partial"})
+_YIELD = re.compile(rb"yield(\s+from\b)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A script as the engine reads it."""
+
+    source: str
+    sections: tuple[str, ...] = ()
+    """The parts of the prelude that it needs."""
+    lines: tuple[int, ...] = ()
+    """The author's line for each of its lines."""
+
+    def line(self, number: int) -> int:
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else number
+
+
+def provides(module: str, name: str) -> bool:
+    """Whether a script finds this in a module of the engine's that lacks it."""
+    return module in _ADDED or name in _PATCHED.get(module, ())
+
+
+def rewrite(source: str) -> Rewritten:
+    """`source` as the engine reads it."""
+    try:
+        tree = ast.parse(source)
+        return _Rewriter(source).run(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Rewritten(source)
+
+
+class _Rewriter:
+    def __init__(self, source: str) -> None:
+        self._data = source.encode("utf-8", "surrogatepass")
+        if not self._data.endswith(b"\n"):
+            self._data += b"\n"
+        self._starts = [0, *(at + 1 for at, byte in enumerate(self._data) if byte == 10)]
+        self._edits: list[tuple[int, int, int, bytes]] = []
+        """Start, order among those of one start, end, text."""
+        self._added_before: dict[int, int] = {}
+        self._sections: dict[str, None] = {}
+        self._modules: dict[str, str] = {}
+        """Module by the name that the script gave it."""
+        self._functions: set[str] = set()
+
+    def run(self, tree: ast.Module) -> Rewritten:
+        nodes = list(ast.walk(tree))
+        self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        for node in nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._import(node)
+        for node in nodes:
+            self._visit(node)
+        source = self._apply().decode("utf-8", "surrogatepass")
+        return Rewritten(source, tuple(self._sections), tuple(self._line_map()))
+
+    def _visit(self, node: ast.AST) -> None:
+        match node:
+            case ast.Delete():
+                self._delete(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._generator(node)
+            case ast.Call():
+                self._call(node)
+            case ast.Attribute(value=ast.Name(id=name) as value, attr=attr) if name in self._modules:
+                self._attribute(value, self._modules[name], attr)
+            case ast.AsyncWith():
+                self._replace(self._start(node), self._data.index(b"with", self._start(node)), b"")
+            case ast.AsyncFor():
+                self._replace(self._start(node), self._data.index(b"for", self._start(node)), b"")
+                self._insert(self._start(node.iter), b"await ")
+            case ast.comprehension(is_async=1):
+                at = self._data.rfind(b"async", 0, self._start(node.target))
+                self._replace(at, at + 5, b"")
+                self._insert(self._start(node.iter), b"await ")
+            case ast.Name(id="callable", ctx=ast.Load()):
+                self._need("callable")
+            case _:
+                pass
+
+    # Imports
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.ImportFrom):
+            parts = list(self._from_import(node))
+            special = node.module in _ADDED | _IGNORED or any("_wicket_" in part for part in parts)
+        else:
+            parts = list(self._whole_import(node))
+            special = any(alias.name in _ADDED | _IGNORED for alias in node.names)
+        if special:
+            padding = "\n" * ((node.end_lineno or node.lineno) - node.lineno)
+            self._replace(self._start(node), self._end(node), ("; ".join(parts) or "pass").encode() + padding.encode())
+
+    def _whole_import(self, node: ast.Import) -> Iterator[str]:
+        for alias in node.names:
+            local = alias.asname or alias.name
+            if alias.name in _IGNORED:
+                continue
+            if alias.name in _ADDED:
+                self._need(alias.name)
+                yield f"{local} = _wicket_{alias.name}"
+            else:
+                if alias.name in _PATCHED:
+                    self._modules[local] = alias.name
+                yield f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+
+    def _from_import(self, node: ast.ImportFrom) -> Iterator[str]:
+        module = node.module or ""
+        for alias in node.names:
+            local = alias.asname or alias.name
+            if module in _IGNORED:
+                continue
+            if module in _ADDED or alias.name in _PATCHED.get(module, ()):
+                self._need(module)
+                yield f"{local} = _wicket_{module}.{alias.name}"
+            else:
+                yield f"from {module} import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
+
+    # Expressions
+
+    def _attribute(self, value: ast.Name, module: str, attr: str) -> None:
+        if attr in _PATCHED[module] and (module, attr) not in _ON_CALL:
+            self._use(value, module)
+
+    def _call(self, node: ast.Call) -> None:
+        match node.func:
+            case ast.Attribute(value=ast.Name(id=name) as value, attr=attr) if name in self._modules:
+                condition = _ON_CALL.get((self._modules[name], attr))
+                if condition is not None and condition(node):
+                    self._use(value, self._modules[name])
+            case ast.Attribute(value=value, attr="sub" | "subn" as attr) if node.args and self._is_function(
+                node.args[0]
+            ):
+                self._need("re")
+                self._insert(self._start(node), f"_wicket_re.{attr}(".encode())
+                self._replace(self._end(value), self._start(node.args[0]), b", ")
+            case _:
+                pass
+        for keyword in node.keywords:
+            if keyword.arg in ("key", "default", "default_factory"):
+                self._method_as_value(keyword.value)
+        called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if called in _TAKES_FUNCTION and node.args:
+            self._method_as_value(node.args[0])
+
+    def _is_function(self, node: ast.expr | None = None) -> bool:
+        return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in self._functions)
+
+    def _method_as_value(self, node: ast.expr) -> None:
+        """`counts.get` or `str.lower` as a value: the engine has methods only where they are called."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in _TYPES and attr in _METHODS:
+                text = f"(lambda _wicket_it, *_wicket_more: _wicket_it.{attr}(*_wicket_more))"
+                self._replace(self._start(node), self._end(node), text.encode())
+            case ast.Attribute(attr=attr) if attr in _METHODS:
+                self._insert(self._start(node), b"(lambda *_wicket_more: ")
+                self._insert(self._end(node), b"(*_wicket_more))")
+            case _:
+                pass
+
+    def _use(self, value: ast.Name, module: str) -> None:
+        self._need(module)
+        self._replace(self._start(value), self._end(value), f"_wicket_{module}".encode())
+
+    # Statements
+
+    def _delete(self, node: ast.Delete) -> None:
+        first, gaps = node.targets[0], list(zip(node.targets, node.targets[1:], strict=False))
+        if self._data[self._start(node) + 3 : self._start(first)].strip():
+            return  # in parentheses
+        self._replace(self._start(node), self._start(first), b"")
+        for before, after in gaps:
+            self._replace(self._end(before), self._start(after), b"; ")
+        for target in node.targets:
+            match target:
+                case ast.Subscript(slice=ast.Slice()):
+                    self._insert(self._end(target), b" = []", order=-1)
+                case ast.Subscript(value=value, slice=key):
+                    self._replace(self._end(value), self._start(key), b".pop(")
+                    self._replace(self._end(key), self._end(target), b")")
+                case _:
+                    self._insert(self._end(target), b" = None", order=-1)
+
+    def _generator(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        own = list(_own_nodes(function))
+        yields = [node for node in own if isinstance(node, ast.Yield | ast.YieldFrom)]
+        statements = {node.value for node in own if isinstance(node, ast.Expr)}
+        if not yields or not statements.issuperset(yields):
+            return  # a value that is sent back into a generator: the engine says that it cannot
+        self._need("generator")
+        finish = b"return _wicket_yielded." + (
+            b"finish_async()" if isinstance(function, ast.AsyncFunctionDef) else b"finish()"
+        )
+        for node in yields:
+            self._yield(node)
+        for node in own:
+            if isinstance(node, ast.Return):
+                self._replace(self._start(node), self._end(node), finish)
+        self._enclose(function, b"_wicket_yielded = _wicket_collected()", finish)
+
+    def _yield(self, node: ast.Yield | ast.YieldFrom) -> None:
+        found = _YIELD.match(self._data, self._start(node))
+        if found is None:
+            return
+        opening = b"_wicket_yielded.extend((" if found[1] else b"_wicket_yielded.append(("
+        self._replace(found.start(), found.end(), opening if node.value else opening + b"None")
+        self._insert(self._end(node), b"))")
+
+    def _enclose(self, function: ast.FunctionDef | ast.AsyncFunctionDef, first: bytes, last: bytes) -> None:
+        """Put a statement before and after the body of a function."""
+        body: Any = function.body
+        begin = min([body[0].lineno, *(one.lineno for one in getattr(body[0], "decorator_list", []))])
+        end: int = body[-1].end_lineno
+        if begin == function.lineno or self._data[self._starts[begin - 1] : self._start(body[0])].strip(b" \t@"):
+            self._insert(self._start(body[0]), first + b"; ")
+            self._insert(self._end(body[-1]), b"; " + last)
+            return
+        indent = b" " * body[0].col_offset
+        self._add_line(begin, indent + first, order=0)
+        self._add_line(end + 1, indent + last, order=-1000 - body[0].col_offset)
+
+    # Text
+
+    def _need(self, section: str) -> None:
+        self._sections[section] = None
+
+    def _start(self, node: ast.expr | ast.stmt) -> int:
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def _end(self, node: ast.expr | ast.stmt) -> int:
+        return self._starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
+
+    def _insert(self, at: int, text: bytes, order: int = 0) -> None:
+        self._edits.append((at, order, at, text))
+
+    def _replace(self, start: int, end: int, text: bytes) -> None:
+        self._edits.append((start, 1, end, text))
+
+    def _add_line(self, before: int, text: bytes, order: int) -> None:
+        self._insert(self._starts[before - 1], text + b"\n", order)
+        self._added_before[before] = self._added_before.get(before, 0) + 1
+
+    def _apply(self) -> bytes:
+        parts: list[bytes] = []
+        at = 0
+        for start, _, end, text in sorted(self._edits, key=lambda edit: edit[:2]):
+            if start < at:
+                raise ValueError("edits that overlap")
+            parts += [self._data[at:start], text]
+            at = end
+        return b"".join([*parts, self._data[at:]])
+
+    def _line_map(self) -> Iterable[int]:
+        for line in range(1, len(self._starts) + 1):
+            for _ in range(self._added_before.get(line, 0)):
+                yield min(line, len(self._starts) - 1)
+            yield line
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function's body, without those of functions inside it."""
+    pending: list[ast.AST] = list(getattr(function, "body", []))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _has_option(name: str) -> Callable[[ast.Call], bool]:
+    def has(node: ast.Call) -> bool:
+        return any(keyword.arg in (name, None) for keyword in node.keywords)
+
+    return has
+
+
+def _replaces_by_function(node: ast.Call) -> bool:
+    replacement = node.args[1] if len(node.args) > 1 else None
+    return replacement is not None and not isinstance(replacement, ast.Constant | ast.JoinedStr)
+
+
+_ON_CALL = {
+    ("asyncio", "gather"): _has_option("return_exceptions"),
+    ("json", "dumps"): _has_option("default"),
+    ("re", "sub"): _replaces_by_function,
+    ("re", "subn"): _replaces_by_function,
+}
+"""Where the engine's own will do unless the call asks for what it lacks."""

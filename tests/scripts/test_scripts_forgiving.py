@@ -1,0 +1,99 @@
+"""What agents write, as they write it: snippets that ought to run, replayed; and what is said where one cannot."""
+
+import json
+from pathlib import Path
+
+import pytest
+from scripts_world import API, TOOLS, World
+
+from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.model import Json, Tool
+from wicket_mcp.scripts import Api, Scripts
+
+SNIPPETS = Path(__file__).parent / "snippets"
+
+
+def snippets(language: str) -> list[tuple[str, str, Json]]:
+    """Name, source and expected value of each snippet of a language."""
+    parts = (SNIPPETS / f"{language}.txt").read_text().split("### ")[1:]
+    named = [part.partition("\n") for part in parts]
+    cases = [(name, *text.rpartition("=== ")[::2]) for name, _, text in named]
+    return [(name, source.rstrip("\n"), json.loads(value)) for name, source, value in cases]
+
+
+@pytest.mark.parametrize("language", ["python"])
+async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong: list[str] = []
+    cases = snippets(language)
+    for name, source, expected in cases:
+        outcome = await scripts.run(source, language, API, World())
+        if not outcome.ok or outcome.value != expected:
+            wrong.append(f"{name}: {outcome.explain() or outcome.value!r}")
+    with capsys.disabled():
+        print(f"\n{language}: {len(cases) - len(wrong)} of {len(cases)} snippets run")  # noqa: T201
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ('r = await mirror.echo(v=1)\nr["rows"]', "r has the keys v."),
+        ("r = await mirror.echo(v=1)\nr.v", "A key is written r['v']."),
+        ('r = {"a": {"b": "text"}}\nr["a"]["b"]["c"]', "r['a']['b'] is text: 'text'"),
+        ('r = None\nr["a"]', "r is None."),
+        ('r = [1, 2]\nr["a"]', "r is a list: [1, 2]"),
+        ("import requests", "There is no module 'requests' in scripts. Modules: asyncio, base64, "),
+        ("import xml.etree.ElementTree as ET", "There is no module 'xml.etree.ElementTree' in scripts."),
+        ("await calculator.add(1, 2, 3)", "calculator.add takes named arguments: calculator.add(a=…, b=…)"),
+    ],
+)
+async def test_what_cannot_run_says_what_is_there(scripts: Scripts, source: str, said: str) -> None:
+    outcome = await scripts.run(source, "python", API, World())
+    assert not outcome.ok
+    assert said in outcome.explain()
+
+
+async def test_the_line_of_a_failure_is_the_authors(scripts: Scripts) -> None:
+    source = "def g():\n    yield 1\n    yield 2\n\ndef h():\n    yield 3\n\nx = [*g(), *h()]\nx[0] + 'a'"
+    outcome = await scripts.run(source, "python", API, World())
+    assert outcome.problem is not None
+    assert (outcome.problem.line, outcome.problem.source_line) == (9, "x[0] + 'a'")
+
+
+async def test_the_line_at_which_time_runs_out_is_the_authors(scripts: Scripts) -> None:
+    source = "def g():\n    yield 1\n\nfor _ in g():\n    while True:\n        pass"
+    outcome = await scripts.run(source, "python", API, World(), Limits(cpu=0.5))
+    assert outcome.problem is not None
+    assert outcome.problem.kind == "cpu"
+    assert outcome.problem.line in (5, 6)
+
+
+TIME = Api.of([*TOOLS, Tool("time", "get_current_time", {"inputSchema": {"type": "object"}})])
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "hint"),
+    [
+        ("python", "import time\nawait time.get_current_time()", "`import time` hides the server of that name"),
+        ("python", "json.dumps(1)", "Write `import json` first."),
+        ("python", "tims.get_current_time()", "Did you mean time?"),
+        ("javascript", "return process.env", "There is no process here"),
+        ("javascript", "return new Intl.NumberFormat()", "There is no Intl here"),
+        ("javascript", "const x: number = 1; return x", 'set language to "typescript"'),
+        ("lua", "if 1 != 2 then return 1 end", "Lua writes `~=` for not equal."),
+        ("lua", "local x = 1; x += 1", "Lua has no `+=`"),
+        ("lua", "for i = 1, 2 do continue end", "Lua has no `continue`"),
+        ("lua", "return io.open('x')", "Scripts have no files of their own"),
+    ],
+)
+async def test_hints_say_what_to_do(scripts: Scripts, language: str, source: str, hint: str) -> None:
+    outcome = await scripts.run(source, language, TIME, World())
+    assert not outcome.ok
+    assert outcome.problem is not None
+    assert hint in outcome.problem.hint
+
+
+async def test_a_name_that_resembles_nothing_gets_no_suggestion(scripts: Scripts) -> None:
+    outcome = await scripts.run("return zzzzz", "javascript", TIME, World())
+    assert outcome.problem is not None
+    assert outcome.problem.hint == "The servers here are calculator, mirror, data_server, time."
