@@ -85,6 +85,7 @@ async def test_a_file_that_cannot_be_written_costs_no_call_and_is_counted(
 ) -> None:
     async with open_gateway({"echo": peer("Echo")}, audit={"file": str(tmp_path)}) as gateway:
         await gateway.call("echo.pid")
+        gateway.audit.flush()
         await gateway.audit_file.close()
         assert gateway.lost_records == 1
 
