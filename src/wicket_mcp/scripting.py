@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from wicket_mcp.budget import MAX_NAMES, check_length
 from wicket_mcp.catalog.identifiers import identifier, words_of
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.scripts import Limits
@@ -21,6 +22,7 @@ from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import unwrap_structured
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.scripts.languages import LANGUAGES
+from wicket_mcp.scripts.limits import MAX_REPLY
 
 if TYPE_CHECKING:
     from wicket_mcp.catalog.view import View
@@ -84,12 +86,13 @@ class Scripting:
 
     async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
         """Run to the end, whatever that is. Raises nothing except cancellation."""
-        api = await self.api(verbs, caller.principal, script.source)
+        limits = script.limits or self.limits
+        api = await self.api(verbs, caller.principal, script.source[: limits.source])  # the engine rejects more
         # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
         readdress = script.language == "lua"
         calls = _Calls(verbs, InScript(caller), readdress=readdress, envelope=script.envelope)
         outcome = await self.engine.run(
-            script.source, script.language, api, calls, script.limits or self.limits, script.arguments
+            script.source, script.language, api, calls, limits, script.arguments, principal=caller.principal.name
         )
         self.outcomes[outcome.language if outcome.language in LANGUAGES else "unknown", outcome.state] += 1
         return outcome
@@ -175,12 +178,14 @@ class _Calls:
             case "search":
                 return await self._search(arguments)
             case "describe":
-                return await self._describe([str(one) for one in as_list(arguments.get("names"))])
+                names = as_list(arguments.get("names"))
+                check_length(names, MAX_NAMES, "The names", "items")
+                return await self._describe([str(name) for name in names])
             case "result":
                 handle, path = arguments.get("id"), arguments.get("path", "")
                 if not isinstance(handle, str) or not isinstance(path, str):
                     raise BadArguments("results.get takes the id of a stored result, and a path, as text.")
-                return await self._verbs.value(handle, self._caller.principal, path)
+                return await self._verbs.value(handle, self._caller.principal, path, most=MAX_REPLY)
 
     async def _search(self, arguments: JsonObject) -> list[JsonObject]:
         query, limit, server = arguments.get("query"), arguments.get("limit", 5), arguments.get("server")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wicket_mcp.budget import MAX_NAMES, MAX_QUERY, check_length
 from wicket_mcp.calls.watches import Changed, Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -112,6 +113,9 @@ class Verbs:
         servers: Collection[str] | None = None,
     ) -> Answer:
         demand(principal, "discover", "searching tools")
+        check_length(query, MAX_QUERY, "A query")
+        if servers is not None:
+            check_length(servers, MAX_NAMES, "A search", "servers")
         view = self._catalogue.view(principal)
         wanted = None if servers is None else [view.server(name).name for name in servers]
         return await self._finder.search(query, principal, limit=limit, servers=wanted)
@@ -127,6 +131,7 @@ class Verbs:
 
     async def describe(self, names: Sequence[str], principal: Principal) -> Described:
         """The tools that `names` mean, in that order, and what is wrong with the names that mean none."""
+        check_length(names, MAX_NAMES, "The names", "items")
         tools: list[Tool] = []
         problems: list[WicketError] = []
         for name in names:
@@ -220,9 +225,9 @@ class Verbs:
         """A script to its end; what went wrong in it is part of the outcome."""
         return await self.scripting.run(self, script, caller)
 
-    async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
-        """A stored large result, or the part of it at `path`, as data."""
-        return await self._results.value(handle, principal, path)
+    async def value(self, handle: str, principal: Principal, path: str = "", *, most: int | None = None) -> Any:
+        """A stored large result, or the part of it at `path`, as data of at most so many bytes."""
+        return await self._results.value(handle, principal, path, most=most)
 
     async def put_aside(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
         """An answer of our own, put aside like a tool's when it has more than `most` tokens."""

@@ -3,7 +3,6 @@
 A call whose arguments do not fit the tool's own schema is rejected before its server is touched.
 """
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -12,7 +11,8 @@ from msgspec.structs import replace
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result
-from wicket_mcp.results.results import REFERENCE, Results
+from wicket_mcp.results.references import refers
+from wicket_mcp.results.results import Results
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.schema.checker import fits
 from wicket_mcp.schema.coercion import wants_text
@@ -27,7 +27,7 @@ def check(results: Results) -> Layer:
                 raise Internal(f"{request.method} reached the argument check without a tool")
             given: Any = request.params["arguments"]
             arguments = cast("JsonObject", given) if type(given) is dict else parse_arguments(given)
-            if _refers(arguments):
+            if refers(arguments):
                 text_at = partial(wants_text, tool.input_schema)
                 arguments = await results.substitute(arguments, request.caller.principal, text_at)
             if not fits(tool.definition, arguments):
@@ -40,15 +40,3 @@ def check(results: Results) -> Layer:
         return handle
 
     return layer
-
-
-def _refers(value: Any) -> bool:
-    """Whether there is a reference anywhere in `value`: nearly always not, which must cost little to see."""
-    if isinstance(value, dict):
-        fields = cast("JsonObject", value)
-        if REFERENCE in fields:
-            return True
-        inside: Iterable[Any] = fields.values()
-    else:
-        inside = cast("list[Any]", value)
-    return any(isinstance(item, (dict, list)) and _refers(item) for item in inside)

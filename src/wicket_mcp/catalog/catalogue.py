@@ -13,11 +13,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.listing import read_listing
 from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, Unavailable, UnknownName, WicketError
+from wicket_mcp.lanes import Lane
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
 from wicket_mcp.request import Handler, internal
 from wicket_mcp.store.base import ListingStore
@@ -134,6 +136,7 @@ class Catalogue:
         """Servers that could not be listed: how many more times they were tried, and when they are next."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
+        self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
 
     def view(self, principal: Principal) -> View:
         """What is known now and `principal` may see."""
@@ -244,23 +247,31 @@ class Catalogue:
         Raises UnknownName, AmbiguousName, Denied, and Unavailable where the server that the name begins with could not
         be asked.
         """
+        check_length(name, MAX_NAME, "A name")
         snapshot = await self.load()
         try:
-            return snapshot.view(principal).resolve(name)
+            return await self._find(snapshot.view(principal), name, principal)
         except UnknownName:
             meant = snapshot.aliases.get(name, name)
             unseen = [server for server in snapshot.servers if server not in snapshot.listings]
-            if not unseen:
-                raise
             likely = [server for server in unseen if meant.startswith(f"{server}.")]
-        snapshot = await self.complete(likely or None)
+        if unseen:
+            snapshot = await self.complete(likely or None)
+        view = snapshot.view(principal)
         try:
-            return snapshot.view(principal).resolve(name)
-        except UnknownName:
+            return await self._find(view, name, principal)
+        except UnknownName as problem:
             silent = next((server for server in self.failures if meant.startswith(f"{server}.")), None)
-            if silent is None:
-                raise
+            if silent is None or not unseen:
+                near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
+                raise UnknownName(problem.kind, problem.name, near, hint=problem.hint) from None
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
+
+    async def _find(self, view: View, name: str, principal: Principal) -> Tool:
+        """`view.resolve`, with all that takes longer the more tools there are done elsewhere."""
+        if not view.is_quick(name):
+            await self._lookups.compute(principal.name, view.prepare)
+        return view.resolve(name, suggest=False)
 
     def server(self, name: str) -> ServerConfig:
         """The configuration of the server that `name` means. Raises UnknownName with near names."""

@@ -25,6 +25,7 @@ _HASHED = re.compile(r"_[0-9a-f]{8}([0-9a-f]{24})?$")
 _ONLY_WORDS = {code: "_" for code in range(128) if code != 10 and _NOT_WORD.match(chr(code))}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ECHO = 80
+_SMALL = 500  # tools of which all tables together are built in a few milliseconds
 
 
 def plain_names(tools: Iterable[Tool], *, upper: bool = False) -> dict[str, Tool]:
@@ -100,6 +101,7 @@ class NameIndex:
     def __init__(self, tools: Iterable[Tool], hint: str = "") -> None:
         self._tools = tuple(tools)
         self._hint = hint
+        self.prepared = len(self._tools) < _SMALL
         self._keys: dict[str, Tool] = {tool.key: tool for tool in self._tools}
 
     def find(self, name: str) -> list[Tool]:
@@ -110,15 +112,27 @@ class NameIndex:
         tools = self._twins.get(name) or self._split(name) or self._bare.get(name) or self._inexact(name)
         return list({(tool.server, tool.name): tool for tool in tools}.values())
 
-    def resolve(self, name: str) -> Tool:
-        """The one tool meant by `name`. Raises AmbiguousName or UnknownName."""
+    def resolve(self, name: str, *, suggest: bool = True) -> Tool:
+        """The one tool meant by `name`. Raises AmbiguousName or UnknownName, with near names unless told otherwise."""
         tools = self.find(name)
         if not tools:
-            near = nearest_of(name, list(self._keys), self._folded, 3)
-            raise UnknownName("tool", shorten(name), near, hint=self._hint)
+            raise UnknownName("tool", shorten(name), self.near(name) if suggest else (), hint=self._hint)
         if len(tools) > 1:
             raise AmbiguousName(shorten(name), sorted(map(self._spelled, tools)))
         return tools[0]
+
+    def near(self, name: str) -> list[str]:
+        """The names that an unknown one was most likely meant to be."""
+        return nearest_of(name, list(self._keys), self._folded, 3)
+
+    def knows(self, name: str) -> bool:
+        """Whether it is exactly the name of a tool, which is known without any of the tables below."""
+        return name in self._keys
+
+    def prepare(self) -> None:
+        """Build every table, which takes a while for ten thousand tools."""
+        _ = self._twins, self._wire, self._bare, self._caseless, self._caseless_bare, self._plain, self._plain_bare
+        self.prepared = True
 
     def _split(self, name: str) -> list[Tool]:
         """`server/tool` and `server__tool`, wherever the boundary is, and wire names that end in a hash."""

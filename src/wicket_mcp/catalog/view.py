@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from wicket_mcp.budget import MAX_NAME
 from wicket_mcp.catalog.names import NameIndex, shorten, wire_names
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import AmbiguousName, UnknownName
@@ -105,20 +106,33 @@ class View:
         """The end of an error about an unknown name, for those who may not be told which names there are."""
         return ""
 
-    def resolve(self, name: str) -> Tool:
+    def resolve(self, name: str, *, suggest: bool = True) -> Tool:
         """The tool that `name` or the alias `name` means.
 
-        Raises AmbiguousName, UnknownName with near names, or Denied where the configuration leaves the tool out.
+        Raises AmbiguousName, UnknownName with near names (to `suggest` them takes time in proportion to the tools), or
+        Denied where the configuration leaves the tool out.
         """
         try:
-            return self.names.resolve(name)
+            return self.names.resolve(name, suggest=suggest)
         except UnknownName:
             alias = self._snapshot.aliases.get(name)
             if alias is not None:
                 with suppress(UnknownName):
-                    return self.names.resolve(alias)
+                    return self.names.resolve(alias, suggest=False)
             self._snapshot.policy.explain(name, self._snapshot.listings)
             raise
+
+    def is_quick(self, name: str) -> bool:
+        """Whether `name` can be resolved without building tables first."""
+        return self._callable.prepared or self._callable.knows(name)
+
+    def prepare(self) -> None:
+        """Build what resolving any name needs. May run in a thread."""
+        self._callable.prepare()
+
+    @property
+    def _callable(self) -> NameIndex:
+        return self.names
 
     def find(self, server: str, name: str) -> Tool | None:
         """The tool of exactly this server and name."""
@@ -129,7 +143,7 @@ class View:
         servers = self._snapshot.servers
         if (config := find_server(servers, name)) is not None:
             return config
-        raise UnknownName("server", name, nearest(name, servers) or list(servers)[:3])
+        raise UnknownName("server", shorten(name), nearest(name, servers) or list(servers)[:3])
 
 
 class Unlisted(View):
@@ -171,7 +185,7 @@ class Unlisted(View):
     def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
         return {}
 
-    def resolve(self, name: str) -> Tool:
+    def resolve(self, name: str, *, suggest: bool = True) -> Tool:
         tools = self._whole.names.find(name)
         if not tools and (alias := self._snapshot.aliases.get(name)) is not None:
             tools = self._whole.names.find(alias)
@@ -180,6 +194,10 @@ class Unlisted(View):
         if not tools:
             raise UnknownName("tool", shorten(name), hint=self.hint())
         return tools[0]
+
+    @property
+    def _callable(self) -> NameIndex:
+        return self._whole.names
 
     def find_spelled(self, naming: Naming, name: str) -> Tool | None:
         return self._whole.spell(naming).get(name)
@@ -198,6 +216,7 @@ class Unlisted(View):
 
 def find_server(servers: Mapping[str, ServerConfig], name: str) -> ServerConfig | None:
     """The server of this name, or else of this name in another case."""
-    if name in servers:
-        return servers[name]
-    return next((config for key, config in servers.items() if key.lower() == name.lower()), None)
+    if name in servers or len(name) > MAX_NAME:
+        return servers.get(name)
+    folded = name.lower()
+    return next((config for key, config in servers.items() if key.lower() == folded), None)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
+from wicket_mcp.budget import check_own_arguments
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
@@ -126,8 +127,11 @@ class Table:
                 if scope not in principal.scopes:
                     demand(principal, scope, name)
             arguments: Any = call.arguments
-            if type(arguments) is not dict or not fits(row.definition, cast("JsonObject", arguments)):
-                arguments = fit_arguments(Tool("", name, row.definition), parse_arguments(arguments))
+            if type(arguments) is not dict:
+                arguments = parse_arguments(arguments)
+            check_own_arguments(cast("JsonObject", arguments))
+            if not fits(row.definition, cast("JsonObject", arguments)):
+                arguments = fit_arguments(Tool("", name, row.definition), arguments)
             return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)

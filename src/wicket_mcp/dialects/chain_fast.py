@@ -15,7 +15,7 @@ _LINES = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
         rf"(?:return\s+)?{_CALL}\s*;?",
-        rf"(?:const|let|var)\s+(?P<name>{_IDENT})\s*=\s*{_CALL}\s*;?\s*return\s+(?P=name)\s*;?",
+        rf"(?:const|let|var)\s+(?P<name>{_IDENT})\s*=\s*{_CALL}\s*(?:;\s*)?return\s+(?P=name)\s*;?",
     )
 )
 _INTERFACE = re.compile(r"""(?:return\s+)?__getToolInterface\(\s*(['"`])(?P<name>[^'"`]+)\1\s*\)\s*;?""")

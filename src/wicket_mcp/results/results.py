@@ -9,26 +9,37 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
+from wicket_mcp.budget import MAX_NAME, MAX_PATH, MAX_REFERENCES, MAX_SUBSTITUTED, check_length
 from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
-from wicket_mcp.model import JsonObject, Principal, as_list, as_object
-from wicket_mcp.results.content import blocks_of, size_of, text_of, texts_of, value_of
+from wicket_mcp.lanes import Lane
+from wicket_mcp.model import JsonObject, Principal, as_list
+from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.outline import outline
-from wicket_mcp.results.paths import select
+from wicket_mcp.results.references import (
+    REFERENCE,
+    TextAt,
+    check_substituted,
+    find_references,
+    replace_references,
+    select_part,
+)
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 
 CHARS_PER_TOKEN = 4  # what text costs on average; good enough to decide what is large
 FIRST_PART = 4000  # characters of a large result that are shown at once
 DEFAULT_LINES = 200
-REFERENCE = "$result"
-Path: TypeAlias = tuple[str | int, ...]
-TextAt: TypeAlias = Callable[[Path], bool]
-"""Whether at this place in the arguments only text goes."""
+PARTS = 4  # times what may be substituted that may be read for it, where several results are referred to
+KEPT = 30.0  # seconds for which the result that was read last stays decoded
+LARGE = 256 * 1024  # characters beyond which a result is not put aside on the event loop
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,9 @@ class Results:
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
         """Characters up to which a result is shown whole."""
+        self._lane = Lane("reads of stored results", width=2, share=1, waiting=64)
+        self._latest: _Decoded | None = None
+        self._forgetting: asyncio.TimerHandle | None = None
 
     async def shape(
         self, body: JsonObject, of: str, principal: Principal, *, most: int | None = None, size: int | None = None
@@ -59,9 +73,15 @@ class Results:
         if tokens <= (self.config.large if most is None else min(most, self.config.large)):
             return body
         handle = secrets.token_urlsafe(16)
-        stored = StoredResult(handle, principal.name, of, encode(body), time.time() + self.config.keep)
+
+        def put_aside() -> tuple[StoredResult, JsonObject]:
+            stored = StoredResult(handle, principal.name, of, encode(body), time.time() + self.config.keep)
+            return stored, self._announce(body, of, handle, tokens)
+
+        is_large = tokens * CHARS_PER_TOKEN > LARGE
+        stored, shown = await asyncio.to_thread(put_aside) if is_large else put_aside()
         await self._store.save_result(stored, self.config.max_bytes)
-        return self._announce(body, of, handle, tokens)
+        return shown
 
     async def read(
         self,
@@ -74,47 +94,82 @@ class Results:
         limit: int | None = None,
     ) -> Slice:
         """A slice of a stored result: items where `path` leads to a list, lines otherwise."""
-        value = await self.value(handle, principal, path)
-        return await asyncio.to_thread(_slice, value, grep, offset, limit, self.config.large * CHARS_PER_TOKEN)
+        check_length(path, MAX_PATH, "A path")
+        check_length(grep, MAX_PATH, "A pattern")
+        stored, most = await self._load(handle, principal), self.config.large * CHARS_PER_TOKEN
+        return await self._compute(
+            principal, lambda: _slice(self._decode(stored).part(path), grep, offset, limit, most)
+        )
 
-    async def value(self, handle: str, principal: Principal, path: str = "") -> Any:
-        """The value of a stored result, or the part of it at `path`."""
-        return _select(await self._body(handle, principal), path)
+    async def value(self, handle: str, principal: Principal, path: str = "", *, most: int | None = None) -> Any:
+        """The value of a stored result, or the part of it at `path`; BadArguments when it has over `most` bytes."""
+        check_length(path, MAX_PATH, "A path")
+        stored = await self._load(handle, principal)
 
-    async def _body(self, handle: str, principal: Principal) -> JsonObject:
+        def compute() -> Any:
+            value = self._decode(stored).part(path)
+            if most is not None and (size := len(encode(value))) > most:
+                raise BadArguments(f"That is {size:,} bytes; {most:,} are accepted.", hint="Take a part of it by path.")
+            return value
+
+        return await self._compute(principal, compute)
+
+    async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt) -> Any:
+        """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to.
+
+        Where `text_at` says that only text goes, it is the text of that value. Each result is read once. Raises
+        BadArguments where there are too many references, or they stand for too much: before anything is decoded where
+        the stored length shows it.
+        """
+        references = find_references(arguments)
+        check_length(references, MAX_REFERENCES, "The arguments of a call", "references to results")
+        stored: dict[str, StoredResult] = {}
+        whole = 0
+        for reference in references:
+            if reference.handle not in stored:
+                stored[reference.handle] = await self._load(reference.handle, principal)
+                if len(stored) > 1:  # one alone may be as large as a result can be
+                    check_substituted(sum(len(result.body) for result in stored.values()) // PARTS)
+            # Nothing says how large a part is, but what is taken whole is as long as it is stored.
+            whole += 0 if reference.path else len(stored[reference.handle].body)
+            check_substituted(whole)
+
+        def compute() -> Any:
+            bodies = {handle: self._decode(result).body for handle, result in stored.items()}
+            return replace_references(arguments, references, bodies, text_at)
+
+        return await self._compute(principal, compute)
+
+    async def _load(self, handle: str, principal: Principal) -> StoredResult:
+        check_length(handle, MAX_NAME, "The id of a result")
+        latest = self._latest
+        if latest is not None and latest.is_for(handle, principal):
+            return latest.stored
         stored = await self._store.load_result(handle, principal)
         if stored is None:
             raise UnknownResult(
                 f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."
             )
-        return await asyncio.to_thread(decode, stored.body)
+        return stored
 
-    async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt, path: Path = ()) -> Any:
-        """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to.
+    async def _compute(self, principal: Principal, work: Callable[[], T]) -> T:
+        result = await self._lane.compute(principal.name, work)
+        if self._latest is not None and self._forgetting is None:
+            self._forgetting = asyncio.get_running_loop().call_later(KEPT, self._forget)
+        return result
 
-        Where `text_at` says that only text goes, it is the text of that value.
-        """
-        if isinstance(arguments, dict):
-            fields = as_object(arguments)
-            if REFERENCE in fields and set(fields) <= {REFERENCE, "path"}:
-                return await self._dereference(fields, principal, as_text=text_at(path))
-            return {key: await self.substitute(item, principal, text_at, (*path, key)) for key, item in fields.items()}
-        if isinstance(arguments, list):
-            items = enumerate(as_list(arguments))
-            return [await self.substitute(item, principal, text_at, (*path, at)) for at, item in items]
-        return arguments
+    def _decode(self, stored: StoredResult) -> "_Decoded":
+        """What was stored. The latest is kept for a moment: who reads in a result most often reads on in it."""
+        latest = self._latest
+        if latest is not None and latest.stored is stored:
+            return latest
+        decoded = _Decoded(stored)
+        if len(stored.body) <= MAX_SUBSTITUTED:
+            self._latest = decoded
+        return decoded
 
-    async def _dereference(self, reference: JsonObject, principal: Principal, *, as_text: bool) -> Any:
-        handle, path = reference[REFERENCE], reference.get("path", "")
-        if not isinstance(handle, str) or not isinstance(path, str):
-            raise BadArguments(
-                f'A reference to a result is {{"{REFERENCE}": "<id>", "path": "items[0].id"}}, both strings.'
-            )
-        body = await self._body(handle, principal)
-        if as_text and not path and (texts := texts_of(body)):
-            return "\n".join(texts)  # as the server wrote it, not as we would
-        value = _select(body, path)
-        return pretty(value) if as_text and not isinstance(value, str) else value
+    def _forget(self) -> None:
+        self._latest = self._forgetting = None
 
     def _announce(self, body: JsonObject, of: str, handle: str, tokens: int) -> JsonObject:
         value = value_of(body)
@@ -136,26 +191,38 @@ class Results:
         return {**kept, "content": [shown, *others], "_meta": meta}
 
 
-def _select(body: JsonObject, path: str) -> Any:
-    """The value of a result at `path`; `result…` also reads what a server wrapped as `{"result": value}`."""
-    value = value_of(body)
-    if not path:
-        return value
-    structured = as_object(body.get("structuredContent"))
-    wrapped = list(structured) == ["result"] and (path == "result" or path.startswith(("result.", "result[")))
-    return select(structured if wrapped and not (isinstance(value, dict) and "result" in value) else value, path)
+class _Decoded:
+    """A stored result in memory, which nobody may change."""
+
+    def __init__(self, stored: StoredResult) -> None:
+        self.stored = stored
+        self.body: JsonObject = decode(stored.body)
+
+    @cached_property
+    def value(self) -> Any:
+        return value_of(self.body)
+
+    def part(self, path: str) -> Any:
+        return select_part(self.body, self.value, path) if path else self.value
+
+    def is_for(self, handle: str, principal: Principal) -> bool:
+        stored = self.stored
+        return stored.id == handle and stored.principal == principal.name and stored.expires_at >= time.time()
 
 
 def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:
+    first = max(0, offset)
+    last = first + (limit or DEFAULT_LINES)
     if isinstance(value, list) and not grep:
-        lines, unit = [encode(item).decode() for item in as_list(value)], "items"
+        items = as_list(value)
+        total, unit = len(items), "items"
+        wanted = [encode(item).decode() for item in items[first:last]]
     else:
         text = value if isinstance(value, str) else pretty(value)
         lines, unit = text.splitlines() or [""], "lines"
-    if grep:
-        lines, unit = _matching(lines, grep), f"lines matching {grep!r}"
-    first = max(0, offset)
-    wanted = lines[first : first + (limit or DEFAULT_LINES)]
+        if grep:
+            lines, unit = _matching(lines, grep), f"lines matching {grep!r}"
+        total, wanted = len(lines), lines[first:last]
     shown, room = list[str](), max_chars
     for line in wanted:
         if len(line) > room:
@@ -163,10 +230,10 @@ def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int
         shown.append(line)
         room -= len(line) + 1
     if not shown and wanted:  # one line is larger than an answer may be
-        return Slice(wanted[0][:max_chars], f"[{unit} {first + 1} of {len(lines)}, cut at {max_chars} characters.]")
+        return Slice(wanted[0][:max_chars], f"[{unit} {first + 1} of {total}, cut at {max_chars} characters.]")
     last = first + len(shown)
-    more = f" Read on with offset={last}." if last < len(lines) else ""
-    return Slice("\n".join(shown), f"[{unit} {first + 1}-{last} of {len(lines)}.{more}]" if shown else f"[No {unit}.]")
+    more = f" Read on with offset={last}." if last < total else ""
+    return Slice("\n".join(shown), f"[{unit} {first + 1}-{last} of {total}.{more}]" if shown else f"[No {unit}.]")
 
 
 def _matching(lines: list[str], pattern: str) -> list[str]:

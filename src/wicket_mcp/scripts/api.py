@@ -53,6 +53,16 @@ class Api:
         words = words_of(source)
         return {ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()}
 
+    def known(self, server: str, tool: str) -> Tool | None:
+        """The tool of exactly these identifiers."""
+        home = self.servers.get(server)
+        return home.tools.get(tool) if home is not None else None
+
+    def known_key(self, key: str) -> Tool | None:
+        """The tool of exactly this dotted name, where the server's is an identifier without dots."""
+        server, _, tool = key.partition(".")
+        return self.known(server, tool)
+
     def find(self, server: str, tool: str) -> Tool:
         """The tool that a script names, by identifiers or real names. Raises UnknownName."""
         home = self.servers.get(server) or next((s for s in self.servers.values() if s.name == server), None)

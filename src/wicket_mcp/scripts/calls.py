@@ -13,9 +13,10 @@ from typing import Any, Literal, Protocol, TypeAlias, cast
 import msgspec
 
 from wicket_mcp import codec
+from wicket_mcp.budget import MAX_NAME, check_length
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import CallerError, Overloaded, Unavailable, UnknownName, WicketError
-from wicket_mcp.model import Json, JsonObject
+from wicket_mcp.model import Json, JsonObject, Tool
 from wicket_mcp.scripts import frames
 from wicket_mcp.scripts.api import HELPERS, Api
 from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_DEPTH, MAX_REPLIES, MAX_REPLY, MIB
@@ -57,6 +58,7 @@ class Calls:
         self._api, self._call, self._limits, self._reply = api, call, limits, reply
         self._tasks = Tasks()
         self._slots = asyncio.Semaphore(limits.in_flight)
+        self._lookups = asyncio.Lock()
         self._numbers: set[int] = set()
         self._replies: list[bytes] = []
         self._reply_bytes = 0
@@ -136,13 +138,17 @@ class Calls:
                 kind = _HELPER_KINDS.get((server, tool))
                 if kind is None:
                     raise UnknownName("function", label, [f"{server}.{name}" for name in HELPERS[server]])
+                if self._reply_bytes >= MAX_REPLIES:  # it could not be given what is looked up
+                    return "not_sent", f"{label}: the script has been answered {MAX_REPLIES // MIB} MiB", label
                 return "ok", await self._call(kind, "", arguments), label
             if server in HELPERS:
-                target = self._api.find_key(str(arguments.get("name", "")))
+                name = str(arguments.get("name", ""))
+                check_length(name, MAX_NAME, "A name")
+                target = self._api.known_key(name) or await self._look_up(self._api.find_key, name)
                 inner: Any = arguments.get("arguments")
                 arguments = cast("JsonObject", inner) if isinstance(inner, dict) else {}
             else:
-                target = self._api.find(server, tool)
+                target = self._api.known(server, tool) or await self._look_up(self._api.find, server, tool)
             label = target.key
             body = await self._call("call", target.key, cast("JsonObject", fit(arguments, target.input_schema)))
             ok, value = unwrap(cast("JsonObject", body))
@@ -152,6 +158,11 @@ class Calls:
             log.exception("call of %s by a script failed", label)
             return "failed", f"{label}: internal error in the gateway; its log has the cause", label
         return ("ok", value, label) if ok else ("failed", f"{label}: {value}", label)
+
+    async def _look_up(self, find: Callable[..., Tool], *names: str) -> Tool:
+        """A tool by a name that is not exactly its own, one at a time: to say what is near takes a while."""
+        async with self._lookups:
+            return await asyncio.to_thread(find, *names)
 
     def _encode(self, ok: bool, value: Json) -> bytes | None:
         try:

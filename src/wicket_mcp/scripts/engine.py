@@ -15,7 +15,8 @@ from typing import Literal
 import msgspec
 
 from wicket_mcp.config.model.scripts import Limits
-from wicket_mcp.errors import BadArguments
+from wicket_mcp.errors import BadArguments, Overloaded
+from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Json, JsonObject
 from wicket_mcp.scripts import diagnostics, jail, stubs
 from wicket_mcp.scripts.api import Api
@@ -64,7 +65,9 @@ class Scripts:
         self.limits = limits or Limits()
         self._jail = jail
         self._nursery = Nursery()
-        self._slots = asyncio.Semaphore(most or max(16, 4 * (os.cpu_count() or 1)))
+        width = most or max(16, 4 * (os.cpu_count() or 1))
+        # A quarter is left to others, whoever runs scripts that take their time.
+        self._lane = Lane("scripts", width=width, share=max(1, width * 3 // 4), waiting=4 * width)
         self._second_runs = asyncio.Semaphore(os.cpu_count() or 1)
         self._warned = False
 
@@ -108,8 +111,10 @@ class Scripts:
         call: CallTool,
         limits: Limits | None = None,
         arguments: JsonObject | None = None,
+        *,
+        principal: str = "",
     ) -> Outcome:
-        """Run one script to its end. Raises nothing except cancellation, which kills the script."""
+        """Run one script to its end, for `principal`. Raises nothing except cancellation, which kills the script."""
         limits = limits or self.limits
         known = NAMES.get(language.lower())
         if known is None:
@@ -120,13 +125,13 @@ class Scripts:
             return _refuse(known.name, refusal)
         try:
             async with asyncio.timeout(_QUEUE_PATIENCE):
-                await self._slots.acquire()
-        except TimeoutError:
+                await self._lane.acquire(principal)
+        except (TimeoutError, Overloaded):
             return _refuse(known.name, _limit("busy", "Too many scripts are running."))
         try:
             return await self._run(source, known, api, call, limits, arguments or {})
         finally:
-            self._slots.release()
+            self._lane.release(principal)
 
     async def _run(
         self, source: str, language: Language, api: Api, call: CallTool, limits: Limits, arguments: JsonObject

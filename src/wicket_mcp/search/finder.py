@@ -17,6 +17,7 @@ from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
 from wicket_mcp.search.usage import Usage
@@ -52,6 +53,7 @@ class Finder:
         self._usage = Usage(usage.usage)
         # One thread: searches queue, instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
+        self._lane = Lane("searches", width=1, share=1, waiting=256, executor=self._thread)
 
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
@@ -60,7 +62,8 @@ class Finder:
         visible = snapshot.view(principal).visible
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
         trouble = self._trouble()
-        return await self._compute(
+        return await self._lane.compute(
+            principal.name,
             lambda: index.search(
                 query,
                 limit=limit,
@@ -69,14 +72,16 @@ class Finder:
                 usage=usage,
                 favourites=favourites,
                 trouble=lambda tool: trouble(tool.server),
-            )
+            ),
         )
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool stands where it stands in the answer to `query`."""
         await self._current(None)
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
-        return await self._compute(lambda: index.explain(query, tool, usage=usage, favourites=favourites))
+        return await self._lane.compute(
+            principal.name, lambda: index.explain(query, tool, usage=usage, favourites=favourites)
+        )
 
     def reconfigure(self, config: Config) -> None:
         """Rank by other favourites from now on."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from wicket_mcp import __version__
+from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
 from wicket_mcp.calls.audit import measure
 from wicket_mcp.catalog.pages import page
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
@@ -134,6 +135,8 @@ class Request:
         value: Any = self.params.get(key)
         if not isinstance(value, str):
             raise RpcProblem(INVALID_PARAMS, f"{self.method} needs '{key}' (string).")
+        if len(value) > MAX_ADDRESS:
+            raise RpcProblem(INVALID_PARAMS, f"'{key}' may have {MAX_ADDRESS:,} characters at most.")
         return value
 
 
@@ -304,6 +307,8 @@ class Protocol:
     async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri, client = request.text("uri"), request.client
         if client is not None and uri not in client.watching:
+            if len(client.watching) >= MAX_WATCHED:
+                raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
             client.watching[uri] = await self.verbs.watch(uri, caller, client.resource_updated)
         return {}
 
@@ -339,6 +344,8 @@ class Protocol:
             if wanted.get(flag) is True and not (kind == "tools" and self._settled)
         }
         uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
+        if len(uris) > MAX_WATCHED:
+            raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
         if uris:
             honoured["resourceSubscriptions"] = uris
         meta: JsonObject = {META_SUBSCRIPTION: request.id}

@@ -1,0 +1,55 @@
+"""What one request may ask for: lengths of texts and lists, references to stored results. Checked at the door.
+
+Each check is a `len` or two and comes before anything that takes time in proportion. An error names the limit. The
+bounds of a whole message are the transport's, those of a script are in `scripts/limits.py`.
+"""
+
+from collections.abc import Mapping, Sized
+from typing import Any
+
+from wicket_mcp.errors import BadArguments
+from wicket_mcp.model import as_list
+
+MAX_QUERY = 2000
+"""Characters of a task in plain words."""
+MAX_NAME = 500
+"""Characters of the name of a tool, server, prompt or tag, or of a handle."""
+MAX_PATH = 1000
+"""Characters of a path into a result, or of a pattern to look for in it."""
+MAX_ADDRESS = 8192
+"""Characters of the address of a resource."""
+MAX_NAMES = 50
+MAX_WATCHED = 200
+"""Resources that one client may watch."""
+MAX_REFERENCES = 16
+"""Stored results that the arguments of one call may refer to."""
+MAX_SUBSTITUTED = 4 * 1024 * 1024
+"""Bytes that references may put into the arguments of one call."""
+
+_UNBOUNDED = frozenset({"code", "script", "arguments", "args", "sampleArgs", "manual_call_template", "env", "headers"})
+"""Arguments of our own tools that have a limit of their own, or none but the message's."""
+_TEXTS: Mapping[str, int] = {
+    **dict.fromkeys(("query", "q", "task_description", "intent", "context", "description"), MAX_QUERY),
+    **dict.fromkeys(("endpoint", "command", "repository_url"), MAX_QUERY),
+    **dict.fromkeys(("path", "grep"), MAX_PATH),
+}
+
+
+def check_length(value: Sized, most: int, what: str, unit: str = "characters") -> None:
+    """Raises BadArguments where `value` is longer than `most`."""
+    if len(value) > most:
+        raise BadArguments(f"{what} may have {most:,} {unit} at most, not {len(value):,}.")
+
+
+def check_own_arguments(arguments: Mapping[str, Any]) -> None:
+    """The arguments of one of our own tools, before they are held against its schema. Raises BadArguments."""
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            if len(value) > MAX_NAME and name not in _UNBOUNDED:
+                check_length(value, _TEXTS.get(name, MAX_NAME), f"'{name[:80]}'")
+        elif isinstance(value, list) and name not in _UNBOUNDED:
+            items = as_list(value)
+            check_length(items, MAX_NAMES, f"'{name[:80]}'", "items")
+            for item in items:
+                if isinstance(item, str) and len(item) > MAX_NAME:
+                    check_length(item, MAX_NAME, f"An item of '{name[:80]}'")
