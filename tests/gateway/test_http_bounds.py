@@ -50,6 +50,7 @@ def status_of(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1])
 
 
+@pytest.mark.promise("V6", "A head of over 64 KiB, 100 headers or a 16 KiB address is refused before authentication.")
 async def test_v6_a_head_of_endless_empty_headers_ends_at_a_hundred(open_gateway: OpenGateway) -> None:
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         answer = await send(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", b"a:\r\n" * 10_000)
@@ -113,6 +114,7 @@ async def test_v16_a_malformed_head_gets_a_4xx_and_no_traceback(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.promise("F28", "Connections are bounded by half of the descriptors; one address has half of those.")
 async def test_v6_connections_beyond_the_bound_are_told_so_and_others_go_on(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

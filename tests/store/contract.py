@@ -118,6 +118,20 @@ class TestResults:
         kept = [number for number in range(4) if await store.load_result(f"r{number}", ANN)]
         assert kept == [2, 3]
 
+    @pytest.mark.promise("V11", "Stored results make room by who has most: nobody's own go for those of another.")
+    async def test_v11_the_results_of_who_has_most_make_room(self, store: Store) -> None:
+        async def save(name: str, principal: str, size: int) -> None:
+            await store.save_result(StoredResult(name, principal, "x", b"x" * size, time.time() + 60), 100)
+
+        await save("b0", "bob", 30)
+        for number in range(8):
+            await save(f"a{number}", "ann", 20)
+        assert await store.load_result("b0", Principal("bob")) is not None
+        assert [n for n in range(8) if await store.load_result(f"a{n}", ANN)] == [5, 6, 7]
+        await save("b1", "bob", 20)
+        assert [n for n in range(8) if await store.load_result(f"a{n}", ANN)] == [6, 7]
+        assert await store.load_result("b0", Principal("bob")) is not None
+
     async def test_a_failed_change_changes_nothing_and_the_next_one_works(self, store: Store) -> None:
         result = StoredResult("r1", "ann", "x", b"x" * 60, time.time() + 60)
         await store.save_result(result, 100)

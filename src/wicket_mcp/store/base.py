@@ -47,7 +47,7 @@ class ResultStore(Protocol):
     """Large results, for as long as they may be asked for."""
 
     async def save_result(self, result: StoredResult, max_total_bytes: int) -> None:
-        """Keep a result; the oldest ones make room when the total would pass `max_total_bytes`."""
+        """Keep a result. When the total would pass `max_total_bytes`, the oldest of who has most make room."""
         ...
 
     async def load_result(self, result_id: str, principal: Principal) -> StoredResult | None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections import Counter, defaultdict, deque
 
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import StoredResult
@@ -14,11 +15,10 @@ class SqliteResults(Part):
             db.execute("DELETE FROM result WHERE expires_at < ?", (time.time(),))
             (total,) = db.execute("SELECT coalesce(sum(length(body)), 0) FROM result").fetchone()
             surplus = total + len(result.body) - max_total_bytes
-            for number, size in db.execute("SELECT rowid, length(body) FROM result ORDER BY rowid").fetchall():
-                if surplus <= 0:
-                    break
-                db.execute("DELETE FROM result WHERE rowid = ?", (number,))
-                surplus -= size
+            if surplus > 0:
+                rows = db.execute("SELECT rowid, principal, length(body) FROM result ORDER BY rowid").fetchall()
+                leaving = _leaving(rows, result, surplus)
+                db.executemany("DELETE FROM result WHERE rowid = ?", [(number,) for number in leaving])
             row = (result.id, result.principal, result.tool, result.body, result.expires_at)
             db.execute("INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)", row)
 
@@ -29,3 +29,22 @@ class SqliteResults(Part):
                   WHERE id = ? AND principal = ? AND expires_at >= ?"""
         row = await self._row(text, result_id, principal.name, time.time())
         return StoredResult(*row) if row else None
+
+
+def _leaving(rows: list[tuple[int, str, int]], coming: StoredResult, surplus: int) -> list[int]:
+    """Which results (number, principal, size; oldest first) make room: always the oldest of who has most."""
+    held = Counter({coming.principal: len(coming.body)})
+    oldest: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
+    for number, principal, size in rows:
+        held[principal] += size
+        oldest[principal].append((number, size))
+    leaving: list[int] = []
+    while surplus > 0 and oldest:
+        holder = max(oldest, key=lambda principal: held[principal])
+        number, size = oldest[holder].popleft()
+        if not oldest[holder]:
+            del oldest[holder]
+        leaving.append(number)
+        held[holder] -= size
+        surplus -= size
+    return leaving
