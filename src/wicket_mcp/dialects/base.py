@@ -131,7 +131,7 @@ class Table:
                 arguments = parse_arguments(arguments)
             check_own_arguments(cast("JsonObject", arguments))
             if not fits(row.definition, cast("JsonObject", arguments)):
-                arguments = fit_arguments(Tool("", name, row.definition), arguments)
+                arguments = fit_arguments(Tool("", name, row.definition), cast("JsonObject", arguments))
             return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)
