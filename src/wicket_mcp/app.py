@@ -96,6 +96,7 @@ class Gateway(Library):
         )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
+        self.accounts.on_change = self._take_account
 
     @property
     def verbs(self) -> Verbs:
@@ -215,7 +216,7 @@ class Gateway(Library):
             name = upstream.config.name
             self.tasks.start(upstream.retire(), f"retire {name}")
             if upstream.watched and name in self.catalogue.servers:
-                self.tasks.start(self._follow(name, upstream.session), f"watch resources of {name}")
+                self.tasks.start(self._follow(name, upstream.session, upstream.principal), f"watch resources of {name}")
         for server in self.catalogue.servers.values():
             if server.start == "eager" and server != before.get(server.name):
                 self.tasks.start(self._start_eagerly(server.name), f"start {server.name}")
@@ -254,6 +255,10 @@ class Gateway(Library):
             return LOCAL  # a key of another service is not ours to judge
         return await self._holder(key)
 
+    async def act_for_key(self) -> None:
+        """Act for whoever WICKET_API_KEY belongs to from now on, where it is set. Raises ConfigError."""
+        self.principal = await self._principal(os.environ)
+
     async def _holder(self, key: str) -> Principal:
         """Whose API key it is. Raises ConfigError."""
         principal = await self.registry.keys.principal(key)
@@ -270,7 +275,7 @@ class Gateway(Library):
 
     def attend(self) -> None:
         """What goes on beside serving."""
-        self._attending = True
+        self._attending = self.accounts.serves_callback = True
         self.catalogue.patience = FIRST_ANSWER
         self._probe()
         if self.config.path is not None:
@@ -281,10 +286,18 @@ class Gateway(Library):
         if self._desk is not None:
             self._desk.probes.start()
 
-    async def _follow(self, server: str, session: str) -> None:
+    async def _follow(self, server: str, session: str, principal: Principal) -> None:
         """Connect anew where somebody watches resources: a new connection is told which."""
         with suppress(WicketError):  # it is told when it does connect
-            await self.pool.start(server, session)
+            await self.pool.start(server, session, principal)
+
+    def _take_account(self, server: str, owner: str) -> None:
+        """Somebody signed in or out: leave the old connections, and look what the server offers now."""
+        self.tasks.start(self._reconnect(server, owner), f"account at {server}")
+
+    async def _reconnect(self, server: str, owner: str) -> None:
+        if server in self.catalogue.servers:
+            await asyncio.gather(self.pool.renounce(server, owner), self.catalogue.renew(server))
 
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)

@@ -12,6 +12,8 @@
     │   ├── Unavailable              unavailable       yes     refused before anything was sent
     │   │   └── NotSent                                          the connection was gone by then: sent again, once
     │   │   └── CannotStart          unavailable       yes     its command is missing; not tried again by itself
+    │   ├── NeedsSignIn              needs_sign_in     no      nobody is signed in, or not any more; nothing was done
+    │   ├── SignInFailed             sign_in_failed    no      signing in, or renewing a sign-in, did not work
     │   ├── Crashed                  crashed           no      died after the request was sent: it may have acted
     │   ├── TimedOut                 timed_out         no      no answer within the deadline
     │   ├── ProtocolViolation        protocol          no      said something that is not MCP, or too much of it
@@ -148,6 +150,23 @@ class NotSent(Unavailable):
 
 class CannotStart(Unavailable):
     """Will not start however often it is tried: somebody must install or correct something first."""
+
+
+class NeedsSignIn(UpstreamError):
+    """Nobody is signed in to the server, or not any more, or without the rights that it asks for. Nothing was done."""
+
+    code = "needs_sign_in"
+
+    def __init__(self, server: str, why: str = "", *, hint: str = "") -> None:
+        text = f"Server '{server}' needs sign-in{f': {why}' if why else ''}."
+        super().__init__(server, text, hint=hint or f"Sign in with: wicket login {server}")
+        self.why = why
+
+
+class SignInFailed(UpstreamError):
+    """Signing in did not work: the authorization server refused, or what it says cannot be trusted."""
+
+    code = "sign_in_failed"
 
 
 class Crashed(UpstreamError):

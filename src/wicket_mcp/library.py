@@ -7,6 +7,7 @@ until surfaces, scripts, dialects and the registry are loaded.
 from wicket_mcp.calls.forward import Forward
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.search.finder import Finder
@@ -23,12 +24,14 @@ class Library:
         self._config = config
         self.store = store
         self.vault = Vault(store, wrapping(config))
+        self.accounts = Accounts(self.vault, store, config.base_dir, config.oauth)
         self.pool = Pool(
             config.servers,
             on_event=self._heard,
             max_message=config.limits.max_message,
             max_call=config.limits.max_call,
             base_dir=config.base_dir,
+            credentials=self.accounts,
         )
         self.forward = Forward(self.pool)
         self.catalogue = Catalogue(
@@ -41,6 +44,7 @@ class Library:
             self.store,
             config.base_dir,
             favourites=config.favourites,
+            unsigned=self.accounts.missing,
         )
 
     @property
@@ -55,6 +59,7 @@ class Library:
         await self.finder.close()
         await self.catalogue.close()
         await self.pool.close()
+        await self.accounts.close()
 
     def _heard(self, event: UpstreamEvent) -> None:
         self.catalogue.heard(event)

@@ -110,11 +110,16 @@ def tool_call(
     )
 
 
-def internal(server: str, method: str, params: JsonObject, timeout: float | None = None) -> Request:
-    """A request of the gateway's own: a listing, a probe. It passes no layer but the last."""
+def internal(
+    server: str, method: str, params: JsonObject, timeout: float | None = None, principal: Principal = GATEWAY
+) -> Request:
+    """A request of the gateway's own: a listing, a probe. It passes no layer but the last.
+
+    It is made for `principal` where only its users have an account at the server.
+    """
     return Request(
         method=method,
-        caller=_OURSELVES,
+        caller=_OURSELVES if principal is GATEWAY else Silent(principal, session=""),
         params=params,
         server=server,
         timeout=timeout,

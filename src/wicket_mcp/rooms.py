@@ -14,6 +14,7 @@ from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import Admit, ServerBuckets
 from wicket_mcp.calls.pipeline import Parts, Pipeline
+from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import fingerprint
@@ -107,6 +108,7 @@ def build(config: Config, live: Live) -> Rooms:
             buckets=live.buckets,
             forward=library.forward,
             subscribe=live.watches.subscribe,
+            sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
         )
     )
     verbs = Verbs(
@@ -121,9 +123,16 @@ def build(config: Config, live: Live) -> Rooms:
         addresses,
         live.watches,
         config.base_dir,
+        library.accounts,
         config.untrusted,
     )
     return Rooms(config, live, pipeline, verbs)
+
+
+def may_need_sign_in(config: Config) -> bool:
+    """Whether a server may want to know who uses it."""
+    remote = any(server.url is not None or server.credentials == "user" for server in config.servers)
+    return remote or config.allow_runtime_servers
 
 
 def check(config: Config) -> None:

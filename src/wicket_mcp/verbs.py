@@ -20,8 +20,9 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
-from wicket_mcp.errors import UnknownName, WicketError
+from wicket_mcp.errors import NeedsSignIn, UnknownName, WicketError
 from wicket_mcp.extensions import union
+from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
 from wicket_mcp.results.results import Results, Slice
@@ -64,6 +65,7 @@ class Verbs:
         addresses: Addresses,
         watches: Watches,
         base_dir: Path,
+        accounts: Accounts,
         notice: str = "",
     ) -> None:
         self.notice = notice
@@ -71,6 +73,7 @@ class Verbs:
         self._catalogue = catalogue
         self.scripting = scripting
         self._base_dir = base_dir
+        self._accounts = accounts
         self._audit = audit
         self._usage = usage
         self._pool = pool
@@ -82,7 +85,7 @@ class Verbs:
 
     async def view(self, principal: Principal, servers: Iterable[str] | None = None) -> View:
         """What `principal` may see, after all servers (of `servers`) that were never seen have been asked."""
-        return (await self._catalogue.complete(servers)).view(principal)
+        return (await self._catalogue.complete(servers, principal)).view(principal)
 
     async def known(self, principal: Principal) -> View:
         """What `principal` may see of what is known already: no server is asked."""
@@ -95,7 +98,8 @@ class Verbs:
     async def servers(self, principal: Principal, *, connect: bool = False) -> list[ServerStatus]:
         """Every server in configured order; with `connect`, those never seen are asked first."""
         view = await (self.view(principal) if connect else self.known(principal))
-        return [self._status(config, view) for config in view.servers.values()]
+        unsigned = await self._accounts.missing(view.servers.values(), principal)
+        return [self._status(config, view, signed_in=config.name not in unsigned) for config in view.servers.values()]
 
     async def tools(self, principal: Principal, server: str | None = None) -> tuple[Tool, ...]:
         """The tools of one server, or of all. Raises UnknownName with near servers."""
@@ -264,14 +268,16 @@ class Verbs:
         """Ask the legacy upstreams for log messages from this level on."""
         await self._pool.set_log_level(level)
 
-    def _status(self, config: ServerConfig, view: View) -> ServerStatus:
+    def _status(self, config: ServerConfig, view: View, *, signed_in: bool) -> ServerStatus:
         listing = view.listings.get(config.name)
         state, problem = self._pool.state(config.name)
+        if not signed_in:
+            problem = str(NeedsSignIn(config.name))
         words = config.description or (listing.instructions if listing else "")
         info = listing.server_info if listing else {}
         return ServerStatus(
             name=config.name,
-            state=str(state) if listing or state is not State.IDLE else "unseen",
+            state="needs sign-in" if not signed_in else str(state) if listing or state is not State.IDLE else "unseen",
             tools=len(view.by_server[config.name]) if listing else None,
             description=first_sentence(words or str(info.get("title") or info.get("description") or "")),
             version=str(info.get("version", "")),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.config.model.config import (
     AuditConfig,
     AuthorizationConfig,
@@ -12,6 +13,7 @@ from wicket_mcp.config.model.config import (
     IssuerConfig,
     LimitsConfig,
     MetaConfig,
+    OauthConfig,
     RegistryConfig,
     ResultsConfig,
     ServerConfig,
@@ -53,12 +55,26 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         start="eager",
         idle_stop=0.0,
         isolation="session",
+        credentials="user",
     )
     remote = ServerConfig(
         name="remote",
         url="https://mcp.example.com/mcp",
         transport="sse",
         headers={"Authorization": "Bearer ${env:REMOTE_TOKEN}"},
+        auth=AuthConfig(
+            kind="id_jag",
+            client_id="wicket",
+            client_secret="${env:REMOTE_SECRET}",
+            private_key="${file:key.pem}",
+            algorithm="RS256",
+            issuer="https://auth.example.com",
+            scopes=("read",),
+            subject_token="${file:token}",
+            idp="https://idp.example.com/token",
+            idp_client_id="wicket-at-idp",
+            idp_client_secret="${env:IDP_SECRET}",
+        ),
     )
     assert config == Config(
         servers=(files, remote),
@@ -109,6 +125,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             resolvers=("1.1.1.1",),
             probe_every=300.0,
         ),
+        oauth=OauthConfig(browser="firefox", client_metadata_url="https://wicket.example/oauth/client.json"),
         vault=VaultConfig(key="keyring"),
         path=DATA / "wicket.toml",
     )

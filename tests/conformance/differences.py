@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -15,7 +15,7 @@ from tests.conformance.report import Report
 from tests.conformance.suite import Revision, Role
 
 FILE = Path(__file__).with_name("differences.toml")
-Scores: TypeAlias = dict[Role, dict[Revision, dict[str, str]]]
+Scores: TypeAlias = dict[Role | Literal["auth"], dict[Revision, dict[str, str]]]
 
 
 @dataclass(frozen=True, order=True)

@@ -31,10 +31,21 @@ CLIENT = """
 ## As a client
 
 The suite's client scenarios are servers that watch their client. The SDK's client speaks to them directly, and through
-Wicket, which then is the client that they see. The scenarios below `auth/` are not run: they test how a client signs
-in, and Wicket takes an upstream's credentials from its configuration.
+Wicket, which then is the client that they see. Those below `auth/` are about signing in, and are in the next table.
 
 | revision | direct | through Wicket |
+| --- | --- | --- |
+"""
+
+AUTH = """
+## Signing in
+
+The scenarios below `auth/`: `wicket login` signs in, with a browser that follows the redirects; then the SDK's client
+lists and calls the tools through Wicket, and opens the page when a call asks for more rights. The extensions are client
+credentials (by secret and by key), enterprise-managed authorization, workload identity and DPoP (without and with
+nonces).
+
+| revision | scored | extensions |
 | --- | --- | --- |
 """
 
@@ -53,12 +64,15 @@ def page(facts: Known) -> str:
     """The whole document."""
     server = (_row(revision, facts.scores["server"][revision].values()) for revision in REVISIONS)
     client = (_row(revision, facts.scores["client"][revision].values()) for revision in REVISIONS)
+    auth = (_row(revision, facts.scores["auth"][revision].values()) for revision in REVISIONS)
     return "".join(
         [
             INTRODUCTION.format(version=facts.suite),
             *server,
             CLIENT,
             *client,
+            AUTH,
+            *auth,
             DIFFERENCES,
             *_differences(facts.difference),
         ]

@@ -1,9 +1,9 @@
 """Runs the conformance suite by hand and prints what failed.
 
-    python -m tests.conformance.run [direct|http|stdio|client] [--requirements REVISION] [--scenario NAME] [-v]
+    python -m tests.conformance.run [direct|http|stdio|client|auth] [--requirements REVISION] [--scenario NAME] [-v]
 
 `direct` measures the reference server, `http` and `stdio` Wicket in front of it over that transport, `client` Wicket as
-a client of the suite's own servers.
+a client of the suite's own servers, `auth` how it signs in to them.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.conformance import auth
 from tests.conformance.client import command, scenarios
 from tests.conformance.report import Report
 from tests.conformance.suite import REVISIONS, Revision, measure_client, measure_server
@@ -36,7 +37,7 @@ def told(report: Report, *, verbose: bool) -> Iterator[str]:
 
 async def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.run", description="Runs the conformance suite.")
-    parser.add_argument("way", nargs="?", choices=(*WAYS, "client"), default="direct")
+    parser.add_argument("way", nargs="?", choices=(*WAYS, "client", "auth"), default="direct")
     parser.add_argument("--requirements", choices=REVISIONS, help="one revision; both otherwise")
     parser.add_argument("--scenario", help="only this one")
     parser.add_argument("--url", help="measure what already runs there instead")
@@ -58,6 +59,8 @@ async def measured(revision: Revision, options: argparse.Namespace) -> bool:
         if options.way == "client":
             started = command(through_wicket=True)
             report = await measure_client(started, revision, chosen or scenarios(revision))
+        elif options.way == "auth":
+            report = await measure_client(auth.command(), revision, chosen or auth.scenarios(revision))
         elif options.url:
             report = await measure_server(options.url, revision, chosen)
         else:

@@ -8,8 +8,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -45,14 +45,35 @@ async def target(way: Way, log: Path | None = None) -> AsyncGenerator[str]:
 @asynccontextmanager
 async def wicket(upstream: Mapping[str, Any], log: Path | None = None) -> AsyncGenerator[str]:
     """Wicket over HTTP in the flat dialect, in front of one upstream."""
+    with configured(upstream) as (config, state):
+        async with serving(config, state, log) as address:
+            yield address
+
+
+@contextmanager
+def configured(
+    upstream: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> Generator[tuple[str, dict[str, str]]]:
+    """A configuration for one upstream, and the environment that keeps its state to itself."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "wicket.toml"
-        options = [f"{name} = {encode(value).decode()}" for name, value in upstream.items()]
-        config.write_text("\n".join([TOP, "[servers.reference]", *options]))
-        state = {"XDG_STATE_HOME": folder, "WICKET_LOG": os.environ.get("WICKET_LOG", "info")}
-        command = ["-m", "wicket_mcp", "serve", "--http", "127.0.0.1:0", "--no-auth", "--dialect", "flat"]
-        async with _serving([*command, "--config", str(config)], state, log) as address:
-            yield address
+        lines = [TOP, "[servers.reference]", *_options(upstream)]
+        for name, options in (tables or {}).items():
+            lines += [f"[{name}]", *_options(options)]
+        config.write_text("\n".join(lines))
+        yield str(config), {"XDG_STATE_HOME": folder, "WICKET_LOG": os.environ.get("WICKET_LOG", "info")}
+
+
+def _options(values: Mapping[str, Any]) -> list[str]:
+    return [f"{name} = {encode(value).decode()}" for name, value in values.items()]
+
+
+@asynccontextmanager
+async def serving(config: str, state: Mapping[str, str], log: Path | None = None) -> AsyncGenerator[str]:
+    """Wicket over HTTP in the flat dialect, with this configuration."""
+    command = ["-m", "wicket_mcp", "serve", "--http", "127.0.0.1:0", "--no-auth", "--dialect", "flat"]
+    async with _serving([*command, "--config", config], state, log) as address:
+        yield address
 
 
 @asynccontextmanager

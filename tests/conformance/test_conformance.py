@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.conformance import auth
 from tests.conformance.client import command, scenarios
 from tests.conformance.differences import Difference, compare, known, told
 from tests.conformance.document import FILE as DOCUMENT
@@ -107,6 +108,19 @@ async def test_a_server_behind_wicket_passes_what_it_passes_alone(revision: Revi
 async def test_a_client_behind_wicket_passes_what_it_passes_alone(revision: Revision) -> None:
     alone, behind = (measure_command(command(through_wicket=through), revision) for through in (False, True))
     await check("client", revision, alone, {"wicket": behind})
+
+
+@pytest.mark.node
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.usefixtures("suite")
+async def test_wicket_signs_in_as_the_suite_wants_it(revision: Revision) -> None:
+    report = await measure_client(auth.command(), revision, auth.scenarios(revision))
+    extensions = [scenario for scenario in report.checks if scenario not in report.scored]
+    passing = sum(map(report.passes, extensions))
+    found = {"wicket": _score(report), "extensions": f"{passing} of {len(extensions)}"}
+    failing = [report.said.get(scenario) for scenario in report.checks if not report.passes(scenario)]
+    assert found == known().scores["auth"][revision], failing
 
 
 @pytest.mark.node

@@ -15,6 +15,7 @@ from wicket_mcp.config.model.server import is_web_address
 from wicket_mcp.errors import (
     URL_ELICITATION_REQUIRED,
     Crashed,
+    NeedsSignIn,
     Overloaded,
     ProtocolViolation,
     Refused,
@@ -97,7 +98,7 @@ class Forward:
             )
         except Refused as refusal:
             return _visits(refusal, caller, request.server)
-        except (Unavailable, Overloaded) as problem:
+        except (Unavailable, Overloaded, NeedsSignIn) as problem:
             if not sent_before:
                 raise
             # An earlier round was sent: whoever could stand in, or try again, must not.

@@ -1,11 +1,12 @@
 """The corridor: which layers a request passes, in which order. Read this first.
 
-    audit -> authorise -> resolve -> limit(principal)
+    audit -> authorise -> [sign in] -> resolve -> limit(principal)
           -> [fallback] -> [held] -> arguments -> [cache] -> [limit(server)] -> forward
 
 Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
-with nothing to say to a method or a server is not in its way. What comes in brackets stands only where the server's
-configuration asks for it; arguments are checked for tools alone.
+with nothing to say to a method or a server is not in its way. What comes in brackets stands only where the
+configuration asks for it (signing in, where a server is remote or each user's own); arguments are checked for tools
+alone.
 
 A fallback has the other tool's schema to check, and so stands before the arguments; an answer from the cache costs the
 server nothing, and so stands before its limit.
@@ -55,6 +56,7 @@ class Parts:
     buckets: ServerBuckets
     forward: Handler
     subscribe: Handler
+    sign_in: Layer | None = None
 
 
 class Pipeline:
@@ -100,11 +102,12 @@ class Pipeline:
 
     def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler, *, owner: bool) -> Handler:
         parts = self._parts
+        signing_in = [] if parts.sign_in is None else [parts.sign_in]
         if owner:
-            return nest([audit(parts.audit), resolve], inner)
+            return nest([audit(parts.audit), *signing_in, resolve], inner)
         kind = "invocation" if scope == "invoke" else "discovery"
-        layers = [audit(parts.audit), authorise(scope, doing), resolve, limit_principal(parts.admit, kind)]
-        return nest(layers, inner)
+        outer = [audit(parts.audit), authorise(scope, doing), *signing_in]
+        return nest([*outer, resolve, limit_principal(parts.admit, kind)], inner)
 
     async def _to_server(self, request: Request) -> Result:
         config = self._parts.catalogue.servers.get(request.server)

@@ -18,10 +18,10 @@ from wicket_mcp.catalog.listing import read_listing
 from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
-from wicket_mcp.errors import CannotStart, ConfigError, Unavailable, UnknownName, WicketError
+from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, UnknownName, WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
-from wicket_mcp.request import Handler, internal
+from wicket_mcp.request import GATEWAY, Handler, internal
 from wicket_mcp.store.base import ListingStore
 from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
@@ -134,6 +134,10 @@ class Catalogue:
         self._renewed: dict[str, deque[float]] = {}
         self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         """Servers that could not be listed: how many more times they were tried, and when they are next."""
+        self._unauthenticated: set[str] = set()
+        """Servers that could not be listed because nobody is signed in."""
+        self._readers: dict[str, Principal] = {}
+        """Who asked last for a server that only its users can ask."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
         self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
@@ -154,11 +158,12 @@ class Catalogue:
             await asyncio.shield(self._loading)
         return self.now
 
-    async def complete(self, servers: Iterable[str] | None = None) -> Snapshot:
+    async def complete(self, servers: Iterable[str] | None = None, principal: Principal | None = None) -> Snapshot:
         """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
 
         A server that fails is named in `failures` and never fails the others. It is asked again the next time, and
-        waited for only by those who ask for it by name.
+        waited for only by those who ask for it by name. A server with accounts of its users is asked on behalf of
+        `principal`.
         """
         snapshot = await self.load()
         if self._held:
@@ -167,6 +172,8 @@ class Catalogue:
         wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
         unseen = [name for name in wanted if name not in snapshot.listings]
         awaited = [name for name in unseen if servers is not None or name not in self.failures]
+        if principal is not None:
+            self._readers |= dict.fromkeys(unseen, principal)
         for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
@@ -256,7 +263,7 @@ class Catalogue:
             unseen = [server for server in snapshot.servers if server not in snapshot.listings]
             likely = [server for server in unseen if meant.startswith(f"{server}.")]
         if unseen:
-            snapshot = await self.complete(likely or None)
+            snapshot = await self.complete(likely or None, principal)
         view = snapshot.view(principal)
         try:
             return await self._find(view, name, principal)
@@ -265,6 +272,8 @@ class Catalogue:
             if silent is None or not unseen:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
                 raise UnknownName(problem.kind, problem.name, near, hint=problem.hint) from None
+            if silent in self._unauthenticated:
+                raise NeedsSignIn(silent) from None
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
 
     async def _find(self, view: View, name: str, principal: Principal) -> Tool:
@@ -313,6 +322,7 @@ class Catalogue:
         if event.method.endswith("/list_changed") and event.server in self._running:
             self._overtaken.add(event.server)
         elif event.method == "connected" or event.method.endswith("/list_changed"):
+            self._readers[event.server] = event.principal
             self._schedule(event.server)
 
     async def close(self) -> None:
@@ -358,7 +368,7 @@ class Catalogue:
     async def _read_lists(self, server: str, identity: str) -> bool:
         """Read and publish what a server offers; False when it is another one by the time that is known."""
         try:
-            greeting = await self._pool.start(server)
+            greeting = await self._pool.start(server, principal=self._reader(server))
             listing = await read_listing(
                 server,
                 greeting,
@@ -372,7 +382,10 @@ class Catalogue:
             if self.failures.get(server) != str(problem):  # once for each change, not for each attempt
                 log.warning("server '%s' could not be listed: %s", server, problem)
             self.failures[server] = str(problem)
-            if isinstance(problem, ConfigError | CannotStart):
+            self._unauthenticated.discard(server)
+            if isinstance(problem, NeedsSignIn):
+                self._unauthenticated.add(server)
+            elif isinstance(problem, ConfigError | CannotStart):
                 self._hopeless.add(server)
             else:
                 self._try_again(server)
@@ -380,6 +393,7 @@ class Catalogue:
         if self._has_changed(server, identity):
             return False
         self.failures.pop(server, None)
+        self._unauthenticated.discard(server)
         self._forget_retries(server)
         for entry in listing.rejected[:LOGGED_REJECTIONS]:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
@@ -393,7 +407,13 @@ class Catalogue:
         return True
 
     async def _ask(self, server: str, method: str, params: JsonObject) -> JsonObject:
-        return (await self._forward(internal(server, method, params, LISTING_TIMEOUT))).body
+        return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, self._reader(server)))).body
+
+    def _reader(self, server: str) -> Principal:
+        """On whose behalf a server is asked: Wicket's own, or a user's where each has an account there."""
+        config = self.servers.get(server)
+        own = config is not None and config.credentials == "user"
+        return self._readers.get(server, LOCAL) if own else GATEWAY
 
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity

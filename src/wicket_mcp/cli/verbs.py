@@ -31,6 +31,8 @@ VERBS = (
     Verb("enable", SET_UP, "manage:enable", "Enable a server that was disabled."),
     Verb("disable", SET_UP, "manage:disable", "Keep a server's entry but stop using it."),
     Verb("trust", SET_UP, "trust:trust", "Trust the configuration of a folder."),
+    Verb("login", SET_UP, "login:login", "Sign in to a server, or give it your keys."),
+    Verb("logout", SET_UP, "login:logout", "Forget what you signed in to a server with."),
     Verb("servers", LOOK, "catalog:servers", "List the configured servers, asking those never seen."),
     Verb("tools", LOOK, "catalog:tools", "List tools with what they do."),
     Verb("search", LOOK, "catalog:search", "Find the tools that fit a task."),

@@ -7,14 +7,14 @@ what was built is stored beside the listing, so that the next process reads inst
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
-from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.lanes import Lane
@@ -26,6 +26,8 @@ from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.pool import Pool
 
 T = TypeVar("T")
+Unsigned = Callable[[Iterable[ServerConfig], Principal], Awaitable[frozenset[str]]]
+"""The servers that a principal cannot use before somebody signs in."""
 
 
 class Finder:
@@ -40,7 +42,9 @@ class Finder:
         base_dir: Path,
         *,
         favourites: Iterable[Favourite] = (),
+        unsigned: Unsigned,
     ) -> None:
+        self._unsigned = unsigned
         self._favourites = _tool_keys(favourites)
         self._catalogue = catalogue
         self._pool = pool
@@ -58,10 +62,10 @@ class Finder:
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
     ) -> Answer:
-        snapshot = await self._current(servers)
+        snapshot = await self._current(servers, principal)
         visible = snapshot.view(principal).visible
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
-        trouble = self._trouble()
+        trouble = self._trouble(await self._unsigned(snapshot.servers.values(), principal))
         return await self._lane.compute(
             principal.name,
             lambda: index.search(
@@ -77,7 +81,7 @@ class Finder:
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool stands where it stands in the answer to `query`."""
-        await self._current(None)
+        await self._current(None, principal)
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
         return await self._lane.compute(
             principal.name, lambda: index.explain(query, tool, usage=usage, favourites=favourites)
@@ -96,9 +100,9 @@ class Finder:
     async def _compute(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    async def _current(self, servers: Collection[str] | None) -> Snapshot:
+    async def _current(self, servers: Collection[str] | None, principal: Principal) -> Snapshot:
         """The snapshot, with the index brought up to it."""
-        snapshot = await self._catalogue.complete(servers)
+        snapshot = await self._catalogue.complete(servers, principal)
         async with self._lock:
             if self._indexed != snapshot.listings:
                 self._index = await self._compute(lambda: self._update(snapshot))
@@ -133,7 +137,7 @@ class Finder:
                 self._catalogue.note_segment(self._indexed[server], segment)
             self._tasks.start(self._listings.save_segments(built), "store search segments")
 
-    def _trouble(self) -> Callable[[str], str]:
+    def _trouble(self, unsigned: frozenset[str]) -> Callable[[str], str]:
         """For one answer: why a server's tools cannot be used now (empty: they can), found out once for each server.
 
         The pool is asked here, on the event loop; secrets are looked up by the search's thread, because some are files.
@@ -145,8 +149,12 @@ class Finder:
         def trouble(server: str) -> str:
             if server in failing:
                 return f"its server is failing: {failing[server]}"
+            if server in unsigned:
+                return f"its server needs sign-in: a call asks for it where the client can, else wicket login {server}"
             config = servers.get(server)
-            missing = missing_secrets(config, os.environ, base_dir) if config else ()
+            if config is None or config.credentials == "user":  # whose secrets are in the vault
+                return ""
+            missing = missing_secrets(config, os.environ, base_dir)
             return f"its server needs {', '.join(missing)} to be set" if missing else ""
 
         return trouble

@@ -6,16 +6,18 @@ nothing of life cycles: `supervisor.py` asks for a session, under a deadline, an
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import Unavailable
+from wicket_mcp.model import Principal
 from wicket_mcp.tasks import uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
+from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Session, envelope, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
@@ -29,7 +31,15 @@ SLOT_KEPT = 1.0  # seconds: what uses the processor to start has had its share o
 class Connector:
     """Opens connections over stdio, Streamable HTTP and SSE."""
 
-    def __init__(self, *, max_message: int, base_dir: Path | None = None, http: HttpClient | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_message: int,
+        base_dir: Path | None = None,
+        http: HttpClient | None = None,
+        credentials: CredentialSource | None = None,
+    ) -> None:
+        self._credentials = credentials
         self._max_message = max_message
         self._base_dir = base_dir or Path.cwd()
         self._http = http or HttpClient()
@@ -50,15 +60,19 @@ class Connector:
         """Reach `server` like all others from now on."""
         self._clients.pop(server, None)
 
-    async def open(self, config: ServerConfig, host: Host) -> Session:
-        server = resolve(config, os.environ, self._base_dir)
+    async def open(self, config: ServerConfig, host: Host, principal: Principal) -> Session:
+        """Connect on behalf of `principal`, whose credentials are used where they are not shared."""
+        environ: Mapping[str, str] = os.environ
+        if self._credentials is not None and config.credentials == "user" and config.url is None:
+            environ = {**os.environ, **await self._credentials.environment(config, principal)}
+        server = resolve(config, environ, self._base_dir)
         credentials = (value.partition(" ")[2] for value in server.headers.values())  # what follows "Bearer"
         KNOWN.remember((*server.secrets, *credentials))
         async with self._starting_slot():
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
                 return await _greet(child, config.name)
-            return await self._open_http(server, server.url, host)
+            return await self._open_http(server, server.url, host, principal)
 
     @asynccontextmanager
     async def _starting_slot(self) -> AsyncGenerator[None]:
@@ -79,15 +93,17 @@ class Connector:
         await self._http.close()
         await self._keeper.close()
 
-    async def _open_http(self, server: ResolvedServer, url: str, host: Host) -> Session:
+    async def _open_http(self, server: ResolvedServer, url: str, host: Host, principal: Principal) -> Session:
         name, transport = server.config.name, server.config.transport
-        client = self._clients.get(name, self._http)
+        client, most = self._clients.get(name, self._http), self._max_message
+        source = self._credentials
+        own = None if source is None else await source.find(server, url, principal)
 
         def streamable() -> Connection:
-            return HttpConnection(name, url, server.headers, client, host, max_message=self._max_message)
+            return HttpConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         def sse() -> Connection:
-            return SseConnection(name, url, server.headers, client, host, max_message=self._max_message)
+            return SseConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         if transport == "sse":
             return await _greet(sse(), name)

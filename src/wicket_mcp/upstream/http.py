@@ -13,6 +13,7 @@ from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, read_messages, read_result
 from wicket_mcp.upstream.connection import Host
+from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import (
@@ -49,8 +50,9 @@ class HttpConnection(PostingConnection):
         host: Host,
         *,
         max_message: int,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(server, url, headers, client, host, max_message=max_message)
+        super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)
         self._session = ""
         self._closed = False
         self._listening: asyncio.Task[None] | None = None
@@ -102,7 +104,7 @@ class HttpConnection(PostingConnection):
         if self._session:
             with contextlib.suppress(UpstreamError, TimeoutError):
                 async with asyncio.timeout(CLOSE_GRACE):
-                    answer = await self._client.send("DELETE", self._endpoint, self._build_headers("", None))
+                    answer = await self._send("DELETE", self._endpoint, self._build_headers("", None))
                     answer.close()
 
     # Sending
@@ -115,7 +117,7 @@ class HttpConnection(PostingConnection):
         headers = self._build_headers(method, message.get("params"))
         if extra:
             headers.update(extra)
-        answer = await self._client.send("POST", self._endpoint, headers, encode(message))
+        answer = await self._send("POST", self._endpoint, headers, encode(message))
         if answer.url != self._endpoint.url:
             self._endpoint = self._endpoint.at(answer.url)
         if answer.status >= 400:
@@ -132,7 +134,7 @@ class HttpConnection(PostingConnection):
         del headers["Content-Type"]
         if last_id:
             headers["Last-Event-ID"] = last_id
-        answer = await self._client.send("GET", self._endpoint, headers)
+        answer = await self._send("GET", self._endpoint, headers)
         if answer.status >= 400:
             raise await self._read_refusal(answer, in_session=bool(self._session))
         if answer.status == 200 and answer.media_type == EVENTS:

@@ -9,6 +9,7 @@
       │                           v
       │              waiting (after failure 1 and 2: the next Needed connects, after a pause)
       │              broken  (after 3 in a row: Needed is rejected until the pause is over)
+      │              idle    (where nobody is signed in: the next Needed connects at once)
     closed <── Closed, from everywhere and for good
 
 The session is part of the state: it is there in `ready` and nowhere else. Every connection has a generation number,
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
-from wicket_mcp.errors import Crashed, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Crashed, NeedsSignIn, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
 
 BREAKER_FAILURES = 3
@@ -159,6 +160,7 @@ class Trigger(StrEnum):
     FAILED = "failed"
     FAILED_TOO_OFTEN = "failed too often"
     LOST = "lost"
+    UNAUTHENTICATED = "needs sign-in"
     ANSWERED = "answered"
     RESTED = "rested"
     STOPPED = "stopped"
@@ -184,12 +186,14 @@ TABLE: dict[tuple[State, Trigger], tuple[State, tuple[Act, ...]]] = {
     (State.STARTING, Trigger.CONNECTED): (State.READY, (Act.ADMIT,)),
     (State.STARTING, Trigger.FAILED): (State.WAITING, (Act.ABANDON, Act.REJECT)),
     (State.STARTING, Trigger.FAILED_TOO_OFTEN): (State.BROKEN, (Act.ABANDON, Act.REJECT)),
+    (State.STARTING, Trigger.UNAUTHENTICATED): (State.IDLE, (Act.ABANDON, Act.REJECT)),
     (State.STARTING, Trigger.CLOSED): (State.CLOSED, (Act.ABANDON, Act.REJECT)),
     (State.READY, Trigger.NEEDED): (State.READY, (Act.ADMIT,)),
     (State.READY, Trigger.ANSWERED): (State.READY, ()),
     (State.READY, Trigger.FAILED): (State.WAITING, ()),
     (State.READY, Trigger.FAILED_TOO_OFTEN): (State.BROKEN, ()),
     (State.READY, Trigger.LOST): (State.IDLE, ()),
+    (State.READY, Trigger.UNAUTHENTICATED): (State.IDLE, ()),
     (State.READY, Trigger.RESTED): (State.STOPPING, (Act.CLOSE,)),
     (State.READY, Trigger.CLOSED): (State.CLOSED, (Act.CLOSE,)),
     (State.STOPPING, Trigger.NEEDED): (State.RESTARTING, ()),
@@ -258,6 +262,8 @@ class Life(Generic[S]):
                 return Trigger.CLOSED
             case _ if event.generation != self.generation:
                 return None
+            case Failed(_, NeedsSignIn()):  # that is no defect: it may be tried again as soon as somebody has signed in
+                return Trigger.UNAUTHENTICATED
             case Failed():
                 often = self.failures + 1 >= BREAKER_FAILURES
                 return Trigger.FAILED_TOO_OFTEN if often else Trigger.FAILED
@@ -273,8 +279,10 @@ class Life(Generic[S]):
                 return Trigger.STOPPED
 
     def _count(self, failed: Failed) -> None:
-        self.failures += 1
         self.problem = summarize(failed.problem)
+        if isinstance(failed.problem, NeedsSignIn):
+            return
+        self.failures += 1
         self.retry_at = failed.now + self._shorten(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1)))
 
     def _command(self, act: Act, before: State, event: "Event[S]", leaving: S | None) -> "Command[S]":

@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from wicket_mcp.errors import METHOD_NOT_FOUND, Refused, UpstreamError
+from wicket_mcp.errors import METHOD_NOT_FOUND, NeedsSignIn, Refused, UpstreamError
 from wicket_mcp.upstream.egress import Answer
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import HttpRefused, refused_for_good, violation
@@ -77,4 +77,6 @@ class Listener:
 
 
 def _is_final(problem: UpstreamError) -> bool:
+    if isinstance(problem, NeedsSignIn):  # who signs in gets a new connection
+        return True
     return refused_for_good(problem) or (isinstance(problem, Refused) and problem.rpc_code == METHOD_NOT_FOUND)

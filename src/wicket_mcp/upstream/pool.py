@@ -1,8 +1,9 @@
 """All upstreams: finds the one that a request is for, and makes it when there is none.
 
-`key_of` says which requests share an upstream: one for all clients, or one for each client session where the server
-has `isolation = "session"`. Those of single sessions are removed when they were stopped for idleness, and counted only
-while they run. How a server is reached is `connector.py`'s, when it starts and stops `supervisor.py`'s.
+`key_of` says which requests share an upstream: one for all clients, one for each client session where the server has
+`isolation = "session"`, one for each user where it has `credentials = "user"`. Those of single sessions and users are
+removed when they were stopped for idleness, and counted only while they run. How a server is reached is
+`connector.py`'s, when it starts and stops `supervisor.py`'s.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from wicket_mcp.errors import Overloaded, UnknownName
 from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Principal
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.connector import Connector
+from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
@@ -32,11 +34,21 @@ class Key(NamedTuple):
     server: str
     session: str
     """Empty where all clients share the connection."""
+    owner: str = ""
+    """Whose credentials it uses, where each user has their own; empty where they are shared."""
+    version: str = ""
+    """Of the credentials: what was opened before a sign-in is not used after it."""
 
 
-def key_of(config: ServerConfig, principal: Principal, session: str) -> Key:
-    """The one place that decides which clients share an upstream; none is the principal's own yet."""
-    return Key(config.name, session if config.isolation == "session" else "")
+def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
+    """The one place that decides which clients share an upstream."""
+    own = config.credentials == "user"
+    return Key(
+        config.name,
+        session if config.isolation == "session" else "",
+        principal.name if own else "",
+        "" if source is None else source.version(config, principal),
+    )
 
 
 class Load(NamedTuple):
@@ -72,16 +84,18 @@ class Pool:
         base_dir: Path | None = None,
         http: HttpClient | None = None,
         opener: Opener | None = None,
+        credentials: CredentialSource | None = None,
     ) -> None:
         """`opener` connects to servers; where none is given, over the transports of this package."""
+        self._credentials = credentials
         self._configs = {server.name: server for server in servers if server.enabled}
         self._on_event = on_event
         self._max_call = max_call
-        self._connector = Connector(max_message=max_message, base_dir=base_dir, http=http)
+        self._connector = Connector(max_message=max_message, base_dir=base_dir, http=http, credentials=credentials)
         self._opener = opener or self._connector.open
         self._upstreams: dict[Key, Upstream] = {}
         self._owners: dict[Key, str] = {}
-        """The name of the principal that each upstream of a single session was made for."""
+        """The name of the principal that each upstream of a single session or user was made for."""
         self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
 
@@ -197,6 +211,13 @@ class Pool:
                 leaving.append(self._forget(key))
         return leaving
 
+    async def renounce(self, server: str, owner: str) -> None:
+        """Somebody has signed in or out: end the connections that stand for who they were, once their calls ended."""
+        config = self._configs.get(server)
+        shared = config is None or config.credentials == "shared"
+        keys = [key for key in self._upstreams if key.server == server and (shared or key.owner == owner)]
+        await asyncio.gather(*(self._forget(key).retire() for key in keys))
+
     async def close_session(self, session: str) -> None:
         """A client session has ended: stop the upstreams that served it alone, and watch nothing for it any more."""
         if not session:
@@ -228,7 +249,7 @@ class Pool:
             self._watched.pop(watch, None)
         if (config := self._configs.get(server)) is None:
             return
-        key = key_of(config, principal, session)
+        key = self._key(config, principal, session)
         upstream = self._upstreams.get(key)
         if upstream is not None and uri not in self._watched_over(key):
             upstream.unwatch(uri)
@@ -239,7 +260,7 @@ class Pool:
         return {
             uri
             for watch, uris in self._watched.items()
-            if watch.server == key.server and key_of(config, watch.principal, watch.session) == key
+            if watch.server == key.server and self._key(config, watch.principal, watch.session) == key
             for uri in uris
         }
 
@@ -259,11 +280,15 @@ class Pool:
         config = self._configs.get(server)
         if config is None:
             raise UnknownName("server", server)
-        key = key_of(config, principal, session)
+        key = self._key(config, principal, session)
         return self._upstreams.get(key) or self._make(key, config, principal)
 
+    def _key(self, config: ServerConfig, principal: Principal, session: str) -> Key:
+        return key_of(config, principal, session, self._credentials)
+
     def _make(self, key: Key, config: ServerConfig, principal: Principal) -> Upstream:
-        if key.session:
+        single = bool(key.session or key.owner)
+        if single:
             self._admit(config, principal)
             self._owners[key] = principal.name
         upstream = self._upstreams[key] = Upstream(
@@ -272,9 +297,10 @@ class Pool:
             self._on_event,
             max_call=self._max_call,
             session=key.session,
+            principal=principal,
             watched=self._watched_over(key),
             log_level=self._log_level,
-            on_rest=(lambda: self._evict(key)) if key.session else None,
+            on_rest=(lambda: self._evict(key)) if single or key.version else None,
         )
         return upstream
 

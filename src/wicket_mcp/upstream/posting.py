@@ -10,9 +10,13 @@ from collections.abc import Mapping
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import Callbacks, Rpc
 from wicket_mcp.tasks import Tasks
+from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Host
-from wicket_mcp.upstream.egress import Endpoint, HttpClient
+from wicket_mcp.upstream.credentials import Credentials
+from wicket_mcp.upstream.egress import Answer, Endpoint, HttpClient
 from wicket_mcp.upstream.http_headers import standing
+
+ATTEMPTS = 3  # of one request whose credentials are rejected: as they are, renewed, and with a nonce
 
 
 class PostingConnection(abc.ABC):
@@ -27,6 +31,7 @@ class PostingConnection(abc.ABC):
         host: Host,
         *,
         max_message: int,
+        credentials: Credentials | None = None,
     ) -> None:
         self.protocol_version = ""
         self.envelope: JsonObject = {}
@@ -35,6 +40,7 @@ class PostingConnection(abc.ABC):
         self._endpoint = Endpoint.of(server, url, headers)
         self._headers = standing(headers)
         self._client = client
+        self._credentials = credentials
         self._host = host
         self._max_message = max_message
         self._rpc = Rpc(server, self._dispatch, Callbacks(host.notification, host.request))
@@ -49,6 +55,29 @@ class PostingConnection(abc.ABC):
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         await self._rpc.notify(method, params)
+
+    async def _send(
+        self, verb: str, endpoint: Endpoint, headers: Mapping[str, str], body: bytes | None = None
+    ) -> Answer:
+        """Send one request with our credentials; again with renewed ones where they are rejected."""
+        credentials = self._credentials
+        if credentials is None:
+            return await self._client.send(verb, endpoint, headers, body)
+        for attempt in range(ATTEMPTS):
+            own = await credentials.headers(verb, endpoint.url)
+            KNOWN.remember((own.get("Authorization", "").partition(" ")[2],))
+            answer = await self._client.send(verb, endpoint, {**headers, **own}, body)
+            if answer.status not in (401, 403) or attempt == ATTEMPTS - 1:
+                return answer
+            try:
+                again = await credentials.rejected(answer, own)
+            except BaseException:
+                answer.close()
+                raise
+            if not again:
+                return answer
+            answer.close()
+        raise AssertionError("unreachable: the last turn of the loop returns")
 
     @abc.abstractmethod
     async def _dispatch(self, message: JsonObject) -> None:

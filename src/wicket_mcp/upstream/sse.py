@@ -15,6 +15,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
 from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.connection import Host
+from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
 from wicket_mcp.upstream.http_errors import excerpt, refusal, violation
@@ -37,8 +38,9 @@ class SseConnection(PostingConnection):
         host: Host,
         *,
         max_message: int,
+        credentials: Credentials | None = None,
     ) -> None:
-        super().__init__(server, url, headers, client, host, max_message=max_message)
+        super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)
         self._post_endpoint: Endpoint | None = None
         self._ended: UpstreamError | None = None
         self._opening_ended = asyncio.Event()
@@ -70,7 +72,7 @@ class SseConnection(PostingConnection):
         endpoint = self._post_endpoint or await self._open()
         if self._ended:
             raise NotSent(self._server, self._ended.message, hint="Nothing was sent; try again.")
-        answer = await self._client.send("POST", endpoint, self._headers, encode(message))
+        answer = await self._send("POST", endpoint, self._headers, encode(message))
         if answer.status >= 400:
             raise await refusal(answer)
         answer.finish()
@@ -92,7 +94,7 @@ class SseConnection(PostingConnection):
         try:
             headers = self._headers | {"Accept": EVENTS}
             del headers["Content-Type"]
-            answer = await self._client.send("GET", self._endpoint, headers)
+            answer = await self._send("GET", self._endpoint, headers)
             await self._follow(answer)
             problem: UpstreamError = self._stream_ended()
         except OversizedEventError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
-from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.model import LOCAL, JsonObject, Principal, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import CALL_NOTIFICATIONS, Attribution
@@ -59,10 +59,12 @@ class UpstreamEvent:
     """The client session that the upstream serves alone; empty where it is shared."""
     method: str
     params: JsonObject
+    principal: Principal = LOCAL
+    """On whose behalf the upstream was connected to."""
 
 
-Opener = Callable[[ServerConfig, Host], Awaitable[Session]]
-"""Connects to a server and greets it."""
+Opener = Callable[[ServerConfig, Host, Principal], Awaitable[Session]]
+"""Connects to a server on behalf of a principal, and greets it."""
 OnEvent = Callable[[UpstreamEvent], None]
 
 
@@ -77,15 +79,17 @@ class Upstream:
         *,
         max_call: float,
         session: str = "",
+        principal: Principal = LOCAL,
         watched: Iterable[str] = (),
         log_level: str = "",
         on_rest: Callable[[], None] | None = None,
     ) -> None:
-        """`session` is the client session that it serves alone; `watched` are the resources to subscribe to on every
-        connection; `on_rest` is called when it was stopped because nobody used it.
+        """`session` is the client session that it serves alone, `principal` whom it was made for; `watched` are the
+        resources to subscribe to on every connection; `on_rest` is called when it was stopped because nobody used it.
         """
         self._config = config
         self._session = session
+        self._principal = principal
         self._opener = opener
         self._on_event = on_event
         self._on_rest = on_rest
@@ -120,6 +124,10 @@ class Upstream:
     @property
     def session(self) -> str:
         return self._session
+
+    @property
+    def principal(self) -> Principal:
+        return self._principal
 
     @property
     def watched(self) -> frozenset[str]:
@@ -370,7 +378,7 @@ class Upstream:
             await asyncio.sleep(after)
         try:
             async with asyncio.timeout(config.patience):
-                session = await self._opener(config, host)
+                session = await self._opener(config, host, self._principal)
         except TimeoutError:
             text = f"Server '{config.name}' did not answer within {config.patience:g} s."
             hint = "Raise its 'connect_timeout' if it starts slowly; run its command by hand to see why."
@@ -401,7 +409,7 @@ class Upstream:
         self._schedule_idle_check(self._config.idle_stop)
         if self._watched:
             self._tasks.start(self._resubscribe(session), f"watch resources of {self._config.name}")
-        self._on_event(UpstreamEvent(self._config.name, self._session, "connected", {}))
+        self._on_event(UpstreamEvent(self._config.name, self._session, "connected", {}, self._principal))
 
     async def _stop(self, generation: int, session: Session) -> None:
         await session.connection.close()
@@ -457,7 +465,7 @@ class Upstream:
 
     def _take_notification(self, method: str, params: JsonObject) -> None:
         if method not in CALL_NOTIFICATIONS:
-            self._on_event(UpstreamEvent(self._config.name, self._session, method, params))
+            self._on_event(UpstreamEvent(self._config.name, self._session, method, params, self._principal))
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Crashed
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.era import Greeting, Session
 
@@ -79,7 +79,7 @@ class ScriptedServer:
         self._silent = silent
         self._slow_to_close = slow_to_close
 
-    async def open(self, config: ServerConfig, host: Host) -> Session:
+    async def open(self, config: ServerConfig, host: Host, principal: Principal) -> Session:
         connection = ScriptedConnection(host, self._silent)
         if not self._slow_to_close:
             connection.may_close.set()

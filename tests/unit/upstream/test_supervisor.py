@@ -157,7 +157,7 @@ async def test_progress_while_the_deadline_expires_does_not_raise() -> None:
 
 
 async def test_a_defect_in_connecting_fails_who_waits_instead_of_leaving_them_there() -> None:
-    async def broken(config: object, host: object) -> Any:
+    async def broken(config: object, host: object, principal: object) -> Any:
         raise LookupError("no such thing")
 
     [config] = Config.from_dict({"servers": {"x": {"command": "scripted"}}}).servers

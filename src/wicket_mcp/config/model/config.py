@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from wicket_mcp.config.model import server
+from wicket_mcp.config.model.auth import OauthConfig
 from wicket_mcp.config.model.options import build
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
@@ -32,6 +33,7 @@ __all__ = [
     "IssuerConfig",
     "LimitsConfig",
     "MetaConfig",
+    "OauthConfig",
     "RegistryConfig",
     "ResolvedServer",
     "ResultsConfig",
@@ -171,6 +173,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     meta: MetaConfig = MetaConfig()
     registry: RegistryConfig = RegistryConfig()
     vault: VaultConfig = VaultConfig()
+    oauth: OauthConfig = OauthConfig()
 
     path: Path | None = None
     """The file this was read from."""

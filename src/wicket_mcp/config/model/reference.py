@@ -102,7 +102,10 @@ def reference_table() -> str:
         rows = [option for option in declared(section).values() if option.section is None]
         parts += ["", f"### `{heading}`", "", help_text, "", *_rows(rows)]
     help_text = (ServerConfig.__doc__ or "").strip()
-    parts += ["", "### `[servers.NAME]`", "", help_text, "", *_rows(declared(ServerConfig).values())]
+    own = [option for option in declared(ServerConfig).values() if option.section is None]
+    parts += ["", "### `[servers.NAME]`", "", help_text, "", *_rows(own)]
+    for heading, words, section in _sections(ServerConfig, "servers.NAME."):
+        parts += ["", f"### `{heading}`", "", words, "", *_rows(declared(section).values())]
     return "\n".join(parts)
 
 
@@ -133,9 +136,8 @@ def _all(cls: type[msgspec.Struct] = Config, above: str = "") -> Iterator[tuple[
             yield f"{above}{name}", option
         else:
             yield from _all(option.section, f"{above}{name}.")
-    if cls is not Config:
-        return
-    yield from ((f"servers.{name}", option) for name, option in declared(ServerConfig).items())
+    if cls is Config:
+        yield from _all(ServerConfig, "servers.")
 
 
 def _rows(options: Any) -> Iterator[str]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
+from wicket_mcp.config.model import auth
+from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.config.model.units import Count, Seconds, seconds
 from wicket_mcp.config.model.validation import InvalidOption
 
@@ -17,6 +19,7 @@ Transport: TypeAlias = Literal["auto", "stdio", "http", "sse"]
 Start: TypeAlias = Literal["lazy", "eager"]
 Isolation: TypeAlias = Literal["shared", "session"]
 Change: TypeAlias = Literal["hold", "tell", "accept"]
+Credentials: TypeAlias = Literal["shared", "user"]
 
 CONNECT = 10.0
 DOWNLOAD = 120.0
@@ -119,6 +122,15 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Meta(description="One connection for all clients (`shared`) or one for each session (`session`)."),
     ] = "shared"
 
+    credentials: Annotated[
+        Credentials,
+        Meta(
+            description="Whose account is used: the gateway's (`shared`), or that of each user (`user`), who then has "
+            "a connection and a sign-in of their own."
+        ),
+    ] = "shared"
+    auth: AuthConfig = AuthConfig()
+
     def __post_init__(self) -> None:
         if not self.title:
             msgspec.structs.force_setattr(self, "title", self.name)
@@ -152,6 +164,7 @@ class ResolvedServer(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = field(default_factory=dict[str, str])
     secrets: tuple[str, ...] = ()
     """Every value that was filled in, and every literal one that its name announces: what must be shown nowhere."""
+    auth: AuthConfig = AuthConfig()
 
     @property
     def name(self) -> str:
@@ -184,6 +197,9 @@ def check(server: ServerConfig) -> None:
         raise InvalidOption(("command",), "is empty.", "Name the program to start.")
     if server.url is not None and "${" not in server.url and not is_web_address(server.url):
         raise InvalidOption(("url",), "is not a web address.", "It must start with http:// or https://.")
+    if server.url is None and server.auth != AuthConfig():
+        raise InvalidOption(("auth",), "is for servers with a 'url'.", "A command gets its secrets by 'env'.")
+    auth.check(server.auth)
     for name, lifetime in server.cache.items():
         try:
             seconds(lifetime)

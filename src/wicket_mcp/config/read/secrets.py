@@ -15,6 +15,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from wicket_mcp.config.model.auth import SECRETS, AuthConfig
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig, is_web_address
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.telemetry.redact import SHORTEST_SECRET, is_secret_name
@@ -59,6 +62,7 @@ def resolve(
         cwd=None if server.cwd is None else str(scope.path(server.cwd)),
         url=None if server.url is None else scope.expand(server.url),
         headers={name: scope.expand(value) for name, value in server.headers.items()},
+        auth=scope.authentication(server.auth),
         secrets=tuple(scope.filled_in) + tuple(value for _, _, value in literal_secrets(server)),
     )
     _check(resolved)
@@ -128,6 +132,10 @@ class _Scope:
         declared = {name: self.expand(value) for name, value in server.env.items()}
         self.filled_in.update(named.values(), from_file.values())
         return {**named, **from_file, **declared}
+
+    def authentication(self, auth: AuthConfig) -> AuthConfig:
+        filled = {option: self.expand(getattr(auth, option)) for option in SECRETS if getattr(auth, option)}
+        return replace(auth, **filled) if filled else auth
 
     def _value(self, reference: str) -> str:
         name, has_default, default = reference.partition(":-")
@@ -200,6 +208,7 @@ def _texts(server: ServerConfig) -> Iterator[tuple[str, str]]:
     yield from ((f"args[{index}]", text) for index, text in enumerate(server.args))
     yield from ((f"env.{name}", text) for name, text in server.env.items())
     yield from ((f"headers.{name}", text) for name, text in server.headers.items())
+    yield from ((f"auth.{option}", getattr(server.auth, option)) for option in SECRETS)
 
 
 def _parts(text: str) -> Iterator[tuple[bool, str]]:

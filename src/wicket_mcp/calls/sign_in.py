@@ -1,0 +1,57 @@
+"""A call that meets a missing sign-in: the client is asked to open the page, and the call goes on when that is done.
+
+NeedsSignIn says that nothing was done, so the request is simply made again. A client that cannot be asked gets the
+address in the error, and the same call works when it is repeated. Where nobody serves a callback (the library, a
+command), the error names the command instead.
+"""
+
+import secrets
+
+from wicket_mcp.calls.forward import ask
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.errors import NeedsSignIn, Unasked
+from wicket_mcp.identity.accounts import Accounts
+from wicket_mcp.request import Handler, Layer, Request, Result
+
+ROUNDS = 3  # a server may ask for more rights once somebody has signed in
+
+
+def sign_in(accounts: Accounts, catalogue: Catalogue) -> Layer:
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            for _ in range(ROUNDS):
+                try:
+                    return await inner(request)
+                except NeedsSignIn as problem:
+                    await _sign_in(request, problem, accounts, catalogue)
+            return await inner(request)
+
+        return handle
+
+    return layer
+
+
+async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, catalogue: Catalogue) -> None:
+    """Have the caller's user sign in. Raises NeedsSignIn or SignInFailed where that does not happen."""
+    server = problem.server
+    config = catalogue.servers.get(server)
+    if config is None or config.url is None or not accounts.serves_callback:
+        raise problem
+    pending = await accounts.sign_ins.begin(config, request.principal)
+    visit = secrets.token_urlsafe(16)
+    question = {
+        "mode": "url",
+        "message": f"Sign in to '{server}' in your browser to go on with this call.",
+        "url": pending.url,
+        "elicitationId": visit,
+    }
+    try:
+        reply = await ask(request.caller, server, "elicitation/create", question)
+    except Unasked:
+        hint = f"Open this address to sign in, then repeat the call: {pending.url}"
+        raise NeedsSignIn(server, problem.why, hint=hint) from None
+    if reply.get("action") != "accept":
+        raise NeedsSignIn(server, "the sign-in was declined", hint=f"Sign in with: wicket login {server}")
+    await pending.wait()
+    if not request.caller.resumes:
+        request.caller.notify("notifications/elicitation/complete", {"elicitationId": visit})

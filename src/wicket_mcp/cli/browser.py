@@ -1,0 +1,43 @@
+"""Opens an address in the user's browser: the configured command, `$BROWSER`, or the system's own. Never a shell."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+
+_SYSTEM = {"darwin": "open", "linux": "xdg-open"}
+_GRACE = 2.0  # seconds in which a command that cannot open anything says so
+
+
+async def open_browser(url: str, configured: str = "") -> bool:
+    """Whether a browser was started with `url`, which must be a web address."""
+    command = _command(configured)
+    if not command or not url.startswith(("https://", "http://")):
+        return False
+    words = [word.replace("%s", url) for word in command] if any("%s" in word for word in command) else [*command, url]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    try:
+        async with asyncio.timeout(_GRACE):
+            return await process.wait() == 0
+    except TimeoutError:
+        return True  # it runs, as a browser does
+
+
+def _command(configured: str) -> list[str]:
+    chosen = configured or os.environ.get("BROWSER", "")
+    if chosen:
+        return shlex.split(chosen)
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return []
+    system = _SYSTEM.get(sys.platform, "")
+    return [system] if system and shutil.which(system) else []

@@ -1,0 +1,113 @@
+"""`wicket login` and `wicket logout`: a person's own accounts at the servers behind Wicket."""
+
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, ServerArgument, VerboseOption, tell, with_gateway
+from wicket_mcp.cli.output import note
+
+if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.config.model.config import ServerConfig
+
+_ATTEMPTS = 3
+"""A server may move to another authorization server, or ask for more rights, once somebody has signed in."""
+
+
+def login(
+    server: ServerArgument, config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False
+) -> None:
+    """Sign in to a server, or give it your keys.
+
+    Opens the browser ($BROWSER, or oauth.browser in the configuration) and waits until you are back; prints the address
+    where there is none. For a command whose keys are each user's own, it asks for them. With WICKET_API_KEY set, it is
+    the account of whoever the key belongs to.
+
+    Example: wicket login linear
+    """
+
+    async def work(gateway: "Gateway") -> dict[str, Any]:
+        await gateway.act_for_key()
+        chosen = gateway.catalogue.server(server)
+        if chosen.url is None:
+            await _give_keys(gateway, chosen)
+        return {"server": chosen.name, "signed_in": True, "tools": await _sign_in(gateway, chosen)}
+
+    done = with_gateway(config, work, verbose=verbose)
+    tell(done, f"Signed in to '{done['server']}': {done['tools']} tools.", json=json)
+
+
+def logout(
+    server: ServerArgument, config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False
+) -> None:
+    """Forget what you signed in to a server with.
+
+    Example: wicket logout linear
+    """
+
+    async def work(gateway: "Gateway") -> dict[str, Any]:
+        await gateway.act_for_key()
+        chosen = gateway.catalogue.server(server)
+        forgotten = await gateway.accounts.sign_ins.sign_out(chosen, gateway.principal)
+        return {"server": chosen.name, "signed_out": forgotten}
+
+    done = with_gateway(config, work, verbose=verbose)
+    words = "Signed out of" if done["signed_out"] else "Nobody was signed in to"
+    tell(done, f"{words} '{done['server']}'.", json=json)
+
+
+async def _sign_in(gateway: "Gateway", server: "ServerConfig") -> int:
+    """Sign in until the server can be used; the number of its tools. Raises WicketError."""
+    from wicket_mcp.errors import NeedsSignIn, Unavailable
+
+    for attempt in range(_ATTEMPTS + 1):
+        try:
+            await gateway.pool.start(server.name, principal=gateway.principal)
+            await gateway.verbs.view(gateway.principal, [server.name])
+            await gateway.catalogue.renew(server.name)
+        except NeedsSignIn:
+            if attempt == _ATTEMPTS or server.url is None:
+                raise
+            await _visit(gateway, server)
+            continue
+        listed = await gateway.verbs.tools(gateway.principal, server.name)
+        unsigned = await gateway.accounts.missing([server], gateway.principal)
+        if not unsigned:
+            if problem := gateway.catalogue.failures.get(server.name):
+                raise Unavailable(server.name, f"You are signed in, but '{server.name}' fails: {problem}")
+            return len(listed)
+        if attempt < _ATTEMPTS:
+            await _visit(gateway, server)
+    raise NeedsSignIn(server.name)
+
+
+async def _visit(gateway: "Gateway", server: "ServerConfig") -> None:
+    from wicket_mcp.cli.browser import open_browser
+
+    pending = await gateway.accounts.sign_ins.begin(server, gateway.principal)
+    if not await open_browser(pending.url, gateway.config.oauth.browser):
+        note(f"Open this address to sign in to '{server.name}':\n\n  {pending.url}\n")
+    await pending.wait()
+
+
+async def _give_keys(gateway: "Gateway", server: "ServerConfig") -> None:
+    """Ask for the variables that a command needs, and keep them. Raises ConfigError."""
+    import asyncio
+    import sys
+    from getpass import getpass
+
+    from wicket_mcp.errors import ConfigError
+
+    if server.credentials != "user" or not server.required_keys:
+        raise ConfigError(
+            f"Server '{server.name}' has nothing to sign in to.",
+            hint='Keys of its users need credentials = "user" and their names in required_keys.',
+        )
+    given: dict[str, str] = {}
+    for name in server.required_keys:
+        if sys.stdin.isatty():
+            given[name] = await asyncio.to_thread(getpass, f"{name}: ")
+        else:
+            given[name] = (await asyncio.to_thread(sys.stdin.readline)).rstrip("\r\n")
+        if not given[name]:
+            raise ConfigError(f"'{name}' was left empty.", hint="Nothing was kept.")
+    await gateway.accounts.give(server, gateway.principal, given)

@@ -1,0 +1,219 @@
+"""Whose account is used at which server, and whether somebody has to sign in first.
+
+The pool asks here for credentials (`CredentialSource`), everybody else what is missing. Loaded by every gateway, so it
+loads the OAuth client (`oauth/`) at the first rejected request or kept sign-in, and not before.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from wicket_mcp.config.model.config import OauthConfig, ResolvedServer, ServerConfig
+from wicket_mcp.config.read.secrets import resolve
+from wicket_mcp.errors import NeedsSignIn
+from wicket_mcp.identity.vault import Vault
+from wicket_mcp.model import Principal
+from wicket_mcp.store.base import NoteStore
+from wicket_mcp.upstream.credentials import Challenge, Credentials, owner_of
+from wicket_mcp.upstream.egress import Answer
+
+if TYPE_CHECKING:
+    from wicket_mcp.identity.oauth.signin import SignIns
+
+LOOK_AGAIN = 5.0  # seconds until the vault is asked again whether somebody signed in
+_NEEDED = "needed"
+
+
+class _Kept(Protocol):
+    """Credentials that say which sign-in they are of."""
+
+    @property
+    def version(self) -> str: ...
+
+    def forget(self) -> None: ...
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]: ...
+
+    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool: ...
+
+
+class Accounts:
+    """See the module's docstring."""
+
+    def __init__(self, vault: Vault, notes: NoteStore, base_dir: Path, options: OauthConfig) -> None:
+        self.vault = vault
+        self.options = options
+        self._notes = notes
+        self._base_dir = base_dir
+        self._credentials: dict[tuple[str, str], _OnDemand] = {}
+        self._needs: dict[tuple[str, str], Challenge | None] = {}
+        """What is needed of a sign-in, by server and owner; None where nothing is."""
+        self._changes: dict[tuple[str, str], int] = {}
+        """How often somebody signed in to a server while we run."""
+        self.serves_callback = False
+        """Whether we run for long enough that a browser can come back to us."""
+        self.on_change: Callable[[str, str], None] | None = None
+        """Called with server and owner when somebody has signed in or out."""
+        self._sign_ins: SignIns | None = None
+
+    def __repr__(self) -> str:
+        needed = sorted(server for (server, _), need in self._needs.items() if need is not None)
+        return f"<Accounts {len(self._credentials)} known, sign-in needed: {', '.join(needed) or 'none'}>"
+
+    @property
+    def sign_ins(self) -> "SignIns":
+        """How people sign in."""
+        if self._sign_ins is None:
+            from wicket_mcp.identity.oauth.signin import SignIns  # noqa: PLC0415  (few gateways need it)
+
+            self._sign_ins = SignIns(self)
+        return self._sign_ins
+
+    async def close(self) -> None:
+        if self._sign_ins is not None:
+            await self._sign_ins.close()
+        for kept in self._credentials.values():
+            await kept.close()
+
+    # CredentialSource
+
+    def owner(self, config: ServerConfig, principal: Principal) -> str:
+        return owner_of(config, principal)
+
+    def version(self, config: ServerConfig, principal: Principal) -> str:
+        changes = self._changes.get((config.name, owner_of(config, principal)), 0)
+        return str(changes) if changes else ""
+
+    async def environment(self, config: ServerConfig, principal: Principal) -> Mapping[str, str]:
+        from wicket_mcp.identity.oauth.keep import Keep  # noqa: PLC0415  (as above)
+
+        owner = owner_of(config, principal)
+        kept = await Keep(self.vault).environment(owner, config.name)
+        if kept is None and config.required_keys:
+            await self.need(config.name, owner, Challenge())
+            raise NeedsSignIn(config.name, f"'{owner}' has not given {', '.join(config.required_keys)}")
+        return kept or {}
+
+    async def find(self, server: ResolvedServer, url: str, principal: Principal) -> Credentials | None:
+        config = server.config
+        if config.auth.kind == "auto" and any(name.lower() == "authorization" for name in server.headers):
+            return None
+        key = (config.name, owner_of(config, principal))
+        known = self._credentials.get(key)
+        if known is None or known.config != config or known.url != url:
+            if known is not None:
+                await known.close()
+            known = self._credentials[key] = _OnDemand(self, config, url, key[1])
+        return known
+
+    # Who has to sign in
+
+    async def need(self, server: str, owner: str, challenge: Challenge | None) -> None:
+        """Note what is needed of a sign-in; None when somebody has signed in."""
+        before = self._needs.get((server, owner))
+        self._needs[server, owner] = challenge
+        if (before is None) != (challenge is None) or challenge is None:
+            await self._notes.save_note(_note(server, owner), "" if challenge is None else _NEEDED)
+
+    def challenge(self, server: str, owner: str) -> Challenge:
+        """What the server said last about the token that it wants."""
+        return self._needs.get((server, owner)) or Challenge()
+
+    async def missing(self, servers: Iterable[ServerConfig], principal: Principal) -> frozenset[str]:
+        """The servers that `principal` cannot use before somebody signs in."""
+        found: set[str] = set()
+        for config in servers:
+            if config.url is None and config.credentials == "shared":
+                continue
+            owner = owner_of(config, principal)
+            if (config.name, owner) not in self._needs:
+                noted = await self._notes.load_note(_note(config.name, owner))
+                self._needs.setdefault((config.name, owner), Challenge() if noted == _NEEDED else None)
+            if self._needs[config.name, owner] is not None:
+                found.add(config.name)
+        return frozenset(found)
+
+    async def signed_in(self, server: str, owner: str, version: str = "") -> None:
+        """Somebody signed in (or out, without a version): connections from now on are other ones."""
+        if (known := self._credentials.get((server, owner))) is not None:
+            known.reset(version)
+        self._changes[server, owner] = self._changes.get((server, owner), 0) + 1
+        await self.need(server, owner, None)
+        if self.on_change is not None:
+            self.on_change(server, owner)
+
+    async def give(self, config: ServerConfig, principal: Principal, variables: dict[str, str]) -> None:
+        """Keep the variables that `principal` gives for a command."""
+        from wicket_mcp.identity.oauth.keep import Keep  # noqa: PLC0415  (as above)
+
+        owner = owner_of(config, principal)
+        await Keep(self.vault).save_environment(owner, config.name, variables)
+        await self.signed_in(config.name, owner)
+
+    def resolve(self, config: ServerConfig) -> ResolvedServer:
+        """The server with its secrets as they are now. Raises ConfigError."""
+        return resolve(config, os.environ, self._base_dir)
+
+
+class _OnDemand:
+    """Credentials of one owner at one server, which load what they need when they are first needed."""
+
+    def __init__(self, accounts: Accounts, config: ServerConfig, url: str, owner: str) -> None:
+        self.config = config
+        self.url = url
+        self._accounts = accounts
+        self._owner = owner
+        self._inner: _Kept | None = None
+        self._looked_at = float("-inf")
+        self._version = ""
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        inner = self._inner
+        if inner is None:
+            now = asyncio.get_running_loop().time()
+            if self.config.auth.kind == "auto" and now - self._looked_at < LOOK_AGAIN:
+                return {}
+            self._looked_at = now
+            kept = await self._accounts.vault.names(self._owner)
+            if self.config.auth.kind == "auto" and f"oauth {self.config.name}" not in kept:
+                return {}
+            inner = self._load()
+        headers = await inner.headers(verb, url)
+        await self._note_version(inner)
+        return headers
+
+    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+        if self._inner is None and not Challenge.read(answer.header("WWW-Authenticate")).token:
+            return False
+        return await (self._inner or self._load()).rejected(answer, sent)
+
+    def reset(self, version: str) -> None:
+        """Look again what there is, for the sign-in `version`."""
+        self._version, self._looked_at = version, float("-inf")
+        if self._inner is not None:
+            self._inner.forget()
+
+    async def close(self) -> None:
+        if self._inner is not None:
+            await self._accounts.sign_ins.release(self.config.name, self._owner)
+
+    def _load(self) -> _Kept:
+        self._inner = self._accounts.sign_ins.credentials(self.config, self.url, self._owner)
+        return self._inner
+
+    async def _note_version(self, inner: _Kept) -> None:
+        """Another process may have signed in, as somebody else."""
+        version = inner.version
+        if version == self._version:
+            return
+        first, self._version = not self._version, version
+        if version:
+            await self._accounts.need(self.config.name, self._owner, None)
+        if not first:
+            await self._accounts.signed_in(self.config.name, self._owner, version)
+
+
+def _note(server: str, owner: str) -> str:
+    return f"sign-in {server} {owner}"

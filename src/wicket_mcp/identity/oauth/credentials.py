@@ -1,0 +1,198 @@
+"""The credentials that connections ask for: a token with every request, renewed in time, once for all who wait.
+
+`PersonCredentials` use what somebody signed in for; `MachineCredentials` get a token by themselves. A rejected request
+did nothing, so it is sent again with a renewed token where there is one; else NeedsSignIn says what to do.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+from wicket_mcp.config.model.auth import AuthConfig
+from wicket_mcp.errors import NeedsSignIn, SignInFailed
+from wicket_mcp.identity.oauth.client import OAuthClient
+from wicket_mcp.identity.oauth.grants import obtain
+from wicket_mcp.identity.oauth.keep import Keep
+from wicket_mcp.identity.oauth.messages import Grant, TokenRefused
+from wicket_mcp.upstream.credentials import Challenge
+from wicket_mcp.upstream.egress import Answer
+
+AHEAD = 60.0  # seconds before its end that a token is renewed
+JITTER = 15.0  # and up to so many more, so that replicas do not all come at once
+FRESH = 5.0  # seconds for which what was read from the vault counts: another process may sign in or out
+
+OnNeed = Callable[[str, str, Challenge | None], Awaitable[None]]
+"""Told the server, the owner, and what is needed of a sign-in; None when it is there."""
+
+
+class _Tokens:
+    """What both kinds share: how a grant becomes headers."""
+
+    def __init__(self) -> None:
+        self._nonce = ""
+
+    def _headers(self, grant: Grant, verb: str, url: str) -> Mapping[str, str]:
+        headers = {"Authorization": f"{grant.token_type} {grant.access_token}"}
+        if grant.token_type == "DPoP":  # noqa: S105  (a name, not a secret)
+            from wicket_mcp.identity.oauth.dpop import proof  # noqa: PLC0415  (loads cryptography; few servers want it)
+
+            headers["DPoP"] = proof(grant.dpop_key, verb, url, grant.access_token, self._nonce)
+        return headers
+
+    def _take_nonce(self, answer: Answer, challenge: Challenge) -> bool:
+        """Whether the server only wants its own nonce in the proof."""
+        nonce = answer.header("DPoP-Nonce")
+        if challenge.error != "use_dpop_nonce" or not nonce or nonce == self._nonce:
+            return False
+        self._nonce = nonce
+        return True
+
+
+class PersonCredentials(_Tokens):
+    """What one owner signed in for, at one server."""
+
+    def __init__(self, server: str, owner: str, oauth: OAuthClient, keep: Keep, on_need: OnNeed) -> None:
+        super().__init__()
+        self._server = server
+        self._owner = owner
+        self._oauth = oauth
+        self._keep = keep
+        self._on_need = on_need
+        self._grant: Grant | None = None
+        self._read_at = float("-inf")
+        self._dead = ""
+        """An access token that the server rejected and that cannot be renewed: it is not sent again."""
+        self._renewing = asyncio.Lock()
+
+    @property
+    def version(self) -> str:
+        return "" if self._grant is None else self._grant.version
+
+    def forget(self) -> None:
+        """Read the vault again: somebody signed in or out."""
+        self._read_at = float("-inf")
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        grant = await self.current()
+        if grant is None or not grant.access_token or grant.access_token == self._dead:
+            return {}
+        if grant.expires_within(AHEAD + random.uniform(0, JITTER)) and grant.refresh_token:
+            grant = await self._renew(grant)
+        return self._headers(grant, verb, url)
+
+    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+        challenge = Challenge.read(answer.header("WWW-Authenticate"))
+        if self._take_nonce(answer, challenge):
+            return True
+        if answer.status == 403:
+            if challenge.error != "insufficient_scope":
+                return False
+            await self._on_need(self._server, self._owner, challenge)
+            raise NeedsSignIn(self._server, "it asks for more rights than were given")
+        token = sent.get("Authorization", "").partition(" ")[2]
+        grant = await self.current(fresh=True)
+        if grant is not None and grant.access_token not in ("", token, self._dead):
+            return True  # somebody else has renewed it, or signed in
+        if grant is not None and token and grant.refresh_token:
+            await self._renew(grant)
+            return True
+        if not token and not challenge.token:
+            return False  # it wants something else than OAuth: its answer says what
+        self._dead = token
+        await self._on_need(self._server, self._owner, challenge)
+        why = "the sign-in is not accepted any more" if token else ""
+        raise NeedsSignIn(self._server, why)
+
+    async def current(self, *, fresh: bool = False) -> Grant | None:
+        """The grant as it is now, also when another process changed it."""
+        now = asyncio.get_running_loop().time()
+        if fresh or now - self._read_at > FRESH:
+            self._grant = await self._keep.grant(self._owner, self._server, self._oauth.url)
+            self._read_at = now
+        return self._grant
+
+    async def _renew(self, old: Grant) -> Grant:
+        """A new token for the old one; one request, however many wait. Raises NeedsSignIn and SignInFailed."""
+        async with self._renewing:
+            grant = await self.current(fresh=True)
+            if grant is None:
+                raise NeedsSignIn(self._server)
+            if grant.access_token != old.access_token:
+                return grant
+            form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, "resource": grant.resource}
+            try:
+                renewed = await self._oauth.token(grant, form)
+            except TokenRefused as refused:
+                return await self._lose(grant, refused)
+            except SignInFailed:
+                if grant.expires_within(0):
+                    raise
+                return grant  # the authorization server is away, but the token still holds
+            await self._store(renewed)
+            return renewed
+
+    async def _lose(self, grant: Grant, refused: TokenRefused) -> Grant:
+        if refused.error != "invalid_grant":
+            if not grant.expires_within(0):
+                return grant
+            text = f"The sign-in to '{self._server}' could not be renewed: {refused}."
+            raise SignInFailed(self._server, text, hint=f"Sign in again with: wicket login {self._server}")
+        kept = await self.current(fresh=True)
+        if kept is not None and kept.refresh_token != grant.refresh_token:
+            return kept  # another process was quicker, with the same refresh token
+        await self._keep.drop_grant(self._owner, self._server)
+        self._grant = None
+        await self._on_need(self._server, self._owner, Challenge(scope=grant.scope))
+        raise NeedsSignIn(self._server, "the sign-in has ended or was revoked")
+
+    async def _store(self, grant: Grant) -> None:
+        await self._keep.save_grant(self._owner, self._server, grant)
+        self._grant, self._read_at = grant, asyncio.get_running_loop().time()
+
+
+class MachineCredentials(_Tokens):
+    """A token that Wicket gets by itself, for one server."""
+
+    version = ""
+
+    def forget(self) -> None:
+        self._grant = None
+
+    def __init__(self, server: str, auth: Callable[[], AuthConfig], oauth: OAuthClient) -> None:
+        """`auth` gives the section with its secrets as they are now."""
+        super().__init__()
+        self._server = server
+        self._auth = auth
+        self._oauth = oauth
+        self._grant: Grant | None = None
+        self._challenge = Challenge()
+        self._obtaining = asyncio.Lock()
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        grant = self._grant
+        if grant is None:
+            return {}  # the server says first whom to ask
+        if grant.expires_within(AHEAD):
+            grant = await self._obtain(grant)
+        return self._headers(grant, verb, url)
+
+    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+        challenge = Challenge.read(answer.header("WWW-Authenticate"))
+        if self._take_nonce(answer, challenge):
+            return True
+        token = sent.get("Authorization", "").partition(" ")[2]
+        known = self._grant
+        if known is not None and known.access_token != token:
+            return True
+        if token and known is not None and challenge.scope == self._challenge.scope:
+            self._grant = None  # a new one would not be better, but the next request may try
+            return False
+        self._challenge = challenge
+        await self._obtain(known)
+        return True
+
+    async def _obtain(self, old: Grant | None) -> Grant:
+        async with self._obtaining:
+            if self._grant is None or self._grant is old:
+                self._grant = await obtain(self._oauth, self._auth(), self._challenge)
+            return self._grant

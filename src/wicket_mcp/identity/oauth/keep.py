@@ -1,0 +1,70 @@
+"""Where sign-ins rest: grants by owner and server, clients by issuer, and a note of who has to sign in.
+
+The notes hold no secret and are read without a key, so that `wicket status` and a search can say what is missing.
+"""
+
+import msgspec
+
+from wicket_mcp.identity.oauth.messages import Client, Grant
+from wicket_mcp.identity.vault import SHARED, Vault
+
+_GRANT = msgspec.json.Decoder(Grant)
+_CLIENTS = msgspec.json.Decoder(list[Client])
+_MOST_CLIENTS = 8
+"""Of one issuer: one for each address that a browser came back to."""
+
+
+class Keep:
+    """Grants and clients, in the vault."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    async def grant(self, owner: str, server: str, url: str) -> Grant | None:
+        """What `owner` signed in for; never what was given for another address."""
+        kept = await self._vault.get(owner, f"oauth {server}")
+        if kept is None:
+            return None
+        try:
+            grant = _GRANT.decode(kept)
+        except msgspec.DecodeError:
+            return None
+        return grant if grant.url == url else None
+
+    async def save_grant(self, owner: str, server: str, grant: Grant) -> None:
+        await self._vault.put(owner, f"oauth {server}", msgspec.json.encode(grant))
+
+    async def drop_grant(self, owner: str, server: str) -> bool:
+        return await self._vault.delete(owner, f"oauth {server}")
+
+    async def client(self, issuer: str, redirect_uri: str) -> Client | None:
+        """Who we are to an issuer, for this address to come back to."""
+        return next((one for one in await self.clients(issuer) if one.redirect_uri == redirect_uri), None)
+
+    async def clients(self, issuer: str) -> list[Client]:
+        kept = await self._vault.get(SHARED, f"client {issuer}")
+        try:
+            known = [] if kept is None else _CLIENTS.decode(kept)
+        except msgspec.DecodeError:
+            return []
+        return [one for one in known if one.issuer == issuer]
+
+    async def save_client(self, client: Client) -> None:
+        others = [one for one in await self.clients(client.issuer) if one.redirect_uri != client.redirect_uri]
+        kept = [client, *others][:_MOST_CLIENTS]
+        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(kept))
+
+    async def drop_client(self, client: Client) -> None:
+        kept = [one for one in await self.clients(client.issuer) if one.client_id != client.client_id]
+        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(kept))
+
+    async def environment(self, owner: str, server: str) -> dict[str, str] | None:
+        """The variables that `owner` gave for a command."""
+        kept = await self._vault.get(owner, f"env {server}")
+        return None if kept is None else msgspec.json.decode(kept, type=dict[str, str])
+
+    async def save_environment(self, owner: str, server: str, variables: dict[str, str]) -> None:
+        await self._vault.put(owner, f"env {server}", msgspec.json.encode(variables))
+
+    async def drop_environment(self, owner: str, server: str) -> bool:
+        return await self._vault.delete(owner, f"env {server}")

@@ -1,0 +1,90 @@
+"""A callback address on this machine (RFC 8252), open for as long as somebody signs in.
+
+Reads one small GET after another and knows nothing of what they mean; whoever opened it answers with a page.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qsl, urlsplit
+
+from wicket_mcp.framing import LineTooLong
+
+PATH = "/oauth/callback"
+_PATIENCE = 10.0  # seconds that a browser may take to send its request
+_LONGEST = 16 * 1024
+
+OnQuery = Callable[[dict[str, str]], Awaitable[str]]
+"""Takes the query of a redirect; gives the sentence that the browser shows."""
+
+
+class Loopback:
+    """Serves one path on a port of the loopback interface."""
+
+    def __init__(self, on_query: OnQuery) -> None:
+        self._on_query = on_query
+        self._server: asyncio.Server | None = None
+
+    async def open(self, preferred: int = 0) -> str:
+        """The redirect address; at the port `preferred` where that is free."""
+        if self._server is None:
+            try:
+                self._server = await asyncio.start_server(self._serve, "127.0.0.1", preferred, limit=_LONGEST)
+            except OSError:
+                self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_LONGEST)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}{PATH}"
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, text = await self._answer(head)
+            writer.write(render(status, text))
+            await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, LineTooLong):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, head: bytes) -> tuple[str, str]:
+        verb, _, rest = head.decode("latin-1").partition(" ")
+        split = urlsplit(rest.partition(" ")[0])
+        if verb != "GET" or split.path != PATH:
+            return "404 Not Found", "Nothing is served here."
+        return "200 OK", await self._on_query(read_query(split.query))
+
+
+def read_query(query: str) -> dict[str, str]:
+    """The parameters of a redirect. One that is given twice is none: nobody can say which was meant."""
+    pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
+    names = [name for name, _ in pairs]
+    return {name: value for name, value in pairs if names.count(name) == 1}
+
+
+def page(text: str) -> bytes:
+    """A page of one sentence, without scripts or anything from elsewhere."""
+    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Wicket</title>'
+        f'<body style="font:1.1rem system-ui;margin:15vh auto;max-width:36rem"><h1>Wicket</h1><p>{safe}</p>'
+    ).encode()
+
+
+PAGE_HEADERS = (
+    ("Content-Type", "text/html; charset=utf-8"),
+    ("Cache-Control", "no-store"),
+    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+)
+
+
+def render(status: str, text: str) -> bytes:
+    body = page(text)
+    headers = "".join(f"{name}: {value}\r\n" for name, value in PAGE_HEADERS)
+    return f"HTTP/1.1 {status}\r\n{headers}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body

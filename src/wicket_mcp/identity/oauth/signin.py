@@ -1,0 +1,246 @@
+"""How a person signs in: an address to open, a redirect that comes back, and a grant in the vault.
+
+`begin` finds out whom to ask and gives the address; `finish` takes what a browser brings to the callback, whoever
+serves that (a loopback port, or the gateway's own address); whoever waits for the `Pending` goes on then. A `state`
+works once, within ten minutes, and only for whom it was made.
+"""
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.errors import ConfigError, SignInFailed, WicketError
+from wicket_mcp.identity.accounts import Accounts
+from wicket_mcp.identity.oauth.client import OAuthClient
+from wicket_mcp.identity.oauth.credentials import MachineCredentials, PersonCredentials
+from wicket_mcp.identity.oauth.discovery import Issuer, check_code_flow, choose_scopes, is_safe
+from wicket_mcp.identity.oauth.grants import configured_client
+from wicket_mcp.identity.oauth.keep import Keep
+from wicket_mcp.identity.oauth.loopback import PATH, Loopback
+from wicket_mcp.identity.oauth.messages import (
+    Authorization,
+    Client,
+    Grant,
+    TokenRefused,
+    authorization,
+    read_redirect,
+)
+from wicket_mcp.model import Principal
+from wicket_mcp.upstream.credentials import owner_of
+
+LIFE = 600.0  # seconds in which a sign-in must be finished
+MOST_PENDING = 100
+STEPS = 3  # times in a row that more rights are asked for
+
+
+@dataclass(slots=True)
+class Pending:
+    """A sign-in that somebody has begun."""
+
+    server: str
+    owner: str
+    issuer: Issuer
+    authorization: Authorization
+    grant: Grant
+    until: float
+    done: "asyncio.Future[None]" = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where the person signs in."""
+        return self.authorization.url
+
+    async def wait(self) -> None:
+        """Until it is finished. Raises SignInFailed."""
+        try:
+            async with asyncio.timeout(max(0.0, self.until - time.monotonic())):
+                await asyncio.shield(self.done)
+        except TimeoutError:
+            text = f"Nobody signed in to '{self.server}' within {LIFE / 60:.0f} minutes."
+            raise SignInFailed(self.server, text, hint=f"Try again: wicket login {self.server}") from None
+
+
+class SignIns:
+    """All sign-ins of one gateway."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self.keep = Keep(accounts.vault)
+        self.address = ""
+        """Our own address, where we serve the callback under it; else it is a loopback port."""
+        self._accounts = accounts
+        self._loopback = Loopback(self.finish)
+        self._pending: dict[str, Pending] = {}
+        self._clients: dict[tuple[str, str], OAuthClient] = {}
+        self._steps: dict[tuple[str, str], tuple[int, float]] = {}
+
+    async def close(self) -> None:
+        await self._loopback.close()
+        for pending in self._pending.values():
+            pending.done.cancel()
+        for client in self._clients.values():
+            await client.close()
+
+    def credentials(self, config: ServerConfig, url: str, owner: str) -> PersonCredentials | MachineCredentials:
+        """The credentials of one owner for one server."""
+        oauth = self._oauth(config, url, owner)
+        if config.auth.kind in ("auto", "oauth"):
+            return PersonCredentials(config.name, owner, oauth, self.keep, self._accounts.need)
+        return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth)
+
+    async def release(self, server: str, owner: str) -> None:
+        """A server is reached otherwise from now on."""
+        client = self._clients.pop((server, owner), None)
+        if client is not None:
+            await client.close()
+
+    async def begin(self, config: ServerConfig, principal: Principal) -> Pending:
+        """Start a sign-in. Raises SignInFailed, or ConfigError where there is nothing to sign in to."""
+        server, owner = self._accounts.resolve(config), owner_of(config, principal)
+        if server.url is None or config.auth.kind not in ("auto", "oauth"):
+            raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
+        self._drop_expired()
+        oauth = self._oauth(config, server.url, owner)
+        challenge = self._accounts.challenge(config.name, owner)
+        resource, issuer = await oauth.discover(challenge, server.auth.issuer)
+        check_code_flow(config.name, issuer)
+        earlier = await self.keep.grant(owner, config.name, server.url)
+        same = earlier is not None and earlier.client.issuer == issuer.issuer
+        if challenge.error == "insufficient_scope":
+            self._count_step(config.name, owner)
+        scope = choose_scopes(
+            challenge.scope, resource, issuer, server.auth.scopes, earlier.scope if earlier and same else ""
+        )
+        redirect_uri = await self._redirect_uri(issuer)
+        client = configured_client(server.auth, issuer) or await self._client(oauth, issuer, redirect_uri, scope)
+        request = authorization(issuer, client, resource.resource, scope, redirect_uri)
+        if not is_safe(request.url, encrypted=oauth.encrypted):
+            raise SignInFailed(config.name, f"The address to sign in to '{config.name}' at is not a safe one.")
+        grant = Grant(
+            url=server.url,
+            resource=resource.resource,
+            client=client,
+            token_endpoint=issuer.token_endpoint,
+            scope=scope,
+            version=secrets.token_hex(8),
+            dpop_key=_dpop_key(issuer) if challenge.dpop else "",
+        )
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        pending = Pending(config.name, owner, issuer, request, grant, time.monotonic() + LIFE, done)
+        self._pending[request.state] = pending
+        return pending
+
+    async def finish(self, query: dict[str, str]) -> str:
+        """Take what a browser brought back; the sentence that it shows."""
+        self._drop_expired()
+        pending = self._pending.pop(query.get("state", ""), None)
+        if pending is None:
+            return "This sign-in is unknown, has expired or was used already. Begin again from your client."
+        try:
+            await self._complete(pending, query)
+        except WicketError as problem:
+            _fail(pending, problem)
+            return str(problem)
+        except BaseException:
+            pending.done.cancel()
+            raise
+        if not pending.done.done():
+            pending.done.set_result(None)
+        return f"You are signed in to '{pending.server}'. You can close this page."
+
+    async def sign_out(self, config: ServerConfig, principal: Principal) -> bool:
+        """Forget what `principal` signed in for; whether there was anything."""
+        owner = owner_of(config, principal)
+        forgotten = await self.keep.drop_grant(owner, config.name)
+        forgotten |= await self.keep.drop_environment(owner, config.name)
+        await self._accounts.signed_in(config.name, owner)
+        return forgotten
+
+    async def _complete(self, pending: Pending, query: dict[str, str]) -> None:
+        code = read_redirect(pending.server, pending.issuer, query)
+        grant, request = pending.grant, pending.authorization
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": request.redirect_uri,
+            "code_verifier": request.verifier,
+            "resource": grant.resource,
+        }
+        oauth = self._clients.get((pending.server, pending.owner))
+        if oauth is None or oauth.url != grant.url:
+            raise SignInFailed(
+                pending.server, f"Server '{pending.server}' was reconfigured meanwhile.", hint="Try again."
+            )
+        try:
+            grant = await oauth.token(grant, form)
+        except TokenRefused as refused:
+            if refused.error in ("invalid_client", "unauthorized_client"):
+                await self.keep.drop_client(grant.client)  # it was forgotten there: the next time we register anew
+            text = f"The authorization server of '{pending.server}' refused the sign-in: {refused}."
+            raise SignInFailed(pending.server, text, hint="Sign in again.") from None
+        await self.keep.save_grant(pending.owner, pending.server, grant)
+        await self._accounts.signed_in(pending.server, pending.owner, grant.version)
+
+    def _oauth(self, config: ServerConfig, url: str, owner: str) -> OAuthClient:
+        known = self._clients.get((config.name, owner))
+        if known is None or known.url != url:
+            trusted = tuple(address for address in (config.auth.issuer, config.auth.idp) if address)
+            known = self._clients[config.name, owner] = OAuthClient(config.name, url, trusted)
+        return known
+
+    async def _redirect_uri(self, issuer: Issuer) -> str:
+        if self.address:
+            return f"{self.address}{PATH}"
+        known = [urlsplit(client.redirect_uri).port or 0 for client in await self.keep.clients(issuer.issuer)]
+        return await self._loopback.open(known[0] if known else 0)
+
+    async def _client(self, oauth: OAuthClient, issuer: Issuer, redirect_uri: str, scope: str) -> Client:
+        """Who we are to this issuer: described by a document, registered before, or registered now."""
+        if issuer.takes_documents and (document := self._document()):
+            return Client(issuer=issuer.issuer, client_id=document, auth_method="none", redirect_uri=redirect_uri)
+        known = await self.keep.client(issuer.issuer, redirect_uri)
+        if known is not None:
+            return known
+        client = replace(await oauth.register(issuer, redirect_uri, scope), redirect_uri=redirect_uri)
+        await self.keep.save_client(client)
+        return client
+
+    def _document(self) -> str:
+        own = f"{self.address}/oauth/client.json" if self.address.startswith("https://") else ""
+        return self._accounts.options.client_metadata_url or own
+
+    def _count_step(self, server: str, owner: str) -> None:
+        count, at = self._steps.get((server, owner), (0, 0.0))
+        now = time.monotonic()
+        count = count + 1 if now - at < LIFE else 1
+        self._steps[server, owner] = count, now
+        if count >= STEPS:
+            raise SignInFailed(
+                server,
+                f"Server '{server}' asks for more rights again and again, however often they are given.",
+                hint="Ask its operator which rights it needs, and name them in auth.scopes.",
+            )
+
+    def _drop_expired(self) -> None:
+        now = time.monotonic()
+        expired = [state for state, pending in self._pending.items() if pending.until < now]
+        expired += list(self._pending)[: max(0, len(self._pending) - len(expired) - MOST_PENDING + 1)]
+        for state in dict.fromkeys(expired):
+            pending = self._pending.pop(state)
+            _fail(pending, SignInFailed(pending.server, f"The sign-in to '{pending.server}' has expired."))
+
+
+def _fail(pending: Pending, problem: WicketError) -> None:
+    if not pending.done.done():
+        pending.done.set_exception(problem)
+        pending.done.exception()  # that nobody waits any more is no defect
+
+
+def _dpop_key(issuer: Issuer) -> str:
+    from wicket_mcp.identity.oauth.dpop import ALGORITHM, new_key  # noqa: PLC0415  (loads cryptography)
+
+    return new_key() if ALGORITHM in issuer.dpop_algorithms else ""
