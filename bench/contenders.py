@@ -47,11 +47,22 @@ class Field:
     contenders: list[Contender] = field(default_factory=list[Contender])
     programs: list[Program] = field(default_factory=list[Program])
     missing: dict[str, str] = field(default_factory=dict[str, str])
+    before: str = ""
+    peers: bool = True
+
+    @property
+    def versions(self) -> dict[str, tuple[str, ...]]:
+        """The Wickets to measure, by name."""
+        ours = {"wicket": (sys.executable, "-m", "wicket_mcp")}
+        return {**ours, "before": (self.before,)} if self.before else ours
 
 
-def gather(folder: Path, routes: Sequence[str] = ROUTES) -> Field:
-    """The contenders of these routes. Nothing runs yet; `folder` holds their configurations, state and logs."""
-    everybody = Field()
+def gather(folder: Path, routes: Sequence[str] = ROUTES, *, before: str = "", peers: bool = True) -> Field:
+    """The contenders of these routes. Nothing runs yet; `folder` holds their configurations, state and logs.
+
+    `before` is the `wicket` command of an earlier version, measured beside this one; without `peers`, only we are.
+    """
+    everybody = Field(before=before, peers=peers)
     if HTTP_STDIO in routes or HTTP_HTTP in routes:
         port = free_port()
         url = f"http://127.0.0.1:{port}/mcp"
@@ -103,14 +114,17 @@ def _http_front(everybody: Field, route: str, behind: _Behind) -> None:
     floor = (sys.executable, str(PEERS / "floor.py"), "http", str(port), "--", *behind.target)
     add("floor", floor, legacy=HttpClient(port))
 
-    port, config = free_port(), behind.wicket_config()
-    token = config.parent / "state" / "token"
-    ways = {
-        f"{dialect}_{era}": HttpClient(port, f"/mcp/{dialect}", modern=modern, token_file=token)
-        for dialect in ("flat", "native")
-        for era, modern in ERAS.items()
-    }
-    add("wicket", (*wicket_serve(config), "--http", f"127.0.0.1:{port}"), **ways)
+    for name, version in everybody.versions.items():
+        port, config = free_port(), behind.wicket_config(f"-{name}")
+        token = config.parent / "state" / "token"
+        ways = {
+            f"{dialect}_{era}": HttpClient(port, f"/mcp/{dialect}", modern=modern, token_file=token)
+            for dialect in ("flat", "native")
+            for era, modern in ERAS.items()
+        }
+        add(name, (*version, "serve", "--config", str(config), "--http", f"127.0.0.1:{port}"), **ways)
+    if not everybody.peers:
+        return
 
     for python in _program(everybody, "fastmcp", "python"):
         port = free_port()
@@ -130,10 +144,14 @@ def _stdio_front(everybody: Field, behind: _Behind) -> None:
 
     add("direct", behind.target)
     add("floor legacy", (sys.executable, str(PEERS / "floor.py"), "stdio", "--", *behind.target))
-    for dialect in ("flat", "native"):
-        for era, modern in ERAS.items():
-            command = (*wicket_serve(behind.wicket_config(f"-{dialect}-{era}")), "--dialect", dialect)
-            add(f"wicket {dialect} {era}", command, modern=modern, native=dialect == "native")
+    for name, version in everybody.versions.items():
+        for dialect in ("flat", "native"):
+            for era, modern in ERAS.items():
+                config = behind.wicket_config(f"-{name}-{dialect}-{era}")
+                command = (*version, "serve", "--config", str(config), "--dialect", dialect)
+                add(f"{name} {dialect} {era}", command, modern=modern, native=dialect == "native")
+    if not everybody.peers:
+        return
     for python in _program(everybody, "fastmcp", "python"):
         for era, modern in ERAS.items():
             command = (python, str(PEERS / "fastmcp_proxy.py"), "stdio", behind.fastmcp_target())

@@ -1,6 +1,6 @@
 """What a gateway costs a call: direct, Wicket, FastMCP's proxy, mcp-proxy and a bare forwarder, measured in one run.
 
-    python bench/overhead.py [--rounds N] [--seconds S] [--route TEXT] [--no-count] [--json]
+    python bench/overhead.py [--rounds N] [--seconds S] [--route TEXT] [--before COMMAND] [--alone] [--json]
 
 All contenders run at the same time and are asked in turn, in short rounds. Exit status 1 when a target is missed.
 """
@@ -28,7 +28,7 @@ TARGETS = {HTTP_STDIO: 4.0, HTTP_HTTP: 20.0}
 
 async def measure(options: argparse.Namespace, folder: Path) -> tuple[list[Record], list[Count]]:
     routes = [route for route in ROUTES if options.route.lower() in route.lower()]
-    everybody = gather(folder, routes)
+    everybody = gather(folder, routes, before=options.before, peers=not options.alone)
     for name, reason in everybody.missing.items():
         print(f"left out: {name} cannot be installed: {reason}")
     try:
@@ -58,6 +58,7 @@ def rows(records: Sequence[Record]) -> list[list[str]]:
                 *(number(record.rate(level), 0) for level in LEVELS),
                 number(record.cpu_ms(1)),
                 number(record.cpu_ms(16)),
+                number(record.cpu_ms(64)),
                 number(ratio(record, floor)) if floor else "-",
                 f"{ratio(record, same_era):.1f}x" if same_era else "-",
             ]
@@ -121,6 +122,8 @@ def main() -> None:
     parser.add_argument("--route", default="", help=f"only routes that contain this text ({', '.join(ROUTES)})")
     parser.add_argument("--no-count", action="store_true", help="leave out the count of upstream requests")
     parser.add_argument("--calls", type=int, default=2000, help="calls of that count")
+    parser.add_argument("--before", default="", help="the `wicket` command of an earlier version, to compare with")
+    parser.add_argument("--alone", action="store_true", help="leave out the other gateways")
     parser.add_argument("--json", action="store_true", help="also write bench/out/overhead.json")
     options = parser.parse_args()
 
@@ -130,7 +133,7 @@ def main() -> None:
     print(f"load average after: {load_average()}; fastmcp {_version('fastmcp')}, mcp-proxy {_version('mcp-proxy')}")
     records = [record for record in measured if not record.problem]
     headings = ["contender", "p50 ms", "p99 ms", *(f"calls/s c{level}" for level in LEVELS)]
-    headings += ["CPU ms c1", "CPU ms c16", "of floor c16", "of FastMCP c16"]
+    headings += ["CPU ms c1", "CPU ms c16", "CPU ms c64", "of floor c16", "of FastMCP c16"]
     for route in ROUTES:
         if here := [record for record in records if record.contender.route == route]:
             print(f"\n{route}\n\n{table(headings, rows(here))}")
