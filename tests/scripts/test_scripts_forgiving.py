@@ -21,7 +21,7 @@ def snippets(language: str) -> list[tuple[str, str, Json]]:
     return [(name, source.rstrip("\n"), json.loads(value)) for name, source, value in cases]
 
 
-@pytest.mark.parametrize("language", ["python"])
+@pytest.mark.parametrize("language", ["python", "javascript", "typescript"])
 async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: pytest.CaptureFixture[str]) -> None:
     wrong: list[str] = []
     cases = snippets(language)

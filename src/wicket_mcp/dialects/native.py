@@ -14,7 +14,7 @@ from wicket_mcp.errors import WicketError
 from wicket_mcp.model import Detail, JsonObject, Tool
 from wicket_mcp.schema.signature import describe, signature
 from wicket_mcp.scripting import Script
-from wicket_mcp.scripts.languages import OFFERED, PYTHON
+from wicket_mcp.scripts.languages import installed
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.verbs import Verbs
 
@@ -57,7 +57,7 @@ async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
-    script = Script(call.arguments["code"], call.arguments.get("language", PYTHON.name))
+    script = Script(call.arguments["code"], call.arguments.get("language", _LANGUAGES[0].name))
     outcome = await verbs.run(script, call.caller)
     return await render(verbs, outcome, call.caller.principal, nothing="[The script returned nothing.]")
 
@@ -109,6 +109,9 @@ def _limit(call: ToolCall, default: int) -> int:
     return max(1, int(call.arguments.get("limit") or default))
 
 
+_LANGUAGES = installed()
+_EXAMPLES = [f"{language.example} in {language.title}" for language in _LANGUAGES if language.example]
+_LANGUAGE: JsonObject = {"enum": [language.name for language in _LANGUAGES], "default": _LANGUAGES[0].name}
 _STRING: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer"}
 
@@ -181,8 +184,12 @@ NATIVE = Native(
             own_tool(
                 "run_script",
                 "Run a script",
-                f"Runs a script of tool calls: {', '.join(f'{one.example} in {one.title}' for one in OFFERED)}.",
-                takes("code", code=_STRING, language={"enum": [one.name for one in OFFERED], "default": PYTHON.name}),
+                f"Runs a script: {', '.join(_EXAMPLES)}.",
+                takes(
+                    "code",
+                    code=_STRING,
+                    language=_LANGUAGE,
+                ),
                 openWorldHint=True,
             ),
             run_script,
@@ -191,7 +198,7 @@ NATIVE = Native(
             own_tool(
                 "read_result",
                 "Read result",
-                "Reads part of a stored large result: path like items[0].name, grep a pattern, offset and limit "
+                "Reads part of a stored result: path like items[0].name, grep a pattern, offset and limit "
                 "in lines or items.",
                 takes(
                     "id",

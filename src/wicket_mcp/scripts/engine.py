@@ -9,7 +9,6 @@ import logging
 import os
 import secrets
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import Literal
 
 import msgspec
@@ -22,7 +21,7 @@ from wicket_mcp.scripts import diagnostics, jail, stubs
 from wicket_mcp.scripts.api import Api
 from wicket_mcp.scripts.calls import CallKind, CallTool
 from wicket_mcp.scripts.child import ZygoteError
-from wicket_mcp.scripts.languages import LANGUAGES, NAMES, Language
+from wicket_mcp.scripts.languages import LANGUAGES, NAMES, Language, missing_package
 from wicket_mcp.scripts.limits import MAX_ARGUMENTS, MAX_VALUE
 from wicket_mcp.scripts.nursery import Nursery
 from wicket_mcp.scripts.outcome import Outcome, Problem, State
@@ -84,7 +83,7 @@ class Scripts:
         return Status(
             strength,
             self._strict and not strength.complete,
-            {name: not _missing(language) for name, language in LANGUAGES.items()},
+            {name: not missing_package(language) for name, language in LANGUAGES.items()},
             self._nursery.busy,
             self._nursery.warm,
         )
@@ -191,7 +190,7 @@ class Scripts:
         await self._nursery.close()
 
     def _refusal(self, source: str, language: Language, limits: Limits) -> Problem | None:
-        if missing := _missing(language):
+        if missing := missing_package(language):
             return Problem(
                 "missing_engine", f"Running {language.name} needs {missing}.", hint=f"Install it: {language.install}"
             )
@@ -222,16 +221,6 @@ async def _never(kind: CallKind, name: str, arguments: JsonObject) -> Json:
 
 def _word() -> int:
     return secrets.randbits(32) or 1
-
-
-def _missing(language: Language) -> str:
-    """The first of the language's packages that is not installed; empty where all are."""
-    for package in language.packages:
-        try:
-            metadata.version(package)
-        except metadata.PackageNotFoundError:
-            return package
-    return ""
 
 
 def _limit(kind: str, message: str) -> Problem:

@@ -24,6 +24,7 @@ _STACK = 512 * 1024
 _PLACE = re.compile(r"<input>:(\d+):(\d+)")
 _LONG_DIGITS = re.compile(rb"\d{16}")
 _OURS = 10.0  # seconds for what is not the script's work
+_LONGEST_WAIT = 10.0
 _ready: list[tuple[Any, Any]] = []
 
 
@@ -32,15 +33,20 @@ def prepare() -> None:
     if quickjs is not None and not _ready:
         context = quickjs.Context()
         context.set_max_stack_size(_STACK)
-        source = files("wicket_mcp.scripts").joinpath("prelude.js").read_text(encoding="utf-8")
-        _ready.append((context, context.eval("\n" * _OFFSET + source)))
+        context.eval("\n" * _OFFSET + _part("prelude_web.js"))
+        _ready.append((context, context.eval("\n" * _OFFSET + _part("prelude.js"))))
     typescript.prepare()
+
+
+def _part(name: str) -> str:
+    return files("wicket_mcp.scripts").joinpath(name).read_text(encoding="utf-8")
 
 
 def run(job: Job, channel: Channel) -> None:
     source = typescript.blank(job.source) if job.language == "typescript" else job.source
+    source, returned = typescript.return_last(source)
     if job.recorded is None:
-        _Script(job, channel).run(f"{_OPEN}{source}{_CLOSE}")
+        _Script(job, channel, returned).run(f"{_OPEN}{source}{_CLOSE}")
     else:
         _run_again(job, ReplayChannel(channel, job.recorded), source)
 
@@ -57,7 +63,9 @@ def _run_again(job: Job, replay: ReplayChannel, source: str) -> None:
 
 
 class _Script:
-    def __init__(self, job: Job, channel: Channel) -> None:
+    def __init__(self, job: Job, channel: Channel, returned: int = 0) -> None:
+        self._returned = returned
+        """The line that begins with a `return` of ours."""
         prepare()
         self._channel = channel
         self._context, boot = _ready.pop()
@@ -65,6 +73,7 @@ class _Script:
         self._step: Any = boot(msgspec.json.encode(_config(job)).decode())
         self._marked: Any = None
         self._deadline = time.process_time() + job.cpu
+        self._waited = 0.0
 
     def run(self, function: str, mark: str = "") -> None:
         """Run a script that was made an async function; `mark` is the variable that keeps its line."""
@@ -80,7 +89,7 @@ class _Script:
             done(self._channel, _utf8(payload))
             return
         report = msgspec.json.decode(payload)
-        line, column = _place(report.pop("stack", "") or "")
+        line, column = self._place(report.pop("stack", "") or "")
         raise Failure(report["kind"], report["message"], line=line, column=column)
 
     def mark(self) -> int | None:
@@ -101,12 +110,27 @@ class _Script:
             status, _, payload = self._enter(lambda: self._step("look", "")).partition("\n")
             if printed := self._step("printed", ""):
                 self._channel.send(PRINTED, _utf8(printed))
-            if status in ("calls", "calls-go"):
-                self._channel.send(CALLS, _utf8(payload))
-            if status in ("done", "failed"):
-                return status, payload
-            if status != "calls-go":
-                self._take_replies()
+            match status:
+                case "calls" | "calls-go":
+                    self._channel.send(CALLS, _utf8(payload))
+                case "done" | "failed":
+                    return status, payload
+                case _ if payload:
+                    self._wait(float(payload) / 1000, replies=status == "wait")
+                case _:
+                    self._take_replies()
+
+    def _wait(self, seconds: float, *, replies: bool) -> None:
+        """Until the next timer is due; with `replies`, or until a call is answered."""
+        self._waited += seconds
+        if self._waited > _LONGEST_WAIT:
+            raise Failure("runtime", f"a script may wait {_LONGEST_WAIT:g} seconds in all for setTimeout")
+        if replies and self._channel.wait(seconds):
+            self._take_replies()
+            return
+        if not replies:
+            time.sleep(seconds)
+        self._enter(lambda: self._step("fire", ""))
 
     def _enter(self, work: Any) -> Any:
         """Run the script's code under what is left of its CPU time."""
@@ -140,9 +164,15 @@ class _Script:
         except quickjs.JSException:  # no memory left to write them down
             pass
 
+    def _place(self, stack: str) -> tuple[int | None, int | None]:
+        line, column = _place(stack)
+        if column is not None and line == self._returned:
+            column = max(1, column - len(typescript.RETURN))
+        return line, column
+
     def _failure(self, text: str) -> Failure:
         message, _, stack = text.partition("\n")
-        line, column = _place(stack)
+        line, column = self._place(stack)
         if "interrupted" in message:
             return expired()
         if message in ("null", "") or "out of memory" in message:

@@ -6,6 +6,7 @@ almost nothing: the zygote and the command line both load it at start.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["vm", "python"]
@@ -21,8 +22,8 @@ class Language:
     kind: Kind
     engine: str
     """The module that runs it, inside the jail."""
-    packages: tuple[str, ...]
-    """Distributions that must be installed."""
+    packages: Mapping[str, str]
+    """Distributions that must be installed, and a module of each."""
     install: str
     suffixes: tuple[str, ...]
     aliases: tuple[str, ...] = ()
@@ -87,7 +88,7 @@ PYTHON = Language(
     "Python",
     "python",
     "wicket_mcp.scripts.python",
-    ("pydantic-monty",),
+    {"pydantic-monty": "pydantic_monty"},
     "pip install 'wicket-mcp[python]'",
     (".py",),
     ("py",),
@@ -103,7 +104,7 @@ LUA = Language(
     "Lua",
     "vm",
     "wicket_mcp.scripts.lua",
-    ("lupa",),
+    {"lupa": "lupa"},
     "pip install wicket-mcp",
     (".lua",),
     example="server.tool({a=1}):await()",
@@ -120,7 +121,7 @@ JAVASCRIPT = Language(
     "JavaScript",
     "vm",
     "wicket_mcp.scripts.javascript",
-    ("quickjs-ng",),
+    {"quickjs-ng": "_quickjs"},
     "pip install 'wicket-mcp[js]'",
     (".js", ".mjs"),
     ("js",),
@@ -134,7 +135,7 @@ TYPESCRIPT = Language(
     "TypeScript",
     "vm",
     "wicket_mcp.scripts.javascript",
-    ("quickjs-ng", "tree-sitter", "tree-sitter-typescript"),
+    {"quickjs-ng": "_quickjs", "tree-sitter": "tree_sitter", "tree-sitter-typescript": "tree_sitter_typescript"},
     "pip install 'wicket-mcp[js]'",
     (".ts",),
     ("ts",),
@@ -148,8 +149,17 @@ NAMES: dict[str, Language] = LANGUAGES | {alias: one for one in LANGUAGES.values
 """Languages by every name they may be asked for by."""
 SUFFIXES: dict[str, Language] = {suffix: one for one in LANGUAGES.values() for suffix in one.suffixes}
 """Languages by how the names of their files end."""
-OFFERED: tuple[Language, ...] = tuple(one for one in LANGUAGES.values() if one.example)
-"""What agents are shown."""
+
+
+def missing_package(language: Language) -> str:
+    """The first of the language's packages that is not installed; empty where all are."""
+    return next((package for package, module in language.packages.items() if find_spec(module) is None), "")
+
+
+def installed() -> list[Language]:
+    """The languages that scripts can be run in here, the default one first."""
+    return [language for language in LANGUAGES.values() if not missing_package(language)]
+
 
 _PYTHON_MODULES = (
     "asyncio base64 binascii bisect calendar collections contextlib copy csv dataclasses datetime decimal difflib "

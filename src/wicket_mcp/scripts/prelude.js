@@ -21,6 +21,8 @@
   const { toExponential } = Number.prototype;
   const digitsOnly = /^-?[0-9]+$/;
   const { exec } = RegExp.prototype;
+  const notWord = /[^A-Za-z0-9_$]/g;
+  const replaceAll = (() => { const replace = String.prototype.replace; return function (by, to) { return apply(replace, this, [by, to]); }; })();
   const MAX_DEPTH = 64;
 
   const config = parse(configText);
@@ -216,6 +218,8 @@
         if (typeof key !== "string") return undefined;
         if (key in target) return target[key];
         if (key in quiet) return undefined;
+        const plain = apply(replaceAll, key, [notWord, "_"]); // a name as its server spells it
+        if (plain in target) return target[plain];
         if (names) throw new NativeTypeError(`${server} has no tool '${key}'`);
         return toolFunction(server, key);
       },
@@ -241,6 +245,34 @@
     __getToolInterface: (name) => config.interfaces[name] ?? null,
   };
   for (const server of Object.keys(config.servers)) globals[server] = serverObject(server, config.servers[server]);
+
+  // Timers: the host waits, and fires what is due.
+
+  const now = NativeDate.now;
+  let timers = list(), timerCount = 0;
+  const firstTimer = () => {
+    let best;
+    for (let i = 0; i < timers.size; i++) {
+      const timer = timers[i];
+      if (timer.live && (best === undefined || timer.due < best.due)) best = timer;
+    }
+    return best;
+  };
+  globals.setTimeout = (work, delay, ...given) => {
+    const id = ++timerCount;
+    push(timers, { __proto__: null, id, live: true, due: now() + (+delay > 0 ? +delay : 0), work, given });
+    return id;
+  };
+  globals.clearTimeout = (id) => {
+    for (let i = 0; i < timers.size; i++) if (timers[i].id === id) timers[i].live = false;
+  };
+  const fire = () => {
+    let timer;
+    while ((timer = firstTimer()) !== undefined && timer.due <= now()) {
+      timer.live = false;
+      try { apply(timer.work, undefined, timer.given); } catch (problem) { state = "failed"; value = problem; return; }
+    }
+  };
 
   const show = (value) => {
     if (typeof value === "string") return value;
@@ -316,6 +348,8 @@
   const look = () => {
     if (outbox.size) return `${state === "failed" ? "calls-go" : "calls"}\n${takeOutbox()}`;
     if (state === "failed") return explain(value);
+    const timer = state === "running" ? firstTimer() : undefined;
+    if (timer !== undefined) return `${outstanding > 0 ? "wait" : "sleep"}\n${timer.due > now() ? timer.due - now() : 0}`;
     if (outstanding > 0) return "wait\n";
     if (state === "running") return failed("deadlock", "The script waits for something that will never come.", "");
     if (value === undefined) return "done\n";
@@ -329,6 +363,7 @@
   return function step(what, given) {
     if (what === "begin") return begin(given), "";
     if (what === "replies" || what === "digits") return deliver(given, what === "digits"), "";
+    if (what === "fire") return fire(), "";
     if (what === "outbox") return outbox.size ? flat({ 0: takeOutbox(), size: 1 }, "") : "";
     if (what === "printed") {
       if (!printed.size) return "";

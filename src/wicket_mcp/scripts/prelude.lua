@@ -91,6 +91,8 @@ local function tool_function(server, proxy, tool)
   end
 end
 
+local plain_name = string.gsub
+
 local function server_object(server, tools)
   local proxy = {}
   for _, tool in ipairs(tools or {}) do proxy[tool] = tool_function(server, proxy, tool) end
@@ -100,6 +102,8 @@ local function server_object(server, tools)
     __tostring = function() return "server " .. server end,
     __index = function(_, key)
       if type(key) ~= "string" then return nil end
+      local named = rawget(proxy, (plain_name(key, "[^%w_]", "_"))) -- a name as its server spells it
+      if named then return named end
       if tools then error(server .. " has no tool '" .. key .. "'", 2) end
       return tool_function(server, proxy, key)
     end,

@@ -28,6 +28,8 @@ _REFUSED = {
     "import_alias": "import =",
 }
 _LOGIC = re.compile(rb"&&|\|\|")
+_NO_VALUE = frozenset({"assignment_expression", "augmented_assignment_expression", "update_expression"})
+RETURN = b"return "
 _parsers: list[Any] = []
 
 
@@ -62,6 +64,25 @@ def blank(source: str) -> str:
             _erase_parts(out, node)
             pending.extend(node.children)
     return out.decode("utf-8", "replace")
+
+
+def return_last(source: str) -> tuple[str, int]:
+    """`source` with `return` before its last expression, where it returns nothing itself, and the line of that.
+
+    The line is 0 where nothing was added.
+    """
+    data = source.encode("utf-8", "replace")
+    root = parse(data)
+    if root is None or root.has_error:
+        return source, 0
+    statements = [node for node in root.named_children if node.type != "comment"]
+    if not statements or any(node.type == "return_statement" for node in statements):
+        return source, 0
+    last = statements[-1]
+    if last.type != "expression_statement" or last.named_children[0].type in _NO_VALUE:
+        return source, 0
+    text = data[: last.start_byte] + RETURN + data[last.start_byte :]
+    return text.decode("utf-8", "replace"), last.start_point[0] + 1
 
 
 def _erase_parts(out: bytearray, node: Any) -> None:
