@@ -22,6 +22,7 @@ from wicket_mcp.surface.streamable_http import StreamableHttp
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
+    from wicket_mcp.identity.grants import Grants
 
 
 async def serve_http(
@@ -46,7 +47,13 @@ async def serve_http(
     lag = LoopLag()
     metrics = observe(gateway, sessions, lag)
 
-    sign_in = SignIn(gateway.config, tuple(protocols), gateway.tasks)
+    def grants() -> "Grants":
+        from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
+        from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
+
+        return Grants(gateway.store, CredentialHolders(token, gateway.registry.keys), gateway.audit.act)
+
+    sign_in = SignIn(gateway.config, tuple(protocols), gateway.tasks, grants, gateway.store)
 
     def guard(config: Config) -> Guard:
         return Guard(config.http, token, gateway.registry.keys, door=sign_in.door, public=config.registry.public)

@@ -22,8 +22,10 @@ from wicket_mcp.store.model import (
     Observation,
     RecordQuery,
     StoredApproval,
+    StoredClient,
     StoredDataKey,
     StoredDomain,
+    StoredGrant,
     StoredKey,
     StoredListing,
     StoredManaged,
@@ -31,6 +33,7 @@ from wicket_mcp.store.model import (
     StoredRecord,
     StoredResult,
     StoredSecret,
+    StoredTicket,
 )
 
 OpenAnother: TypeAlias = Callable[[], Awaitable[Store]]
@@ -296,6 +299,45 @@ class TestVault:
         await store.replace_secret(old, new)
         await store.replace_secret(old, newer)
         assert await store.secret("ann", "x") == new
+
+
+class TestGrants:
+    GRANT = StoredGrant("g", "client", "Client", "ann", b"credential", frozenset({"invoke"}), NOW, NOW + 60)
+
+    async def test_a_client_is_kept_until_too_many_without_a_grant_follow(self, store: Store) -> None:
+        clients = [StoredClient(f"c{number}", "C", ("https://a/b",), NOW + number) for number in range(4)]
+        await store.add_grant(replace(self.GRANT, client="c0"))
+        for client in clients:
+            await store.save_oauth_client(client, 2)
+        assert [await store.oauth_client(client.id) for client in clients] == [clients[0], None, *clients[2:]]
+
+    async def test_a_grant_is_used_and_revoked_once(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        await store.add_grant(self.GRANT)
+        assert await other.touch_grant("g", NOW + 1, NOW + 90)
+        used = replace(self.GRANT, used_at=NOW + 1, expires_at=NOW + 90)
+        assert (await store.grant("g"), await store.grants()) == (used, [used])
+        assert [await each.revoke_grant("g", NOW + 2, "why") for each in (other, store)] == [True, False]
+        assert not await store.touch_grant("g", NOW + 3, NOW + 99)
+        assert await store.grant("g") == replace(used, revoked_at=NOW + 2, reason="why")
+        assert await store.grant("h") is None
+
+    async def test_a_ticket_is_used_once_and_goes_with_its_grant(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        ticket = StoredTicket(b"1", "code", "g", {"a": 1}, NOW + 60)
+        assert [await each.add_ticket(ticket, NOW) for each in (store, other)] == [True, False]
+        assert await other.ticket(b"1") == ticket
+        assert await store.use_ticket(b"1", NOW + 1) == ticket
+        assert await other.use_ticket(b"1", NOW + 2) == replace(ticket, used_at=NOW + 1)
+        await store.add_grant(self.GRANT)
+        await store.revoke_grant("g", NOW, "")
+        assert await store.ticket(b"1") is await store.use_ticket(b"1", NOW) is None
+
+    async def test_tickets_that_ended_are_dropped(self, store: Store) -> None:
+        await store.add_ticket(StoredTicket(b"1", "code", "g", {}, NOW), NOW)
+        await store.add_ticket(StoredTicket(b"2", "code", "g", {}, NOW + 60), NOW + 1)
+        assert await store.ticket(b"1") is None
+        assert await store.ticket(b"2") is not None
 
 
 class TestLimits:

@@ -88,10 +88,16 @@ class Keys:
         if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
             return None
         digest = _digest(text)
+        principal = await self.holder(digest)
+        if principal is not None:
+            self._store.mark_key_used(digest, self._clock())
+        return principal
+
+    async def holder(self, digest: bytes) -> Principal | None:
+        """Whose key has this digest, as long as it counts."""
         key = await self._lookup(digest)
         if key is None or not self._usable(key):
             return None
-        self._store.mark_key_used(digest, self._clock())
         return Principal(key.name, key.scopes, tuple(key.rates.items()))
 
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:

@@ -17,8 +17,10 @@ from wicket_mcp.store.model import (
     Observation,
     RecordQuery,
     StoredApproval,
+    StoredClient,
     StoredDataKey,
     StoredDomain,
+    StoredGrant,
     StoredKey,
     StoredListing,
     StoredManaged,
@@ -26,6 +28,7 @@ from wicket_mcp.store.model import (
     StoredRecord,
     StoredResult,
     StoredSecret,
+    StoredTicket,
 )
 
 
@@ -149,6 +152,42 @@ class VaultStore(Protocol):
 
     async def drop_secret(self, owner: str, name: str) -> bool:
         """Forget a secret; whether there was one."""
+        ...
+
+
+class GrantStore(Protocol):
+    """What our authorization server has issued, and to whom."""
+
+    async def save_oauth_client(self, client: StoredClient, most: int) -> None:
+        """Keep a client; beyond `most`, the oldest without a grant make room."""
+        ...
+
+    async def oauth_client(self, client_id: str) -> StoredClient | None: ...
+
+    async def add_grant(self, grant: StoredGrant) -> None: ...
+
+    async def touch_grant(self, grant_id: str, used_at: float, expires_at: float) -> bool:
+        """Note that a grant was used and lasts until then; False, and nothing changed, where it was revoked."""
+        ...
+
+    async def revoke_grant(self, grant_id: str, at: float, reason: str) -> bool:
+        """End a grant and drop its tickets; False where that has happened already, or there is none."""
+        ...
+
+    async def grant(self, grant_id: str) -> StoredGrant | None: ...
+
+    async def grants(self) -> Sequence[StoredGrant]:
+        """All of them, the oldest first."""
+        ...
+
+    async def add_ticket(self, ticket: StoredTicket, at: float) -> bool:
+        """Keep a ticket, and drop those that ended before `at`; False where there is one by that digest."""
+        ...
+
+    async def ticket(self, digest: bytes) -> StoredTicket | None: ...
+
+    async def use_ticket(self, digest: bytes, at: float) -> StoredTicket | None:
+        """Mark a ticket as used, and return it as it was before: the second to use it sees when the first did."""
         ...
 
 
@@ -279,6 +318,7 @@ class Store(
     NoteStore,
     KeyStore,
     VaultStore,
+    GrantStore,
     LimitStore,
     RecordStore,
     DomainStore,

@@ -166,6 +166,47 @@ class StoredSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredClient:
+    """An OAuth client that registered itself with our authorization server."""
+
+    id: str
+    name: str
+    redirect_uris: tuple[str, ...]
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGrant:
+    """What somebody allowed an OAuth client; all its tokens are one family, and end with it."""
+
+    id: str
+    client: str
+    client_name: str
+    principal: str
+    credential: bytes = field(repr=False)
+    """The digest of what it was approved with; a grant ends when that does."""
+    scopes: frozenset[str]
+    created_at: float
+    expires_at: float
+    used_at: float | None = None
+    revoked_at: float | None = None
+    reason: str = ""
+    """Why it was revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTicket:
+    """Something that is shown to us once or for a while: a code, a token, a session. Kept as a digest."""
+
+    digest: bytes = field(repr=False)
+    kind: str
+    grant: str
+    body: JsonObject
+    expires_at: float
+    used_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredDomain:
     """One principal's claim to one domain."""
 

@@ -5,6 +5,7 @@
     /v0.1/…, /openapi.json        the registry's API (`rest.py`)
     /metrics                      what Prometheus reads (`metrics.py`)
     /.well-known/oauth-…          who may let clients in (`front_door.py`)
+    /oauth/…                      our own authorization server (`authorization.py`)
 
 What is mounted knows its own paths; the first that serves a path answers. Knows nothing of MCP.
 """

@@ -4,48 +4,71 @@
 own authorization server there is no door, and nothing of `identity` that validates tokens is loaded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.store.base import GrantStore
 from wicket_mcp.surface.asgi import Mount
 from wicket_mcp.surface.front_door import FrontDoor, Verifier
 from wicket_mcp.tasks import Tasks
 
 if TYPE_CHECKING:
-    from wicket_mcp.identity.tokens import Tokens
+    from wicket_mcp.identity.grants import Grants
 
 
 class SignIn:
-    """`paths` are where MCP is served."""
+    """`paths` are where MCP is served; `grants` makes our own authorization server, when it is asked for."""
 
-    def __init__(self, config: Config, paths: Sequence[str], tasks: Tasks) -> None:
+    def __init__(
+        self, config: Config, paths: Sequence[str], tasks: Tasks, grants: "Callable[[], Grants]", store: GrantStore
+    ) -> None:
         self._paths = paths
         self._tasks = tasks
-        self._tokens: Tokens | None = None
+        self._make_grants = grants
+        self._grants: Grants | None = None
+        self._store = store
+        self._closing: list[Callable[[], Awaitable[None]]] = []
         self.door: FrontDoor | None = None
+        self.mounts: tuple[Mount, ...] = ()
         self.reconfigure(config)
-
-    @property
-    def mounts(self) -> tuple[Mount, ...]:
-        return (self.door,) if self.door is not None else ()
 
     def reconfigure(self, config: Config) -> None:
         """Obey another configuration. Raises ConfigError, and then everything is as it was."""
         http = config.http
-        old, tokens = self._tokens, None
+        before, closing = self._closing, list[Callable[[], Awaitable[None]]]()
+        issuers = [issuer.issuer for issuer in http.issuers]
         verifiers: list[Verifier] = []
         if http.issuers:
             from wicket_mcp.identity.tokens import Tokens  # noqa: PLC0415  (for those who accept tokens)
 
             tokens = Tokens.of(config, self._paths)
+            closing.append(tokens.close)
             verifiers.append(tokens)
-        self._tokens = tokens
-        issuers = [issuer.issuer for issuer in http.issuers]
-        self.door = FrontDoor(http.public_url, self._paths, issuers, verifiers) if verifiers else None
-        if old is not None:
-            self._tasks.start(old.close(), "close the connections to earlier issuers")
+        if http.authorization.enabled:
+            self._grants = self._grants or self._make_grants()
+            verifiers.insert(0, self._grants)
+            issuers.insert(0, "")
+        door = FrontDoor(http.public_url, self._paths, issuers, verifiers) if verifiers else None
+        self.door, self.mounts, self._closing = door, () if door is None else (door,), closing
+        if door is not None and self._grants is not None and http.authorization.enabled:
+            self.mounts = (door, self._own_server(config, door, self._grants))
+        for close in before:
+            self._tasks.start(_finish(close), "close the connections to earlier issuers")
+
+    def _own_server(self, config: Config, door: FrontDoor, grants: "Grants") -> Mount:
+        from wicket_mcp.identity.clients import Clients  # noqa: PLC0415  (for those who turn it on)
+        from wicket_mcp.identity.documents import Documents  # noqa: PLC0415
+        from wicket_mcp.surface.authorization import Authorization  # noqa: PLC0415
+
+        documents = Documents(config.registry.allowed_addresses)
+        self._closing.append(documents.close)
+        return Authorization(door, grants, Clients(self._store, documents), self._paths)
 
     async def close(self) -> None:
-        if self._tokens is not None:
-            await self._tokens.close()
+        for close in self._closing:
+            await close()
+
+
+async def _finish(close: Callable[[], Awaitable[None]]) -> None:
+    await close()

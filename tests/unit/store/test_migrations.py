@@ -58,7 +58,23 @@ ALTER TABLE audit ADD COLUMN arguments_bytes INTEGER DEFAULT 0;
 CREATE INDEX audit_principal ON audit (principal, at);
 PRAGMA user_version = 4;
 """
-HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4)
+FORMAT_5 = """
+CREATE TABLE pin (server TEXT, source TEXT, kind TEXT, name TEXT, digest TEXT, definition BLOB, approved_by TEXT,
+  at REAL, PRIMARY KEY (server, source, kind, name, digest));
+CREATE TABLE approval (id TEXT PRIMARY KEY, principal TEXT, server TEXT, tool TEXT, arguments_digest TEXT, policy TEXT,
+  words TEXT, asked_at REAL, expires_at REAL, approved_by TEXT, spent INTEGER);
+ALTER TABLE audit ADD COLUMN rule TEXT DEFAULT '';
+PRAGMA user_version = 5;
+"""
+FORMAT_6 = """
+CREATE TABLE oauth_client (id TEXT PRIMARY KEY, name TEXT, redirect_uris BLOB, created_at REAL);
+CREATE TABLE oauth_grant (id TEXT PRIMARY KEY, client TEXT, client_name TEXT, principal TEXT, credential BLOB,
+  scopes TEXT, created_at REAL, expires_at REAL, used_at REAL, revoked_at REAL, reason TEXT);
+CREATE TABLE oauth_ticket (digest BLOB PRIMARY KEY, kind TEXT, grant_id TEXT, body BLOB, expires_at REAL, used_at REAL);
+CREATE INDEX oauth_ticket_expires ON oauth_ticket (expires_at);
+PRAGMA user_version = 6;
+"""
+HISTORY = (FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5, FORMAT_6)
 
 
 @pytest.fixture

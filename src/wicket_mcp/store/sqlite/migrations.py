@@ -105,11 +105,25 @@ def _5_pins_and_approvals(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def _6_grants(db: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE oauth_client (id TEXT PRIMARY KEY, name TEXT, redirect_uris BLOB, created_at REAL)",
+        """CREATE TABLE oauth_grant (id TEXT PRIMARY KEY, client TEXT, client_name TEXT, principal TEXT,
+           credential BLOB, scopes TEXT, created_at REAL, expires_at REAL, used_at REAL, revoked_at REAL,
+           reason TEXT)""",
+        """CREATE TABLE oauth_ticket (digest BLOB PRIMARY KEY, kind TEXT, grant_id TEXT, body BLOB, expires_at REAL,
+           used_at REAL)""",
+        "CREATE INDEX oauth_ticket_expires ON oauth_ticket (expires_at)",
+    ):
+        db.execute(statement)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
     _3_vault,
     _4_audit_of_everything,
     _5_pins_and_approvals,
+    _6_grants,
 )
 FORMAT = len(MIGRATIONS)

@@ -7,6 +7,7 @@ from wicket_mcp.store.sqlite.approvals import SqliteApprovals
 from wicket_mcp.store.sqlite.audit import SqliteAudit, write_batch
 from wicket_mcp.store.sqlite.connection import Connection
 from wicket_mcp.store.sqlite.domains import SqliteDomains
+from wicket_mcp.store.sqlite.grants import SqliteGrants
 from wicket_mcp.store.sqlite.health import SqliteHealth
 from wicket_mcp.store.sqlite.keys import SqliteKeys
 from wicket_mcp.store.sqlite.limits import SqliteLimits
@@ -27,6 +28,7 @@ class SqliteStore(
     SqliteNotes,
     SqliteKeys,
     SqliteVault,
+    SqliteGrants,
     SqliteLimits,
     SqliteRecords,
     SqliteDomains,

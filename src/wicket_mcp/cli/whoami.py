@@ -1,0 +1,40 @@
+"""`wicket whoami`: in whose name the command line acts."""
+
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
+from wicket_mcp.cli.output import say_json, styled, write
+from wicket_mcp.telemetry.log import clean
+
+if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
+
+
+def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
+    """Show who you are to this gateway.
+
+    Example: wicket whoami
+    """
+
+    async def work(gateway: "Gateway") -> dict[str, Any]:
+        await gateway.act_for_key()
+        principal = gateway.principal
+        owner = principal.name == "local"
+        return {
+            "principal": principal.name,
+            "kind": "owner" if owner else "api key",
+            "scopes": sorted(principal.scopes),
+            "credentials": list(await gateway.vault.names(principal.name)),
+            "shared_credentials": list(await gateway.vault.names("shared")) if owner else [],
+        }
+
+    facts = with_gateway(config, work, verbose=verbose)
+    if json:
+        say_json(facts)
+        return
+    rows = [("you are", f"{facts['principal']} ({facts['kind']})"), ("scopes", ", ".join(facts["scopes"]))]
+    rows.append(("kept", ", ".join(facts["credentials"]) or "no credentials of yours"))
+    if facts["shared_credentials"]:
+        rows.append(("shared", ", ".join(facts["shared_credentials"])))
+    for key, value in rows:
+        write(styled(f"{key:8}", "bold"), clean(value))

@@ -1,0 +1,138 @@
+"""OAuth clients of our own authorization server: who they say they are, and where they may be sent back to.
+
+A client is known by the address of a document that it publishes (CIMD), or has registered itself. Neither proves
+anything but the place it is sent back to, so that is compared to the byte; only the port of a loopback address is free
+(RFC 8252). Fetching obeys the egress rules.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from wicket_mcp.errors import BadArguments, WicketError
+from wicket_mcp.identity.documents import Documents
+from wicket_mcp.model import JsonObject, as_list, as_text
+from wicket_mcp.store.base import GrantStore
+from wicket_mcp.store.model import StoredClient
+
+MAX_CLIENTS = 1000
+MAX_REDIRECTS = 20
+MAX_LENGTH = 2000
+MAX_NAME = 80
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_FORBIDDEN = frozenset({"javascript", "data", "file", "vbscript", "blob", "about", "view-source", "ws", "wss", "ftp"})
+_ODD = re.compile(r"[^\x21-\x7e]|[\"'<>\\^`{|};,]")
+"""What no address needs unencoded; commas and semicolons would end a rule of a content security policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client, as it describes itself."""
+
+    id: str
+    name: str
+    redirect_uris: tuple[str, ...]
+
+    def redirect(self, given: str) -> str | None:
+        """Where to send the browser back to, if the client may ask for that; its only address where it names none."""
+        if not given:
+            return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
+        return given if any(_same_place(given, known) for known in self.redirect_uris) else None
+
+
+class Clients:
+    """All of them."""
+
+    def __init__(self, store: GrantStore, documents: Documents) -> None:
+        self._store = store
+        self._documents = documents
+
+    async def find(self, client_id: str) -> Client:
+        """Raises BadArguments where there is none by this id, or its document cannot be used."""
+        if client_id.startswith(("https://", "http://")):
+            return await self._read(client_id)
+        kept = await self._store.oauth_client(client_id[:MAX_LENGTH])
+        if kept is None:
+            raise BadArguments("This client is not registered here.", hint="Connect again from the client.")
+        return Client(kept.id, kept.name, kept.redirect_uris)
+
+    async def register(self, body: JsonObject) -> StoredClient:
+        """Dynamic registration (RFC 7591), of public clients alone. Raises BadArguments."""
+        redirects = check_redirects(body.get("redirect_uris"))
+        made = StoredClient(f"wc_{secrets.token_urlsafe(16)}", _name(body, redirects), redirects, time.time())
+        await self._store.save_oauth_client(made, MAX_CLIENTS)
+        return made
+
+    async def _read(self, client_id: str) -> Client:
+        split = urlsplit(client_id)
+        if len(client_id) > MAX_LENGTH or split.fragment or split.path in ("", "/") or "/." in split.path:
+            raise BadArguments("The client's id is not the address of a document.")
+        try:
+            document = await self._documents.get(client_id)
+        except WicketError as problem:
+            raise BadArguments(f"The client cannot be known: {problem.message}") from None
+        if document.get("client_id") != client_id:
+            raise BadArguments("The client's document is about another client.")
+        redirects = check_redirects(document.get("redirect_uris"))
+        return Client(client_id, _name(document, redirects), redirects)
+
+
+def check_redirects(value: Any) -> tuple[str, ...]:
+    """The addresses of a client. Raises BadArguments where one of them could hurt."""
+    redirects = tuple(text for text in as_list(value) if isinstance(text, str))
+    if not redirects or len(redirects) != len(as_list(value)) or len(redirects) > MAX_REDIRECTS:
+        raise BadArguments("redirect_uris must be a list of one to twenty addresses.")
+    for uri in redirects:
+        if not _is_safe(uri):
+            raise BadArguments(
+                "A redirect address is not safe.", hint="Use https, http on this computer, or an application's scheme."
+            )
+    return redirects
+
+
+def place_of(uri: str) -> str:
+    """The part of a redirect address that says who gets the answer, as a content security policy names it."""
+    split = urlsplit(uri)
+    return f"{split.scheme}://{split.netloc}" if split.scheme in ("http", "https") else f"{split.scheme}:"
+
+
+def is_loopback(uri: str) -> bool:
+    host = urlsplit(uri).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_safe(uri: str) -> bool:
+    try:
+        split = urlsplit(uri)
+        host, _ = split.hostname, split.port
+    except ValueError:
+        return False
+    if len(uri) > MAX_LENGTH or _ODD.search(uri) or "#" in uri or split.username is not None:
+        return False
+    if split.scheme == "https":
+        return bool(host)
+    if split.scheme == "http":
+        return is_loopback(uri)
+    return bool(_SCHEME.fullmatch(split.scheme)) and split.scheme not in _FORBIDDEN
+
+
+def _same_place(given: str, known: str) -> bool:
+    if given == known:
+        return True
+    if not given.startswith("http://") or not is_loopback(known) or not _is_safe(given):
+        return False
+    one, other = urlsplit(given), urlsplit(known)
+    return one.hostname == other.hostname and one._replace(netloc="") == other._replace(netloc="")
+
+
+def _name(body: JsonObject, redirects: Iterable[str]) -> str:
+    shown = "".join(letter for letter in as_text(body.get("client_name")) if letter.isprintable()).strip()
+    return shown[:MAX_NAME] or place_of(next(iter(redirects)))

@@ -1,0 +1,277 @@
+"""Our own authorization server, without HTTP: what was approved, and the codes and tokens that come of it.
+
+A grant is one person's consent to one client. Its tokens are one family: access tokens for 15 minutes, one refresh
+token at a time; a code or refresh token that is shown a second time ends all of them. Everything is random and kept as
+a digest, and a revoked grant ends at once, in every process. `surface/authorization.py` speaks HTTP for it.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.errors import UnknownName
+from wicket_mcp.identity.claims import InvalidToken
+from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.store.base import GrantStore, KeyStore
+from wicket_mcp.store.model import StoredGrant, StoredTicket
+
+ISSUER = "wicket"
+ACCESS, REFRESH = "wa_", "wr_"
+CODE_LIFE = 60.0
+ACCESS_LIFE = 900.0
+REFRESH_LIFE = 30 * 86400.0
+REQUEST_LIFE = 600.0
+SESSION_LIFE = 12 * 3600.0
+_DIGEST = 32
+
+
+class OAuthError(Exception):
+    """An error of the protocol, with its code."""
+
+    def __init__(self, code: str, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class Holders(Protocol):
+    """Who may approve: the owner with the gateway's token, others with an API key."""
+
+    async def check(self, credential: str) -> Principal | None: ...
+
+    async def holder(self, digest: bytes) -> Principal | None:
+        """Whose credential this is the digest of, if it still counts."""
+        ...
+
+
+class GrantsStore(GrantStore, KeyStore, Protocol):
+    """What is kept about grants; `keys_version` tells when anything was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """What a client asks for, checked; waits for somebody to approve it."""
+
+    client: str
+    client_name: str
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    state: str
+    challenge: str
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """Tokens for a client."""
+
+    access: str
+    refresh: str
+    scopes: frozenset[str]
+
+
+class Grants:
+    """All grants of this gateway. `on_act` gets who did what, for the audit."""
+
+    def __init__(
+        self,
+        store: GrantsStore,
+        holders: Holders,
+        on_act: Callable[[str, str, str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._holders = holders
+        self._on_act = on_act
+        self._clock = clock
+        self._seal = secrets.token_bytes(32)
+        self._known: dict[bytes, tuple[Principal, float]] = {}
+        self._version: int | None = None
+
+    # Consent
+
+    def seal(self, request: AuthorizationRequest, session: str) -> str:
+        """The request as the consent page carries it: for ten minutes, for the browser that was shown the page."""
+        r = request
+        content = [r.client, r.client_name, r.redirect_uri, list(r.scopes), r.state, r.challenge]
+        body = encode([content, secrets.token_hex(16), self._clock() + REQUEST_LIFE])
+        return _text(self._sign(body, session) + body)
+
+    def open(self, sealed: str, session: str) -> tuple[AuthorizationRequest, bytes]:
+        """What `seal` closed, and its mark. Raises OAuthError where it was changed, is old or another browser's."""
+        try:
+            data = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
+        except ValueError:
+            data = b""
+        body = data[_DIGEST:]
+        if not hmac.compare_digest(data[:_DIGEST], self._sign(body, session)):
+            raise OAuthError("invalid_request", "This page is not from here, or was opened in another browser.")
+        content, mark, until = decode(body)
+        if self._clock() >= until:
+            raise OAuthError("invalid_request", "This page is more than ten minutes old.")
+        client, name, redirect_uri, scopes, state, challenge = content
+        return AuthorizationRequest(client, name, redirect_uri, tuple(scopes), state, challenge), mark.encode()
+
+    async def sign_in(self, credential: str) -> tuple[Principal, bytes] | None:
+        """Whose token or API key this is, and its digest."""
+        principal = await self._holders.check(credential)
+        return None if principal is None else (principal, digest_of(credential))
+
+    async def open_session(self, digest: bytes) -> str:
+        """A secret for a browser's cookie: whoever has it has signed in with that credential."""
+        session = secrets.token_urlsafe(32)
+        body = {"credential": digest.hex()}
+        now = self._clock()
+        await self._store.add_ticket(StoredTicket(digest_of(session), "session", "", body, now + SESSION_LIFE), now)
+        return session
+
+    async def session(self, session: str) -> tuple[Principal, bytes] | None:
+        """Who has signed in with this cookie, as long as the credential counts."""
+        kept = await self._store.ticket(digest_of(session)) if session else None
+        if kept is None or kept.kind != "session" or self._clock() >= kept.expires_at:
+            return None
+        digest = bytes.fromhex(kept.body["credential"])
+        principal = await self._holders.holder(digest)
+        return None if principal is None else (principal, digest)
+
+    async def approve(
+        self, request: AuthorizationRequest, mark: bytes, who: tuple[Principal, bytes], scopes: Collection[str]
+    ) -> str:
+        """A code for the client. Raises OAuthError where this page has been used, or nothing is left to allow."""
+        principal, credential = who
+        allowed = frozenset(scope for scope in request.scopes if scope in scopes and principal.may(scope))
+        if not allowed:
+            raise OAuthError("access_denied", "None of what was asked for is allowed.")
+        now = self._clock()
+        if not await self._store.add_ticket(StoredTicket(digest_of(mark), "page", "", {}, now + REQUEST_LIFE), now):
+            raise OAuthError("invalid_request", "This page was used already.")
+        grant = StoredGrant(
+            secrets.token_hex(6),
+            request.client,
+            request.client_name,
+            principal.name,
+            credential,
+            allowed,
+            now,
+            now + REFRESH_LIFE,
+        )
+        await self._store.add_grant(grant)
+        body = {"challenge": request.challenge, "redirect_uri": request.redirect_uri}
+        self._on_act(principal.name, "grant", f"{request.client_name} ({request.client}): {' '.join(sorted(allowed))}")
+        return await self._issue("", "code", grant.id, body, CODE_LIFE)
+
+    # Tokens
+
+    async def redeem(self, code: str, client: str, redirect_uri: str, verifier: str) -> Issued:
+        """Tokens for a code. Raises OAuthError."""
+        ticket, grant = await self._use(code, "code", client)
+        if redirect_uri and redirect_uri != ticket.body["redirect_uri"]:
+            raise OAuthError("invalid_grant", "The redirect address is not the one that was approved.")
+        proof = _text(hashlib.sha256(verifier.encode("utf-8", "replace")).digest())
+        if not 43 <= len(verifier) <= 128 or not hmac.compare_digest(proof, ticket.body["challenge"]):
+            raise OAuthError("invalid_grant", "The code verifier does not fit.")
+        return await self._issue_pair(grant, grant.scopes)
+
+    async def refresh(self, token: str, client: str, scopes: Collection[str]) -> Issued:
+        """New tokens for a refresh token, which is thereby used up. Raises OAuthError."""
+        _, grant = await self._use(token, "refresh", client)
+        if not grant.scopes.issuperset(scopes):
+            raise OAuthError("invalid_scope", "More than was approved.")
+        return await self._issue_pair(grant, frozenset(scopes) or grant.scopes)
+
+    async def principal(self, token: str, base: str) -> Principal | None:
+        """Who is behind an access token; None where it is none of ours. Raises InvalidToken where it has ended."""
+        if not token.startswith(ACCESS):
+            return None
+        version = self._store.keys_version()
+        if version is None or version != self._version:
+            self._known.clear()
+            self._version = version
+        digest = digest_of(token)
+        known = self._known.get(digest)
+        if known is None:
+            known = await self._lookup(digest)
+            if known is not None and version is not None and version == self._version:
+                self._known[digest] = known
+        if known is None or self._clock() >= known[1]:
+            raise InvalidToken("it has expired or was revoked")
+        return known[0]
+
+    async def _lookup(self, digest: bytes) -> tuple[Principal, float] | None:
+        ticket = await self._store.ticket(digest)
+        grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.kind == "access" else None
+        if ticket is None or grant is None or grant.revoked_at is not None:
+            return None
+        holder = await self._holders.holder(grant.credential)
+        if holder is None:
+            return None
+        scopes = frozenset(scope for scope in ticket.body["scopes"] if scope in grant.scopes and holder.may(scope))
+        who = Principal(holder.name, scopes, holder.rates, issuer=ISSUER, subject=holder.name)
+        return who, ticket.expires_at
+
+    # Grants
+
+    async def list(self) -> Sequence[StoredGrant]:
+        return await self._store.grants()
+
+    async def revoke(self, grant_id: str, reason: str = "revoked", by: str = "local") -> StoredGrant:
+        """End a grant and all its tokens at once. Raises UnknownName."""
+        grant, now = await self._store.grant(grant_id), self._clock()
+        if grant is None or not await self._store.revoke_grant(grant_id, now, reason):
+            raise UnknownName("grant", grant_id, hint="See wicket grants list.")
+        self._on_act(by, "revoke grant", f"{grant.client_name} ({grant_id}): {reason}")
+        return replace(grant, revoked_at=now, reason=reason)
+
+    async def revoke_token(self, token: str, client: str) -> None:
+        """What a client asks for when its user signs out (RFC 7009): the whole grant ends."""
+        ticket = await self._store.ticket(digest_of(token))
+        grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.grant else None
+        if grant is not None and grant.client == client:
+            with suppress(UnknownName):
+                await self.revoke(grant.id, "the client signed out", grant.principal)
+
+    async def _use(self, text: str, kind: str, client: str) -> tuple[StoredTicket, StoredGrant]:
+        """A code or refresh token that is used now, and its grant. Raises OAuthError; a replay ends the grant."""
+        now = self._clock()
+        ticket = await self._store.ticket(digest_of(text))
+        grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.kind == kind else None
+        if ticket is None or grant is None or grant.client != client or grant.revoked_at is not None:
+            raise OAuthError("invalid_grant", f"This {kind} does not count.")
+        before = await self._store.use_ticket(ticket.digest, now)
+        if before is None or before.used_at is not None:
+            with suppress(UnknownName):  # another replay was quicker
+                await self.revoke(grant.id, f"a {kind} was used twice", grant.principal)
+            raise OAuthError("invalid_grant", f"This {kind} was used before; everything that came of it has ended.")
+        if now >= ticket.expires_at or await self._holders.holder(grant.credential) is None:
+            raise OAuthError("invalid_grant", f"This {kind} has expired.")
+        return ticket, grant
+
+    async def _issue_pair(self, grant: StoredGrant, scopes: frozenset[str]) -> Issued:
+        now = self._clock()
+        if not await self._store.touch_grant(grant.id, now, now + REFRESH_LIFE):
+            raise OAuthError("invalid_grant", "This grant was revoked.")
+        access = await self._issue(ACCESS, "access", grant.id, {"scopes": sorted(scopes)}, ACCESS_LIFE)
+        refresh = await self._issue(REFRESH, "refresh", grant.id, {}, REFRESH_LIFE)
+        return Issued(access, refresh, scopes)
+
+    async def _issue(self, prefix: str, kind: str, grant: str, body: JsonObject, life: float) -> str:
+        text, now = prefix + secrets.token_urlsafe(32), self._clock()
+        await self._store.add_ticket(StoredTicket(digest_of(text), kind, grant, body, now + life), now)
+        return text
+
+    def _sign(self, body: bytes, session: str) -> bytes:
+        return hmac.digest(self._seal, digest_of(session) + body, "sha256")
+
+
+def digest_of(text: str | bytes) -> bytes:
+    """What a secret of 256 random bits is kept as."""
+    return hashlib.sha256(text.encode("utf-8", "replace") if isinstance(text, str) else text).digest()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,118 @@
+"""The pages of our authorization server: consent, and what went wrong. Text in, HTML out; no script, no image.
+
+Everything that comes from a client is escaped. The policy lets nobody frame a page, and lets its form lead only to us
+and back to the client that asked.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from html import escape
+from urllib.parse import urlsplit
+
+from wicket_mcp.identity.clients import is_loopback, place_of
+from wicket_mcp.identity.grants import AuthorizationRequest
+from wicket_mcp.surface.http import Headers
+
+SCOPES = {
+    "discover": "See which tools and servers there are",
+    "invoke": "Call tools, with your credentials",
+    "register": "Publish servers in the registry",
+    "admin": "Change this gateway itself",
+}
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 30rem; margin: 10vh auto; padding: 0 1rem; color: #1a1a1a;
+  background: #fff; }
+h1 { font-size: 1.3rem } ul { list-style: none; padding: 0 } li { margin: .4rem 0 }
+code { background: #f0f0f0; padding: .1em .3em; border-radius: 3px; overflow-wrap: anywhere }
+input[type=password] { font: inherit; width: 100%; padding: .5rem; box-sizing: border-box; margin: .3rem 0 1rem }
+button { font: inherit; padding: .6rem 1.2rem; margin-right: .5rem; border-radius: 4px; border: 1px solid #888 }
+button[value=approve] { background: #1f5fbf; color: #fff; border-color: #1f5fbf }
+.problem { color: #a40000 }
+@media (prefers-color-scheme: dark) { body { background: #1a1a1a; color: #eee } code { background: #333 }
+  .problem { color: #ff8080 } }
+"""
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+
+
+def page_headers(redirect_uri: str = "") -> Headers:
+    """What every page is sent with. A browser applies `form-action` to where the form's answer redirects, too."""
+    back = f" {place_of(redirect_uri)}" if redirect_uri else ""
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'{back}; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    )
+    return (
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-security-policy", policy.encode("ascii", "replace")),
+        (b"x-frame-options", b"DENY"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"same-origin"),
+        (b"cache-control", b"no-store"),
+    )
+
+
+def consent(
+    request: AuthorizationRequest, sealed: str, signed_in: str, *, problem: str = "", action: str = "/oauth/authorize"
+) -> str:
+    """Ask whether a client may have what it wants. `signed_in` is who has signed in before, empty for nobody."""
+    rows = "".join(_scope_row(scope) for scope in request.scopes)
+    if signed_in:
+        credential = f"<p>You are signed in as <strong>{escape(signed_in)}</strong>.</p>"
+    else:
+        credential = (
+            '<label for="credential">Wicket’s token, or your API key (<code>wicket status</code> says where the token '
+            'is kept)</label><input type="password" id="credential" name="credential" '
+            'autocomplete="current-password" required autofocus>'
+        )
+    warning = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
+    return _page(
+        "Allow access?",
+        f"<h1>Allow <em>{escape(request.client_name)}</em> to use this Wicket?</h1>"
+        f"{_origin_of(request)}{warning}"
+        f'<form method="post" action="{escape(action)}">'
+        f'<input type="hidden" name="request" value="{escape(sealed)}"><p>It asks to:</p><ul>{rows}</ul>{credential}'
+        '<button name="decision" value="approve">Allow</button>'
+        '<button name="decision" value="deny" formnovalidate>Deny</button></form>',
+    )
+
+
+def failed(words: str) -> str:
+    """Why nothing can be approved here. Leads nowhere: the place to go back to may be what is wrong."""
+    return _page(
+        "Cannot sign in",
+        f'<h1>This cannot go on</h1><p class="problem" role="alert">{escape(words)}</p>'
+        "<p>Go back to the client and connect again.</p>",
+    )
+
+
+def _origin_of(request: AuthorizationRequest) -> str:
+    """Where the client says it is, and where the answer goes: what nobody can make up."""
+    split = urlsplit(request.redirect_uri)
+    if is_loopback(request.redirect_uri):
+        goal = "an application on this computer"
+    elif split.scheme in ("http", "https"):
+        goal = f"<code>{escape(split.netloc)}</code>"
+    else:
+        goal = f"the application that opens <code>{escape(split.scheme)}:</code> addresses"
+    known = f" It is known by <code>{escape(request.client)}</code>." if request.client.startswith("http") else ""
+    return f"<p>Access is given to {goal}.{known} Allow it only if you have just asked for this.</p>"
+
+
+def _scope_row(scope: str) -> str:
+    checked = "" if scope == "admin" else " checked"
+    words = escape(SCOPES.get(scope, scope))
+    return f'<li><label><input type="checkbox" name="scope" value="{escape(scope)}"{checked}> {words}</label></li>'
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · Wicket</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+        f"<body><main>{body}</main></body></html>"
+    )
+
+
+def known_scopes(words: Sequence[str]) -> tuple[str, ...]:
+    """Those of ours among what a client asks for."""
+    return tuple(scope for scope in SCOPES if scope in words)
