@@ -81,14 +81,14 @@ class Rooms:
             for server in servers.values()
         ]
         key = f"instructions {hashlib.blake2b(encode([words, *identity]), digest_size=16).hexdigest()}"
-        kept = await library.store.load_note(key)
-        if kept is not None:
-            return kept
-        snapshot = await library.catalogue.load()
-        text = instructions(snapshot.view(LOCAL), words)
-        if len(snapshot.listings) == len(servers):
-            await library.store.save_note(key, text)
-        return text
+        text = await library.store.load_note(key)
+        if text is None:
+            snapshot = await library.catalogue.load()
+            text = instructions(snapshot.view(LOCAL), words)
+            if len(snapshot.listings) == len(servers):
+                await library.store.save_note(key, text)
+        unsigned = await library.accounts.missing(servers.values(), LOCAL)
+        return f"{text}\nNeeds sign-in (wicket login NAME): {', '.join(sorted(unsigned))}" if unsigned else text
 
 
 def build(config: Config, live: Live) -> Rooms:

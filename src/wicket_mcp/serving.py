@@ -12,6 +12,7 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
 from wicket_mcp.observing import LoopLag, observe
 from wicket_mcp.surface.asgi import App, Health, Mount
+from wicket_mcp.surface.callback import Callback
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
@@ -60,7 +61,14 @@ async def serve_http(
 
     def mounts(config: Config) -> tuple[Mount, ...]:
         mcp = StreamableHttp(protocols, sessions, config.http.max_body, sign_in.door)
-        return mcp, Health(leaving), *sign_in.mounts, Rest(gateway.registry), MetricsPage(metrics)
+        return (
+            mcp,
+            Health(leaving),
+            Callback(gateway.accounts),
+            *sign_in.mounts,
+            Rest(gateway.registry),
+            MetricsPage(metrics),
+        )
 
     def reconfigure(config: Config) -> None:
         sign_in.reconfigure(config)
@@ -76,7 +84,9 @@ async def serve_http(
         lag.start()
         serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)
         host, port = sock.getsockname()[:2]
-        on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp")
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        gateway.accounts.address = (http.public_url or address).rstrip("/")
+        on_ready(f"{address}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
         lag.stop()

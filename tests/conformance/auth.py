@@ -29,7 +29,8 @@ DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 async def browse(url: str) -> None:
     """What a browser does on the way through a sign-in whose page asks nothing."""
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+    jar = aiohttp.CookieJar(unsafe=True)  # like browsers, also for hosts without a name
+    async with aiohttp.ClientSession(cookie_jar=jar) as session, session.get(url) as answer:
         await answer.read()
 
 

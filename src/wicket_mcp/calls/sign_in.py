@@ -42,13 +42,13 @@ async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, c
     question = {
         "mode": "url",
         "message": f"Sign in to '{server}' in your browser to go on with this call.",
-        "url": pending.url,
+        "url": pending.link,
         "elicitationId": visit,
     }
     try:
         reply = await ask(request.caller, server, "elicitation/create", question)
     except Unasked:
-        hint = f"Open this address to sign in, then repeat the call: {pending.url}"
+        hint = f"Open this address to sign in, then repeat the call: {pending.link}"
         raise NeedsSignIn(server, problem.why, hint=hint) from None
     if reply.get("action") != "accept":
         raise NeedsSignIn(server, "the sign-in was declined", hint=f"Sign in with: wicket login {server}")

@@ -93,6 +93,8 @@ _HEALTH = ("health_score", "response_time", "uptime_percentage", "error_rate")
 
 def _state(server: "ServerStatus") -> str:
     """In one word, for somebody who has no gateway running: idle and ready are both fine."""
+    if server.state == "needs sign-in":
+        return server.state
     if server.problem:
         return "failed" if server.tools is None else "failing"
     return "ok" if server.tools is not None else server.state

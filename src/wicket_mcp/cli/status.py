@@ -92,6 +92,8 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("tools", f"{facts['tools']:,}"),
         ("scripts", facts["scripts"]),
     ]
+    if unsigned := [name for name, state in facts["servers"].items() if state == "needs sign-in"]:
+        rows.append(("sign-in", f"needed: {', '.join(unsigned)} (wicket login NAME)"))
     if facts["disabled"]:
         rows.append(("disabled", ", ".join(facts["disabled"])))
     return rows + [("note", text) for text in facts["notes"]]

@@ -52,6 +52,8 @@ class Accounts:
         """What is needed of a sign-in, by server and owner; None where nothing is."""
         self._changes: dict[tuple[str, str], int] = {}
         """How often somebody signed in to a server while we run."""
+        self.address = ""
+        """Our own address, where browsers come back to it; else they come to a loopback port."""
         self.serves_callback = False
         """Whether we run for long enough that a browser can come back to us."""
         self.on_change: Callable[[str, str], None] | None = None

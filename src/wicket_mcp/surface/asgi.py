@@ -2,6 +2,7 @@
 
     /mcp, /mcp/<dialect>          MCP (`streamable_http.py`)
     /healthz, /readyz             alive; willing to take calls (`Health`)
+    /oauth/…                      signing in to servers behind us (`callback.py`)
     /v0.1/…, /openapi.json        the registry's API (`rest.py`)
     /metrics                      what Prometheus reads (`metrics.py`)
     /.well-known/oauth-…          who may let clients in (`front_door.py`)

@@ -5,11 +5,10 @@ Reads one small GET after another and knows nothing of what they mean; whoever o
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from wicket_mcp.framing import LineTooLong
+from wicket_mcp.identity.pages import PAGE_HEADERS, PATH, page, read_query
 
-PATH = "/oauth/callback"
 _PATIENCE = 10.0  # seconds that a browser may take to send its request
 _LONGEST = 16 * 1024
 
@@ -46,7 +45,7 @@ class Loopback:
             status, text = await self._answer(head)
             writer.write(render(status, text))
             await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, LineTooLong):
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
@@ -57,31 +56,6 @@ class Loopback:
         if verb != "GET" or split.path != PATH:
             return "404 Not Found", "Nothing is served here."
         return "200 OK", await self._on_query(read_query(split.query))
-
-
-def read_query(query: str) -> dict[str, str]:
-    """The parameters of a redirect. One that is given twice is none: nobody can say which was meant."""
-    pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
-    names = [name for name, _ in pairs]
-    return {name: value for name, value in pairs if names.count(name) == 1}
-
-
-def page(text: str) -> bytes:
-    """A page of one sentence, without scripts or anything from elsewhere."""
-    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Wicket</title>'
-        f'<body style="font:1.1rem system-ui;margin:15vh auto;max-width:36rem"><h1>Wicket</h1><p>{safe}</p>'
-    ).encode()
-
-
-PAGE_HEADERS = (
-    ("Content-Type", "text/html; charset=utf-8"),
-    ("Cache-Control", "no-store"),
-    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
-    ("Referrer-Policy", "no-referrer"),
-    ("X-Content-Type-Options", "nosniff"),
-)
 
 
 def render(status: str, text: str) -> bytes:

@@ -126,7 +126,11 @@ def read_redirect(server: str, issuer: Issuer, query: dict[str, str]) -> str:
 def registration(redirect_uri: str, scope: str, auth_methods: tuple[str, ...]) -> JsonObject:
     """How we describe ourselves to an authorization server that registers clients."""
     method = "none" if not auth_methods or "none" in auth_methods else preferred_method(auth_methods)
-    native = not redirect_uri.startswith("https://")
+    return {**describe(redirect_uri, method), **({"scope": scope} if scope else {})}
+
+
+def describe(redirect_uri: str, method: str = "none") -> JsonObject:
+    """Who we are, for those who register us and those who read it at our address."""
     return {
         "client_name": "Wicket",
         "client_uri": "https://pypi.org/project/wicket-mcp/",
@@ -134,8 +138,7 @@ def registration(redirect_uri: str, scope: str, auth_methods: tuple[str, ...]) -
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
-        "application_type": "native" if native else "web",
-        **({"scope": scope} if scope else {}),
+        "application_type": "web" if redirect_uri.startswith("https://") else "native",
     }
 
 

@@ -6,6 +6,7 @@ works once, within ten minutes, and only for whom it was made.
 """
 
 import asyncio
+import hmac
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from wicket_mcp.identity.oauth.credentials import MachineCredentials, PersonCred
 from wicket_mcp.identity.oauth.discovery import Issuer, check_code_flow, choose_scopes, is_safe
 from wicket_mcp.identity.oauth.grants import configured_client
 from wicket_mcp.identity.oauth.keep import Keep
-from wicket_mcp.identity.oauth.loopback import PATH, Loopback
+from wicket_mcp.identity.oauth.loopback import Loopback
 from wicket_mcp.identity.oauth.messages import (
     Authorization,
     Client,
@@ -30,6 +31,7 @@ from wicket_mcp.identity.oauth.messages import (
     authorization,
     read_redirect,
 )
+from wicket_mcp.identity.pages import PATH, START
 from wicket_mcp.model import Principal
 from wicket_mcp.upstream.credentials import owner_of
 
@@ -49,10 +51,22 @@ class Pending:
     grant: Grant
     until: float
     done: "asyncio.Future[None]" = field(repr=False)
+    personal: bool
+    """Whether it is the account of one user, and not the gateway's."""
+    address: str
+    """Ours, where the browser comes back to it."""
+    ticket: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    browser: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    """What the browser that opened the link keeps, and must bring back."""
+
+    @property
+    def link(self) -> str:
+        """What a person opens to sign in, in any browser."""
+        return f"{self.address}{START}{self.ticket}" if self.address else self.url
 
     @property
     def url(self) -> str:
-        """Where the person signs in."""
+        """Where the person signs in, at the authorization server."""
         return self.authorization.url
 
     async def wait(self) -> None:
@@ -70,8 +84,6 @@ class SignIns:
 
     def __init__(self, accounts: Accounts) -> None:
         self.keep = Keep(accounts.vault)
-        self.address = ""
-        """Our own address, where we serve the callback under it; else it is a loopback port."""
         self._accounts = accounts
         self._loopback = Loopback(self.finish)
         self._pending: dict[str, Pending] = {}
@@ -130,9 +142,30 @@ class SignIns:
             dpop_key=_dpop_key(issuer) if challenge.dpop else "",
         )
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        pending = Pending(config.name, owner, issuer, request, grant, time.monotonic() + LIFE, done)
+        pending = Pending(
+            config.name,
+            owner,
+            issuer,
+            request,
+            grant,
+            time.monotonic() + LIFE,
+            done,
+            personal=config.credentials == "user",
+            address=self._accounts.address,
+        )
         self._pending[request.state] = pending
         return pending
+
+    def find(self, ticket: str) -> Pending | None:
+        """The sign-in that a link belongs to."""
+        self._drop_expired()
+        matching = (one for one in self._pending.values() if hmac.compare_digest(one.ticket.encode(), ticket.encode()))
+        return next(matching, None)
+
+    def began_in(self, state: str, browser: str) -> bool:
+        """Whether the browser that brings `state` is the one that opened the link."""
+        pending = self._pending.get(state)
+        return pending is not None and hmac.compare_digest(pending.browser.encode(), browser.encode())
 
     async def finish(self, query: dict[str, str]) -> str:
         """Take what a browser brought back; the sentence that it shows."""
@@ -193,8 +226,8 @@ class SignIns:
         return known
 
     async def _redirect_uri(self, issuer: Issuer) -> str:
-        if self.address:
-            return f"{self.address}{PATH}"
+        if self._accounts.address:
+            return f"{self._accounts.address}{PATH}"
         known = [urlsplit(client.redirect_uri).port or 0 for client in await self.keep.clients(issuer.issuer)]
         return await self._loopback.open(known[0] if known else 0)
 
@@ -210,7 +243,7 @@ class SignIns:
         return client
 
     def _document(self) -> str:
-        own = f"{self.address}/oauth/client.json" if self.address.startswith("https://") else ""
+        own = f"{self._accounts.address}/oauth/client.json" if self._accounts.address.startswith("https://") else ""
         return self._accounts.options.client_metadata_url or own
 
     def _count_step(self, server: str, owner: str) -> None:
