@@ -1,4 +1,4 @@
-"""What a browser meets on the way through a sign-in: our paths, and pages of a few words. Loaded where HTTP is served."""
+"""What a browser meets on the way through a sign-in: our paths, and pages of a few words."""
 
 from html import escape
 from urllib.parse import parse_qsl

@@ -52,6 +52,8 @@ class Grant(Struct, frozen=True, kw_only=True):
     access_token: str = ""
     token_type: str = "Bearer"  # noqa: S105  (a name, not a secret)
     expires_at: float | None = None
+    lasts: float = 0.0
+    """Seconds that the token was given for."""
     refresh_token: str = ""
     scope: str = ""
     """What was asked for, so that the next time it is asked for too."""
@@ -63,7 +65,9 @@ class Grant(Struct, frozen=True, kw_only=True):
         return f"<Grant {self.version}>"
 
     def expires_within(self, seconds: float) -> bool:
-        return self.expires_at is not None and time.time() + seconds >= self.expires_at
+        """Whether it ends that soon; of a token that lasts shortly, whether a quarter of its life is left."""
+        ahead = min(seconds, self.lasts / 4)
+        return self.expires_at is not None and time.time() + ahead >= self.expires_at
 
 
 class TokenRefused(Exception):
@@ -206,6 +210,7 @@ def read_token(grant: Grant, document: JsonObject) -> Grant:
         access_token=token,
         token_type="DPoP" if kind.lower() == "dpop" else "Bearer",
         expires_at=None if number is None else time.time() + number,
+        lasts=number or 0.0,
         refresh_token=as_text(document.get("refresh_token")) or grant.refresh_token,
     )
 
