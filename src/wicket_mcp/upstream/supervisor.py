@@ -15,6 +15,7 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Principal, as_object
 from wicket_mcp.tasks import Tasks, uninterrupted
+from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import CALL_NOTIFICATIONS, Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
@@ -468,6 +469,9 @@ class Upstream:
             self._on_event(UpstreamEvent(self._config.name, self._session, method, params, self._principal))
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
+        elif method == "notifications/message":  # of nobody's call, as far as can be told: for the owner alone
+            said = clean(str(params.get("data")), 300)
+            log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), said)
 
     # A server that hangs
 
