@@ -43,6 +43,7 @@ from wicket_mcp.store.base import Store
 from wicket_mcp.store.open import STATE_FILE, open_store
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, Seal
+from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Served, Serving
 from wicket_mcp.tasks import Tasks
@@ -74,6 +75,7 @@ class Gateway(Library):
         self.audit.listen(self.audit_file.record)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
+        self.local_tasks = LocalTasks()
         self.tasks = Tasks()
         self.on_reload: list[Callable[[Config], None]] = [
             self.scripting.reconfigure,
@@ -226,7 +228,7 @@ class Gateway(Library):
     def protocol(self, *names: str) -> Protocol:
         """The MCP methods over the dialects of these names; over those that are configured, without any."""
         self._serving.replace({**self._serving.now, names: _served(self._rooms, names)})
-        return Protocol(self._serving, names, self.feed, self.held)
+        return Protocol(self._serving, names, self.feed, self.held, self.local_tasks)
 
     async def instructions(self, *dialects: str) -> str:
         """The capability index for clients."""
@@ -325,6 +327,7 @@ class Gateway(Library):
 
     async def close(self) -> None:
         await self.tasks.close()
+        await self.local_tasks.close()
         await self.held.close()
         await self.scripting.close()
         if self._desk is not None:

@@ -11,12 +11,15 @@ from typing import Any
 from wicket_mcp.model import JsonObject, as_object, as_text
 
 UI = "io.modelcontextprotocol/ui"
+TASKS = "io.modelcontextprotocol/tasks"
 OLD_RESOURCE_KEY = "ui/resourceUri"
 APP_SCHEME = "ui://"
+MISSING_CLIENT_CAPABILITY = -32021
 APP_TYPE = "text/html;profile=mcp-app"
 
 OURS: Mapping[str, JsonObject] = {
     UI: {"mimeTypes": [APP_TYPE]},
+    TASKS: {},
 }
 """What Wicket itself offers clients, whatever is behind it."""
 
@@ -63,9 +66,20 @@ def is_for_apps_only(definition: Mapping[str, Any]) -> bool:
     return isinstance(visibility, list) and "model" not in visibility
 
 
-def forwarded(capabilities: JsonObject) -> JsonObject:
+def forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonObject:
     """A client's capabilities as a server is told them with the client's request.
 
-    The legacy era's own form of tasks is between us and the client.
+    The legacy era's own form of tasks is between us and the client; `tasks` says whether the modern one is meant for
+    this request: where Wicket waits in the client's place, it speaks for itself.
     """
-    return {name: value for name, value in capabilities.items() if name != "tasks"}
+    passed = {name: value for name, value in capabilities.items() if name not in ("tasks", "extensions")}
+    extensions = {name: value for name, value in declared(capabilities).items() if name != TASKS}
+    if tasks:
+        extensions[TASKS] = as_object(declared(capabilities).get(TASKS))
+    return {**passed, "extensions": extensions} if extensions or "extensions" in capabilities else passed
+
+
+def requires_tasks(error: Mapping[str, Any]) -> bool:
+    """Whether a server refused a call because it only answers with a task."""
+    required = as_object(as_object(error.get("data")).get("requiredCapabilities"))
+    return error.get("code") == MISSING_CLIENT_CAPABILITY and TASKS in declared(required)

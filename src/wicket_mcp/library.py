@@ -5,6 +5,7 @@ until surfaces, scripts, dialects and the registry are loaded.
 """
 
 from wicket_mcp.calls.forward import Forward
+from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.identity.accounts import Accounts
@@ -34,6 +35,7 @@ class Library:
             credentials=self.accounts,
         )
         self.forward = Forward(self.pool)
+        self.task_ids = TaskIds(config.state_path)
         self.catalogue = Catalogue(
             config.servers, self.pool, self.forward, self.store, config.limits, config.aliases, Pins(self.store)
         )

@@ -57,6 +57,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The request's `_meta` as the client sent it."""
     resume: Mapping[str, Any] = EMPTY
     """`inputResponses` and `requestState` of a client that repeats its request to answer an upstream's question."""
+    may_be_task: bool = False
+    """Whether a task is an answer to a client that declares tasks; else Wicket waits for its end."""
+    declare_tasks: bool = False
+    """Whether the server is told that a task is welcome as an answer."""
     whole: bool = False
     """Give the result as it is, however large and wherever it came from."""
     headers: Mapping[str, str] | None = None
@@ -94,6 +98,7 @@ def tool_call(
     *,
     resume: Mapping[str, Any] = EMPTY,
     whole: bool = False,
+    may_be_task: bool = False,
 ) -> Request:
     """A call of a tool, by name or as the tool that a dialect has found already."""
     known = tool if isinstance(tool, Tool) else None
@@ -106,6 +111,7 @@ def tool_call(
         meta=meta,
         resume=resume,
         whole=whole,
+        may_be_task=may_be_task,
         span=Span(arguments=arguments),
     )
 
@@ -119,7 +125,7 @@ def internal(
     """
     return Request(
         method=method,
-        caller=_OURSELVES if principal is GATEWAY else Silent(principal, session=""),
+        caller=_OURSELVES if principal is GATEWAY else Silent(principal, session="", capabilities=AS_CLIENT),
         params=params,
         server=server,
         timeout=timeout,

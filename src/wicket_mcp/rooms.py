@@ -109,6 +109,7 @@ def build(config: Config, live: Live) -> Rooms:
             forward=library.forward,
             subscribe=live.watches.subscribe,
             sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
+            task_ids=library.task_ids,
         )
     )
     verbs = Verbs(
@@ -124,6 +125,7 @@ def build(config: Config, live: Live) -> Rooms:
         live.watches,
         config.base_dir,
         library.accounts,
+        library.task_ids,
         config.untrusted,
     )
     return Rooms(config, live, pipeline, verbs)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.budget import MAX_NAMES, MAX_QUERY, check_length
+from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.calls.watches import Changed, Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -66,11 +67,13 @@ class Verbs:
         watches: Watches,
         base_dir: Path,
         accounts: Accounts,
+        task_ids: TaskIds,
         notice: str = "",
     ) -> None:
         self.notice = notice
         """Why there are no servers, for whoever looks for tools; mostly empty."""
         self._catalogue = catalogue
+        self.task_ids = task_ids
         self.scripting = scripting
         self._base_dir = base_dir
         self._accounts = accounts
@@ -197,6 +200,15 @@ class Verbs:
         request = Request(
             method=method, caller=caller, params=sent, name=name, meta=meta, resume=resume, span=Span(arguments=sent)
         )
+        return self.rewrite(await self._pipeline(request))
+
+    async def follow(
+        self, method: str, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY
+    ) -> JsonObject:
+        """A request about a server's task, by the id that its client knows. Raises UnknownName."""
+        sent = {key: value for key, value in params.items() if key != "_meta"}
+        name = as_text(params.get("taskId"))
+        request = Request(method=method, caller=caller, params=sent, name=name, meta=meta, span=Span())
         return self.rewrite(await self._pipeline(request))
 
     async def extensions(self, principal: Principal) -> JsonObject:

@@ -429,7 +429,8 @@ class TellsWhileItAsks(Echo):
             super().on_call(number, name, arguments, meta)
 
     def on_reply(self, message: Message) -> None:
-        self.text(self.waiting.pop(), f"the client says {message['result']['action']}")
+        outcome = message.get("result", message)
+        self.text(self.waiting.pop(), f"the client says {outcome.get('action', outcome)}")
 
 
 class AnswersWildly(Echo):

@@ -22,7 +22,7 @@ from wicket_mcp.errors import (
     Unasked,
     Unavailable,
 )
-from wicket_mcp.extensions import forwarded
+from wicket_mcp.extensions import AS_CLIENT, forwarded
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -65,7 +65,8 @@ class Forward:
 
         token = meta.get("progressToken")
         # Who wants to hear nothing and can be asked nothing needs nobody to listen for it.
-        silent = token is None and not caller.capabilities and not caller.log_level
+        unasked = not caller.capabilities or caller.capabilities is AS_CLIENT
+        silent = token is None and unasked and not caller.log_level
         callbacks = NO_CALLBACKS if silent else Callbacks(_Reporter(caller, token), answer)
         params = {**dressed, **request.resume} if request.resume else dressed
         for sent in range(ROUNDS):
@@ -93,7 +94,11 @@ class Forward:
                 session=caller.session,
                 callbacks=callbacks,
                 headers=request.headers,
-                capabilities=forwarded(caller.capabilities) if caller.capabilities else None,
+                capabilities=(
+                    forwarded(caller.capabilities, tasks=request.declare_tasks)
+                    if caller.capabilities or request.declare_tasks
+                    else None
+                ),
                 timeout=request.timeout,
             )
         except Refused as refusal:

@@ -21,6 +21,7 @@ from wicket_mcp.calls.audit import Audit, audit
 from wicket_mcp.calls.authorise import authorise
 from wicket_mcp.calls.cache import Cache, cache
 from wicket_mcp.calls.fallback import fallback
+from wicket_mcp.calls.follow_tasks import follow_tasks, resolve_task
 from wicket_mcp.calls.held import held
 from wicket_mcp.calls.limits import Admit, ServerBuckets, limit_principal, limit_server
 from wicket_mcp.calls.resolve import (
@@ -30,10 +31,11 @@ from wicket_mcp.calls.resolve import (
     resolve_resource,
     resolve_tool,
 )
+from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import UnknownName
+from wicket_mcp.errors import MISSING_CLIENT_CAPABILITY, Refused, UnknownName
 from wicket_mcp.model import LOCAL
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import Results
@@ -41,6 +43,7 @@ from wicket_mcp.trust.pins import holds
 
 EXTENSION = "*"
 """Stands for every method that Wicket does not know."""
+TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Parts:
     buckets: ServerBuckets
     forward: Handler
     subscribe: Handler
+    task_ids: TaskIds
     sign_in: Layer | None = None
 
 
@@ -65,6 +69,7 @@ class Pipeline:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._servers: dict[str, tuple[ServerConfig, Handler]] = {}
+        self._following = follow_tasks(parts.task_ids)(parts.forward)
         self._owner = self._stacks(owner=True)
         self._others = self._stacks(owner=False)
 
@@ -78,6 +83,7 @@ class Pipeline:
         parts = self._parts
         by_server = self._to_server
         resources = resolve_resource(parts.addresses)
+        tasks = resolve_task(parts.task_ids)
         stack = partial(self._stack, owner=owner)
         return {
             "tools/call": stack("invoke", "calling tools", resolve_tool(parts.catalogue), by_server),
@@ -87,6 +93,7 @@ class Pipeline:
             "completion/complete": stack(
                 "discover", "completion", resolve_reference(parts.catalogue, parts.addresses), by_server
             ),
+            **dict.fromkeys(TASK_METHODS, stack("invoke", "following a task", tasks, by_server)),
             EXTENSION: stack(
                 "invoke", "using a server's extension", resolve_extension(parts.catalogue, parts.addresses), by_server
             ),
@@ -144,8 +151,19 @@ class Pipeline:
         return nest(layers, self._limited(config))
 
     def _limited(self, config: ServerConfig) -> Handler:
-        forward = self._parts.forward
+        forward = self._forward
         return limit_server(self._parts.buckets, config)(forward) if config.calls_per_minute else forward
+
+    async def _forward(self, request: Request) -> Result:
+        """Tasks concern clients that declare something and tools that say so; everybody else goes straight on."""
+        if request.caller.capabilities or (request.tool is not None and "execution" in request.tool.definition):
+            return await self._following(request)
+        try:
+            return await self._parts.forward(request)
+        except Refused as refusal:
+            if refusal.rpc_code != MISSING_CLIENT_CAPABILITY:
+                raise
+        return await self._following(request)
 
 
 def nest(layers: list[Layer], inner: Handler) -> Handler:

@@ -43,7 +43,7 @@ async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
         tool = meant[0]
     try:
         demand(call.caller.principal, "invoke", "calling tools")
-        return (await verbs.call(call.request(tool, call.arguments, whole=True))).body
+        return (await verbs.call(call.request(tool, call.arguments, whole=True, may_be_task=True))).body
     except Refused:
         raise  # the upstream's own JSON-RPC error, passed on as one
     except WicketError as problem:

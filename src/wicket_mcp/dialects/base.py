@@ -44,9 +44,13 @@ class ToolCall:
         """The tool that the name is known to stand for in this dialect."""
         return self.named.tool if self.named and self.named.dialect == dialect else None
 
-    def request(self, tool: Tool | str, arguments: Json = None, *, whole: bool = False) -> Request:
+    def request(
+        self, tool: Tool | str, arguments: Json = None, *, whole: bool = False, may_be_task: bool = False
+    ) -> Request:
         """This call passed on to an upstream tool."""
-        return tool_call(tool, arguments, self.caller, self.meta, whole=whole, resume=self.resume)
+        return tool_call(
+            tool, arguments, self.caller, self.meta, whole=whole, resume=self.resume, may_be_task=may_be_task
+        )
 
 
 Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]

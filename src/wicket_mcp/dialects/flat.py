@@ -41,7 +41,7 @@ class Flat:
         if tool is None:
             return None
         try:
-            return (await verbs.call(call.request(tool, call.arguments, whole=True))).body
+            return (await verbs.call(call.request(tool, call.arguments, whole=True, may_be_task=True))).body
         except Refused:
             raise  # the upstream's own JSON-RPC error, passed on as one
         except WicketError as problem:

@@ -11,6 +11,7 @@ from wicket_mcp.codec import encode
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, own_tool, takes, text
 from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import WicketError
+from wicket_mcp.extensions import TASKS, declares
 from wicket_mcp.model import Detail, JsonObject, Tool
 from wicket_mcp.schema.signature import describe, signature
 from wicket_mcp.scripting import Script
@@ -53,7 +54,9 @@ async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
     name, arguments = call.arguments["name"], call.arguments.get("arguments")
-    return (await verbs.call(call.request(name, arguments))).body
+    able = call.caller.capabilities
+    may_be_task = bool(able) and declares(able, TASKS)
+    return (await verbs.call(call.request(name, arguments, may_be_task=may_be_task))).body
 
 
 async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:

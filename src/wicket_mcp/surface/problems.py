@@ -1,6 +1,6 @@
 """A JSON-RPC error about a message itself, with its code and data."""
 
-from wicket_mcp.errors import WicketError
+from wicket_mcp.errors import WicketError, to_rpc
 from wicket_mcp.model import JsonObject
 
 
@@ -15,3 +15,8 @@ class RpcProblem(WicketError):
     def to_error(self) -> JsonObject:
         error: JsonObject = {"code": self.rpc_code, "message": self.message}
         return error if self.data is None else {**error, "data": self.data}
+
+
+def error_of(problem: WicketError) -> JsonObject:
+    """The JSON-RPC error object of a problem."""
+    return problem.to_error() if isinstance(problem, RpcProblem) else to_rpc(problem)

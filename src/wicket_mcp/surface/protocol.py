@@ -8,13 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
 from wicket_mcp.calls.audit import measure
-from wicket_mcp.catalog.pages import page
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
 from wicket_mcp.errors import (
@@ -27,9 +27,8 @@ from wicket_mcp.errors import (
     Refused,
     UnknownName,
     WicketError,
-    to_rpc,
 )
-from wicket_mcp.extensions import UI, declares
+from wicket_mcp.extensions import TASKS, UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -48,10 +47,14 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
+from wicket_mcp.surface import tasks_methods
+from wicket_mcp.surface.answers import not_found, paged, undress
 from wicket_mcp.surface.caller import LegacyClient, client_name
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
-from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.surface.local_tasks import LocalTasks
+from wicket_mcp.surface.problems import RpcProblem, error_of
+from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
@@ -59,7 +62,6 @@ log = logging.getLogger(__name__)
 
 SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __version__}
 WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
-PAGE = 500  # resources, templates or prompts in one answer
 TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only, and would miss the rest
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
 _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
@@ -108,8 +110,7 @@ def is_modern(body: JsonObject) -> bool:
 
 
 def error_response(number: Any, problem: WicketError) -> JsonObject:
-    error = problem.to_error() if isinstance(problem, RpcProblem) else to_rpc(problem)
-    return {"jsonrpc": "2.0", "id": number, "error": error}
+    return {"jsonrpc": "2.0", "id": number, "error": error_of(problem)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,10 @@ class Request:
     client: LegacyClient | None = None
     named: Named | None = None
     """The upstream tool that a call names by itself, where the transport has looked it up already."""
+
+    def repeat(self, params: JsonObject) -> "Request":
+        """The same request with other parameters."""
+        return replace(self, params=params)
 
     @property
     def meta(self) -> JsonObject:
@@ -174,6 +179,7 @@ class Protocol:
     names: tuple[str, ...]
     feed: Feed
     held: HeldCalls
+    tasks: LocalTasks
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -206,12 +212,17 @@ class Protocol:
             if method is not None or request.method.startswith(_OWN_METHODS):
                 raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
             method = Protocol.pass_on
+        if not request.modern and request.method == "tools/call" and isinstance(request.params.get("task"), dict):
+            return await tasks_methods.call_legacy(self, request, lambda caller: method(self, request, caller, {}))
         if not request.modern:
-            return _undress(await method(self, request, request.caller, {}))
+            return undress(await method(self, request, request.caller, {}))
         if request.caller.log_level in LOG_LEVELS:
             await self.verbs.set_log_level(request.caller.log_level)
         if request.method not in _RESUMABLE:
             return self._dress(request, await method(self, request, request.caller, {}))
+        if request.caller.capabilities and request.method == "tools/call" and tasks_methods.wants_task(request):
+            begin = partial(self._resumable, method)
+            return self._dress(request, await tasks_methods.call_modern(self, request, begin))
         if request.caller.capabilities or "requestState" in request.params:
             return self._dress(request, await self._resumable(method, request))
         result = await method(self, request, request.caller, {})
@@ -243,7 +254,7 @@ class Protocol:
             request.client.name = client_name(request.params.get("clientInfo"))
         return {
             "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
-            "capabilities": await self._capabilities(caller),
+            "capabilities": {**await self._capabilities(caller), "tasks": tasks_methods.LEGACY_CAPABILITY},
             "serverInfo": SERVER_INFO,
             "instructions": await self._instructions(caller),
         }
@@ -272,7 +283,7 @@ class Protocol:
             from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
 
             tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
-        return _paged(request, "tools", tools, "name", TOOLS_PAGE)
+        return paged(request, "tools", tools, "name", TOOLS_PAGE)
 
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
@@ -286,12 +297,12 @@ class Protocol:
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
         found = [*self._own(own_resources.list_resources), *await self.verbs.addresses.resources()]
-        return _paged(request, "resources", found, "uri")
+        return paged(request, "resources", found, "uri")
 
     async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
         found = [*self._own(own_resources.list_templates), *await self.verbs.addresses.templates()]
-        return _paged(request, "resourceTemplates", found, "uriTemplate")
+        return paged(request, "resourceTemplates", found, "uriTemplate")
 
     async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri = request.text("uri")
@@ -302,7 +313,7 @@ class Protocol:
             code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
             raise RpcProblem(code, str(problem), {"uri": uri}) from None
         except Refused as refusal:
-            raise _not_found(refusal, uri, modern=request.modern) from None
+            raise not_found(refusal, uri, modern=request.modern) from None
 
     async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         uri, client = request.text("uri"), request.client
@@ -321,7 +332,7 @@ class Protocol:
     async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing prompts")
         prompts = [*self._own(own_prompts.list_prompts), *await self.verbs.addresses.prompts()]
-        return _paged(request, "prompts", prompts, "name")
+        return paged(request, "prompts", prompts, "name")
 
     async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         arguments = request.params.get("arguments")
@@ -348,6 +359,9 @@ class Protocol:
             raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
         if uris:
             honoured["resourceSubscriptions"] = uris
+        followed = tasks_methods.task_ids(request.params) if declares(caller.capabilities, TASKS) else []
+        if followed:
+            honoured["taskIds"] = followed
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
         def changed(changes: frozenset[Changed]) -> None:
@@ -363,8 +377,18 @@ class Protocol:
             caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
             for uri in uris:
                 undo.callback(await self.verbs.watch(uri, caller, updated))
-            await self.closing.wait()
+            await self._follow_tasks(request, caller, followed)
         return {"_meta": meta}
+
+    async def _follow_tasks(self, request: Request, caller: Caller, ids: list[str]) -> None:
+        """Until we close; meanwhile tell of these tasks."""
+        following = Tasks()
+        if ids:
+            following.start(tasks_methods.listen(self, request, caller, ids), "follow tasks")
+        try:
+            await self.closing.wait()
+        finally:
+            await following.close()
 
     async def pass_on(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         """A method of an extension that we do not know, for the server that it is about."""
@@ -422,32 +446,6 @@ class Protocol:
         return dressed
 
 
-def _undress(result: JsonObject) -> JsonObject:
-    """A legacy result does not carry the modern marks that a modern upstream may have put there."""
-    if "resultType" in result:
-        return {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
-    return result
-
-
-def _not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refused:
-    """An upstream's word that it has no such resource, under the code that the client's era has for it."""
-    data = as_object(refusal.error.get("data"))
-    theirs = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (refusal.rpc_code == INVALID_PARAMS and "uri" in data)
-    if not theirs:
-        return refusal
-    code = INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_LEGACY
-    return RpcProblem(code, refusal.message, {**data, "uri": uri})
-
-
-def _paged(request: Request, key: str, found: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
-    """One page of a list, and the cursor of the next. Raises BadArguments for a cursor that is none of ours."""
-    cursor = request.params.get("cursor")
-    entries = [(number, as_text(one.get(name))) for number, one in enumerate(found)]
-    shown, more = page(entries, None if cursor is None else str(cursor), size)
-    result: JsonObject = {key: [found[number] for number, _ in shown]}
-    return {**result, "nextCursor": more} if more else result
-
-
 Method = Callable[[Protocol, Request, Caller, JsonObject], Awaitable[JsonObject]]
 
 _METHODS: Mapping[str, Method] = {
@@ -466,8 +464,16 @@ _METHODS: Mapping[str, Method] = {
     "prompts/list": Protocol.list_prompts,
     "prompts/get": Protocol.get_prompt,
     "completion/complete": Protocol.complete,
+    "tasks/get": tasks_methods.get,
+    "tasks/update": tasks_methods.update,
+    "tasks/cancel": tasks_methods.cancel,
+    "tasks/result": tasks_methods.result,
+    "tasks/list": tasks_methods.list_tasks,
 }
 _OWN_METHODS = ("notifications/", "roots/", "sampling/", "elicitation/", "tasks/")
 """What the protocol itself defines, in one era or towards clients, is never a method of an unknown extension."""
-_LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
-_MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
+_LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}) | {
+    "tasks/result",
+    "tasks/list",
+}
+_MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen", "tasks/update"})

@@ -44,7 +44,9 @@ from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_mo
 from wicket_mcp.surface.sessions import HttpSession, Sessions
 from wicket_mcp.tasks import Tasks
 
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
+    ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
+)
 _ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
 _PARAMETER = PREFIX.encode()
 _SESSION = b"mcp-session-id"

@@ -1,0 +1,84 @@
+"""Tasks of servers: given to clients that have tasks, waited for in the place of those that have none.
+
+A client that declares tasks gets the server's task under an id of ours (`task_ids.py`). For everybody else, and for a
+tool of a legacy server that can only be called as a task, Wicket waits for the end and gives the plain result. A
+modern client that called a tool itself, and could declare tasks, hears the server's refusal instead.
+"""
+
+from msgspec.structs import replace
+
+from wicket_mcp.calls.forward import ask
+from wicket_mcp.calls.task_ids import TaskIds
+from wicket_mcp.calls.task_wait import LEGACY_TTL_MS, wait_for_task
+from wicket_mcp.errors import Refused
+from wicket_mcp.extensions import TASKS, declares, requires_tasks
+from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.request import EMPTY, Handler, Layer, Request, Result
+
+
+def follow_tasks(ids: TaskIds) -> Layer:
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            able = request.caller.capabilities
+            given = bool(able) and request.may_be_task and declares(able, TASKS)
+            sent = _augment(replace(request, declare_tasks=True) if given else request)
+            try:
+                result = await inner(sent)
+            except Refused as refusal:
+                if not requires_tasks(refusal.error) or (request.may_be_task and request.caller.resumes):
+                    raise
+                sent = replace(sent, declare_tasks=True)
+                result = await inner(sent)
+            body = result.body
+            if body.get("resultType") != "task" and "task" not in sent.params:
+                return result
+            if given and body.get("resultType") == "task":
+                sealed = ids.seal(request.server, str(body.get("taskId")), request.caller.principal)
+                return Result({**body, "taskId": sealed}, result.request)
+            return Result(await _wait(inner, sent, body), result.request) if _is_task(body) else result
+
+        return handle
+
+    return layer
+
+
+def resolve_task(ids: TaskIds) -> Layer:
+    """The id of a task becomes its server and its own id there. Raises UnknownName."""
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            server, task = ids.open(request.name, request.caller.principal)
+            request.span.server, request.span.name = server, task
+            params = {**request.params, "taskId": task}
+            result = await inner(replace(request, server=server, params=params, declare_tasks=True))
+            body = result.body
+            return Result({**body, "taskId": request.name}, result.request) if "taskId" in body else result
+
+        return handle
+
+    return layer
+
+
+def _augment(request: Request) -> Request:
+    """A legacy server's tool that can only be called as a task is called as one."""
+    tool = request.tool
+    if tool is None or as_object(tool.definition.get("execution")).get("taskSupport") != "required":
+        return request
+    return replace(request, params={**request.params, "task": {"ttl": LEGACY_TTL_MS}})
+
+
+def _is_task(body: JsonObject) -> bool:
+    return body.get("resultType") == "task" or isinstance(body.get("task"), dict)
+
+
+async def _wait(inner: Handler, request: Request, created: JsonObject) -> JsonObject:
+    async def send(method: str, params: JsonObject) -> JsonObject:
+        about = replace(
+            request, method=method, params=params, tool=None, headers=None, resume=EMPTY, declare_tasks=True
+        )
+        return (await inner(about)).body
+
+    async def answer(method: str, params: JsonObject) -> JsonObject:
+        return await ask(request.caller, request.server, method, params)
+
+    return await wait_for_task(request.server, created, send, answer)

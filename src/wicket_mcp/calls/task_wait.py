@@ -1,0 +1,78 @@
+"""Waiting for a server's task on behalf of a client that has no tasks: polled to its end, its questions answered.
+
+Both eras: a modern server gives the result with the task, a legacy one on request, where it also asks its questions.
+Called by `forward.py`; `send` makes one request of the same server for the same caller.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from wicket_mcp.errors import Crashed, Refused, WicketError
+from wicket_mcp.model import JsonObject, as_object, as_text
+from wicket_mcp.tasks import uninterrupted
+
+Send = Callable[[str, JsonObject], Awaitable[JsonObject]]
+Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+POLL = 1.0  # seconds between two looks, where the server says nothing
+SHORTEST_POLL, LONGEST_POLL = 0.02, 30.0
+LEGACY_TTL_MS = 3_600_000
+"""How long a legacy server is asked to keep a task for us."""
+RELATED = "io.modelcontextprotocol/related-task"
+_PAST = ("completed", "failed", "cancelled")
+
+
+async def wait_for_task(server: str, created: JsonObject, send: Send, ask: Ask) -> JsonObject:
+    """The plain result. Raises Refused for a task that failed, Crashed for one that was cancelled there."""
+    legacy = isinstance(created.get("task"), dict)
+    task = as_object(created["task"]) if legacy else created
+    number = as_text(task.get("taskId"))
+    try:
+        while task.get("status") not in _PAST:
+            if task.get("status") == "input_required":
+                if legacy:  # it asks while its result is waited for
+                    break
+                await _answer(task, number, send, ask)
+            else:
+                await asyncio.sleep(_pause(task))
+            task = await send("tasks/get", {"taskId": number})
+        return await _take_result(server, task, number, send, legacy=legacy)
+    except asyncio.CancelledError:
+        await uninterrupted(_cancel(number, send))
+        raise
+
+
+async def _take_result(server: str, task: JsonObject, number: str, send: Send, *, legacy: bool) -> JsonObject:
+    if task.get("status") == "cancelled":
+        raise Crashed(server, f"Server '{server}' cancelled its task.", hint="It may have acted in part.")
+    if legacy:
+        body = await send("tasks/result", {"taskId": number})
+        meta = {key: value for key, value in as_object(body.get("_meta")).items() if key != RELATED}
+        return {**{key: value for key, value in body.items() if key != "_meta"}, **({"_meta": meta} if meta else {})}
+    if task.get("status") == "failed":
+        raise Refused(server, as_object(task.get("error")) or {"code": -32603, "message": "the task failed"})
+    return as_object(task.get("result"))
+
+
+async def _answer(task: JsonObject, number: str, send: Send, ask: Ask) -> None:
+    questions = as_object(task.get("inputRequests"))
+    replies: JsonObject = {}
+    for key, question in questions.items():
+        fields = as_object(question)
+        replies[key] = await ask(as_text(fields.get("method")), as_object(fields.get("params")))
+    await send("tasks/update", {"taskId": number, "inputResponses": replies})
+    if not questions:
+        await asyncio.sleep(_pause(task))
+
+
+async def _cancel(number: str, send: Send) -> None:
+    try:
+        await send("tasks/cancel", {"taskId": number})
+    except WicketError:
+        return  # it ends by itself, or has ended
+
+
+def _pause(task: JsonObject) -> float:
+    asked = task.get("pollIntervalMs", task.get("pollInterval"))
+    seconds = asked / 1000 if isinstance(asked, int | float) and not isinstance(asked, bool) else POLL
+    return min(max(seconds, SHORTEST_POLL), LONGEST_POLL)

@@ -1,0 +1,39 @@
+"""The shape of single results: a page of a list, a result for a legacy client, an unknown resource in either era."""
+
+from typing import TYPE_CHECKING
+
+from wicket_mcp.catalog.pages import page
+from wicket_mcp.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND_LEGACY, Refused
+from wicket_mcp.model import JsonObject, as_object, as_text
+from wicket_mcp.surface.problems import RpcProblem
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.protocol import Request
+
+PAGE = 500  # resources, templates or prompts in one answer
+
+
+def undress(result: JsonObject) -> JsonObject:
+    """A legacy result does not carry the modern marks that a modern upstream may have put there."""
+    if "resultType" in result:
+        return {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
+    return result
+
+
+def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refused:
+    """An upstream's word that it has no such resource, under the code that the client's era has for it."""
+    data = as_object(refusal.error.get("data"))
+    theirs = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (refusal.rpc_code == INVALID_PARAMS and "uri" in data)
+    if not theirs:
+        return refusal
+    code = INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_LEGACY
+    return RpcProblem(code, refusal.message, {**data, "uri": uri})
+
+
+def paged(request: "Request", key: str, found: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
+    """One page of a list, and the cursor of the next. Raises BadArguments for a cursor that is none of ours."""
+    cursor = request.params.get("cursor")
+    entries = [(number, as_text(one.get(name))) for number, one in enumerate(found)]
+    shown, more = page(entries, None if cursor is None else str(cursor), size)
+    result: JsonObject = {key: [found[number] for number, _ in shown]}
+    return {**result, "nextCursor": more} if more else result

@@ -1,0 +1,276 @@
+"""The methods of tasks for clients of both eras, over the tasks of servers and those that Wicket keeps itself.
+
+    modern  tools/call answers with a task; tasks/get, tasks/update, tasks/cancel; listening by taskIds
+    legacy  tools/call with `task`; tasks/get, tasks/result, tasks/cancel, tasks/list; status notifications
+
+A modern client that declares tasks gets one of Wicket's for a call that is not answered within `promote_after`, unless
+it wants to hear of progress, which only a call under way can tell.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from wicket_mcp.calls.task_wait import wait_for_task
+from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Refused, UnknownName
+from wicket_mcp.extensions import TASKS, declares
+from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, as_list, as_object, as_text
+from wicket_mcp.surface.local_tasks import POLL_MS, TTL, LocalTask, TaskCaller
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.tasks import Tasks
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.protocol import Protocol, Request
+
+RELATED = "io.modelcontextprotocol/related-task"
+LEGACY_CAPABILITY: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+
+Begin = Callable[["Request"], Coroutine[Any, Any, JsonObject]]
+
+
+# Making tasks
+
+
+async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) -> JsonObject:
+    """A call of a modern client that has tasks: its result if that comes soon, else a task."""
+    starting = Tasks()
+    first = starting.start(begin(request), "call", awaited=True)
+    try:
+        done, _ = await asyncio.wait({first}, timeout=protocol.tasks.promote_after)
+    except asyncio.CancelledError:
+        await starting.close()
+        raise
+    if done:
+        return first.result()
+
+    async def work(task: LocalTask) -> JsonObject:
+        try:
+            body = await first
+            while body.get("resultType") == "input_required":
+                replies = await _ask_each(task, as_object(body.get("inputRequests")))
+                params = {**request.params, "inputResponses": replies}
+                if "requestState" in body:
+                    params["requestState"] = body["requestState"]
+                body = await begin(request.repeat(params))
+            return await _follow(protocol, request, task, body) if body.get("resultType") == "task" else body
+        finally:
+            await starting.close()
+
+    task = protocol.tasks.start(request.caller.principal, work)
+    return {"resultType": "task", **_modern(protocol, task)}
+
+
+async def _follow(protocol: "Protocol", request: "Request", task: LocalTask, body: JsonObject) -> JsonObject:
+    """The result of a server's task that a call turned out to be after it had become one of ours."""
+
+    async def send(method: str, params: JsonObject) -> JsonObject:
+        return await protocol.verbs.follow(method, params, request.caller)
+
+    return await wait_for_task("", body, send, task.ask)
+
+
+async def call_legacy(
+    protocol: "Protocol", request: "Request", call: Callable[[Caller], Awaitable[JsonObject]]
+) -> JsonObject:
+    """A call that a legacy client makes as a task."""
+    wanted: Any = as_object(request.params.get("task")).get("ttl")
+    ttl = wanted / 1000 if isinstance(wanted, int | float) and not isinstance(wanted, bool) else TTL
+
+    async def work(task: LocalTask) -> JsonObject:
+        return await call(TaskCaller(request.caller, task))
+
+    task = protocol.tasks.start(request.caller.principal, work, ttl)
+    if (client := request.client) is not None:
+
+        def tell() -> None:
+            params = _legacy(protocol, task)
+            client.push({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params})
+
+        task.on_change.append(tell)
+    return {"task": _legacy(protocol, task)}
+
+
+async def _ask_each(task: LocalTask, questions: JsonObject) -> JsonObject:
+    replies = await asyncio.gather(
+        *(
+            task.ask(as_text(as_object(question).get("method")), as_object(as_object(question).get("params")), key)
+            for key, question in questions.items()
+        )
+    )
+    return dict(zip(questions, replies, strict=True))
+
+
+# Following tasks
+
+
+async def get(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    task = _find(protocol, request, caller)
+    if task is None:
+        body = await _of_server(protocol, request, caller)
+        return body if request.modern else _as_legacy(body)
+    return _detailed(protocol, task) if request.modern else _legacy(protocol, task)
+
+
+async def update(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    task = _find(protocol, request, caller)
+    if task is None:
+        await _of_server(protocol, request, caller)
+        return {}
+    for key, reply in as_object(request.params.get("inputResponses")).items():
+        task.answer(key, as_object(reply))
+    return {}
+
+
+async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    task = _find(protocol, request, caller)
+    if task is None:
+        await _of_server(protocol, request, caller)
+        return {}
+    if not request.modern and task.ended:
+        raise RpcProblem(INVALID_PARAMS, f"The task has ended already: {task.status}.")
+    protocol.tasks.cancel(task)
+    return {} if request.modern else _legacy(protocol, task)
+
+
+async def result(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    """Legacy: wait for the result; what the task asks on the way is put to this client."""
+    task = _find(protocol, request, caller)
+    if task is None:
+        raise RpcProblem(INVALID_PARAMS, "This task is unknown, or its time is over.")
+    related: JsonObject = {RELATED: {"taskId": request.params["taskId"]}}
+    while not task.ended:
+        for key, question in list(task.questions.items()):
+            meta = {**as_object(question.params.get("_meta")), **related}
+            task.answer(key, await caller.ask(question.method, {**question.params, "_meta": meta}))
+        if not task.ended and not task.questions:
+            await task.wait()
+    if task.error is not None:
+        raise Refused("", task.error)
+    if task.result is None:
+        raise RpcProblem(INVALID_PARAMS, "The task was cancelled: it has no result.")
+    return {**task.result, "_meta": {**as_object(task.result.get("_meta")), **related}}
+
+
+async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    """Legacy: the client's own, all on one page, because there are few."""
+    if request.params.get("cursor") is not None:
+        raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list has one page.")
+    return {"tasks": [_legacy(protocol, task) for task in protocol.tasks.of(caller.principal)]}
+
+
+async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
+    """Tell a modern client of every change of these tasks, until it is cancelled."""
+    meta: JsonObject = {META_SUBSCRIPTION: request.id}
+
+    def tell(state: JsonObject) -> None:
+        caller.notify("notifications/tasks", {**state, "_meta": meta})
+
+    watching = Tasks()
+    try:
+        for number in ids:
+            watching.start(_watch(protocol, request, caller, number, tell), "watch task")
+        await watching.wait()
+    finally:
+        await watching.close()
+
+
+async def _watch(
+    protocol: "Protocol", request: "Request", caller: Caller, number: str, tell: Callable[[JsonObject], None]
+) -> None:
+    """Tell of one task until it has ended: a local one when it changes, a server's when a look shows a change."""
+    about = request.repeat({"taskId": number})
+    known: tuple[Any, ...] = ()
+    while True:
+        task = _find(protocol, about, caller)
+        state = _detailed(protocol, task) if task is not None else await _of_server(protocol, about, caller)
+        seen = (state.get("status"), state.get("statusMessage"), sorted(as_object(state.get("inputRequests"))))
+        if seen != known:
+            known = seen
+            tell({key: value for key, value in state.items() if key not in ("resultType", "_meta")})
+        if state.get("status") in ("completed", "failed", "cancelled"):
+            return
+        if task is not None:
+            await task.wait()
+        else:
+            asked: Any = state.get("pollIntervalMs")
+            await asyncio.sleep(max(asked if isinstance(asked, int) else POLL_MS, 50) / 1000)
+
+
+def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:
+    """The task of ours that a request is about; None for a server's. Raises RpcProblem."""
+    if request.modern and not declares(caller.capabilities, TASKS):
+        required: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        raise RpcProblem(MISSING_CLIENT_CAPABILITY, f"{request.method} needs the extension {TASKS}.", required)
+    try:
+        server, number = protocol.verbs.task_ids.open(request.text("taskId"), caller.principal)
+    except UnknownName:
+        raise _unknown() from None
+    if server:
+        return None
+    task = protocol.tasks.find(number, caller.principal)
+    if task is None:
+        raise _unknown()
+    return task
+
+
+async def _of_server(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
+    try:
+        method = request.method if request.method in ("tasks/update", "tasks/cancel") else "tasks/get"
+        return await protocol.verbs.follow(method, request.params, caller, request.meta)
+    except UnknownName:
+        raise _unknown() from None
+
+
+def _unknown() -> RpcProblem:
+    return RpcProblem(INVALID_PARAMS, "This task is unknown, or its time is over.")
+
+
+# As each era words it
+
+
+def _modern(protocol: "Protocol", task: LocalTask) -> JsonObject:
+    return {
+        "taskId": protocol.verbs.task_ids.seal("", task.id, task.principal),
+        "status": task.status,
+        "createdAt": _time(task.created_at),
+        "lastUpdatedAt": _time(task.updated_at),
+        "ttlMs": int(task.ttl * 1000),
+        "pollIntervalMs": POLL_MS,
+    }
+
+
+def _detailed(protocol: "Protocol", task: LocalTask) -> JsonObject:
+    shown = _modern(protocol, task)
+    if task.status == "completed":
+        shown["result"] = task.result
+    elif task.status == "failed":
+        shown["error"] = task.error
+    elif task.questions:
+        asked = {key: {"method": one.method, "params": one.params} for key, one in task.questions.items()}
+        shown |= {"status": "input_required", "inputRequests": asked}
+    return shown
+
+
+def _legacy(protocol: "Protocol", task: LocalTask) -> JsonObject:
+    return _as_legacy(_modern(protocol, task))
+
+
+def _as_legacy(task: JsonObject) -> JsonObject:
+    renamed = {"ttlMs": "ttl", "pollIntervalMs": "pollInterval"}
+    left_out = ("result", "error", "inputRequests", "resultType")
+    return {renamed.get(key, key): value for key, value in task.items() if key not in left_out}
+
+
+def _time(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def wants_task(request: "Request") -> bool:
+    """Whether a call of a modern client may be answered with a task of ours."""
+    return declares(request.caller.capabilities, TASKS) and request.meta.get("progressToken") is None
+
+
+def task_ids(params: JsonObject) -> list[str]:
+    """The tasks that a client wants to hear of."""
+    return [as_text(number) for number in as_list(as_object(params.get("notifications")).get("taskIds"))]

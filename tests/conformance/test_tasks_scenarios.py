@@ -1,0 +1,39 @@
+"""The suite's scenarios of the extension for tasks say of Wicket what they say of the server behind it."""
+
+import sys
+
+import pytest
+
+from tests.conformance.suite import installed, measure_server
+from tests.conformance.targets import wicket
+from tests.eras.child import serving
+
+SCENARIOS = (
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-status-notifications",
+    "tasks-required-task-error",
+    "tasks-mrtr-composition",
+)
+
+
+@pytest.mark.node
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not installed(), reason="the conformance suite is not installed: scripts/node")
+async def test_wicket_passes_the_scenarios_of_tasks_as_the_server_behind_it_does() -> None:
+    async with serving([sys.executable, "-m", "tests.conformance.task_server", "--http", "0"]) as server:
+        direct = await measure_server(server, "2026-07-28", SCENARIOS)
+        async with wicket({"url": server}) as address:
+            through = await measure_server(address, "2026-07-28", SCENARIOS)
+    verdicts = [
+        {(name, check.id): check.status for name, checks in report.checks.items() for check in checks}
+        for report in (direct, through)
+    ]
+    assert verdicts[0] == verdicts[1]
+    assert {name for name, _ in verdicts[0]} == set(SCENARIOS)
+    assert set(verdicts[0].values()) == {"SUCCESS", "SKIPPED"}

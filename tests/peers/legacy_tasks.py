@@ -1,0 +1,82 @@
+"""A legacy server (2025-11-25) whose tools can only be called as tasks, on raw JSON-RPC over its pipes.
+
+`job` is done after two looks at it; `ask_job` wants input, and asks for it while its result is waited for.
+"""
+
+import json
+import sys
+from typing import Any
+
+Message = dict[str, Any]
+RELATED = "io.modelcontextprotocol/related-task"
+AS_TASK: Message = {"inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+
+
+class LegacyTasks:
+    def __init__(self) -> None:
+        self.tasks: dict[str, Message] = {}
+        self.waiting: dict[str, Any] = {}
+
+    def run(self) -> None:
+        for line in sys.stdin.buffer:
+            message = json.loads(line)
+            if "method" not in message:
+                self.on_reply(message)
+            elif "id" in message:
+                self.on_request(message["id"], message["method"], message.get("params", {}))
+
+    def send(self, message: Message) -> None:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+    def answer(self, number: Any, result: Message) -> None:
+        self.send({"id": number, "result": result})
+
+    def on_request(self, number: Any, method: str, params: Message) -> None:
+        if method == "initialize":
+            known: Message = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
+            info = {"name": "legacy-tasks", "version": "1"}
+            self.answer(number, {"protocolVersion": "2025-11-25", "capabilities": known, "serverInfo": info})
+        elif method == "tools/list":
+            self.answer(number, {"tools": [{"name": "job", **AS_TASK}, {"name": "ask_job", **AS_TASK}]})
+        elif method == "tools/call" and "task" in params:
+            task: Message = {
+                "taskId": f"t{len(self.tasks)}",
+                "status": "working",
+                "createdAt": "2026-01-01T00:00:00Z",
+                "lastUpdatedAt": "2026-01-01T00:00:00Z",
+                "ttl": params["task"]["ttl"],
+                "pollInterval": 20,
+            }
+            self.tasks[task["taskId"]] = {**task, "tool": params["name"], "looks": 0}
+            self.answer(number, {"task": task})
+        elif method == "tasks/get":
+            task = self.tasks[params["taskId"]]
+            task["looks"] += 1
+            if task["looks"] >= 2:
+                task["status"] = "completed" if task["tool"] == "job" else "input_required"
+            self.answer(number, {key: value for key, value in task.items() if key not in ("tool", "looks")})
+        elif method == "tasks/result":
+            task = self.tasks[params["taskId"]]
+            if task["tool"] == "job":
+                self.finish(number, task, "done")
+            else:
+                self.waiting[task["taskId"]] = number
+                asked: Message = {"message": "Go on?", "requestedSchema": {"type": "object", "properties": {}}}
+                meta: Message = {RELATED: {"taskId": task["taskId"]}}
+                self.send({"id": task["taskId"], "method": "elicitation/create", "params": {**asked, "_meta": meta}})
+        else:
+            self.send({"id": number, "error": {"code": -32601, "message": f"only as a task: {method}"}})
+
+    def on_reply(self, message: Message) -> None:
+        task = self.tasks[message["id"]]
+        task["status"] = "completed"
+        self.finish(self.waiting.pop(task["taskId"]), task, f"the client says {message['result']['action']}")
+
+    def finish(self, number: Any, task: Message, words: str) -> None:
+        meta = {RELATED: {"taskId": task["taskId"]}, "com.example/kept": True}
+        self.answer(number, {"content": [{"type": "text", "text": words}], "_meta": meta})
+
+
+if __name__ == "__main__":
+    LegacyTasks().run()
