@@ -1,11 +1,11 @@
-"""Where the metrics of a served gateway come from: the audit's records, and the living parts, read at a scrape.
+"""What can be seen of a served gateway: metrics, from the audit and the living parts, and the dashboard's view of it.
 
 Made by `serving.py`, so that a gateway over stdio neither loads nor pays for this. Knows the gateway's public parts;
 decides nothing about a call.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
@@ -16,6 +16,7 @@ from wicket_mcp.telemetry.metrics import Metrics, Reading
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
+    from wicket_mcp.surface.dashboard.source import Source
 
 MAX_TOOLS = 500
 """Tools that have a label of their own; with more of them none has."""
@@ -133,3 +134,34 @@ def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Itera
         yield "wicket_scripts_total", labels, count
     for labels, characters in audit.disclosed.items():
         yield "wicket_tokens_disclosed_total", labels, -(-characters // CHARS_PER_TOKEN)
+
+
+def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
+    """The gateway as the dashboard sees it."""
+    from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415  (for those who open it)
+
+    pool, catalogue = gateway.pool, gateway.catalogue
+
+    def eras() -> dict[str, str]:
+        greetings = {name: pool.greeting(name) for name in catalogue.servers}
+        return {name: greeting.protocol_version for name, greeting in greetings.items() if greeting}
+
+    async def stop(server: str) -> None:
+        for upstream in pool.release_connections(server):
+            gateway.tasks.start(upstream.retire(), f"stop {server}")
+
+    return Source(
+        config=lambda: gateway.config,
+        verbs=lambda: gateway.verbs,
+        store=gateway.store,
+        approvals=gateway.store,
+        audit=gateway.audit,
+        keys=gateway.registry.keys,
+        address=address,
+        lost=lambda: gateway.lost_records,
+        loads=lambda: {load.server: load for load in pool.loads()},
+        eras=eras,
+        explain=gateway.finder.explain,
+        start=catalogue.renew,
+        stop=stop,
+    )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
-from wicket_mcp.observing import LoopLag, observe
+from wicket_mcp.observing import LoopLag, observe, source_of
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
+from wicket_mcp.surface.dashboard.lazy import LazyDashboard
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
@@ -68,7 +69,17 @@ async def serve_http(
             *sign_in.mounts,
             Rest(gateway.registry),
             MetricsPage(metrics),
+            dashboard,
         )
+
+    def make_dashboard() -> Mount:
+        from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
+        from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
+
+        return Dashboard(source_of(gateway, lambda: f"{address}/mcp"), UiSessions(), app.identify, token)
+
+    address = ""
+    dashboard = LazyDashboard(make_dashboard)
 
     def reconfigure(config: Config) -> None:
         sign_in.reconfigure(config)

@@ -236,6 +236,32 @@ class Mutates(Echo):
             super().on_request(message)
 
 
+HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>\"'><svg onload=window.hurt=1>{{7*7}}\u202e"
+
+
+class Hostile(Echo):
+    """Whatever it says about itself and answers would run in a page that takes it for markup."""
+
+    tools: ClassVar[list[Message]] = [
+        {
+            "name": "attack",
+            "title": HOSTILE,
+            "description": HOSTILE,
+            "annotations": {"title": HOSTILE, HOSTILE: HOSTILE},
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    HOSTILE: {"type": "string", "description": HOSTILE},
+                    "pick": {"type": "string", "enum": [HOSTILE, "b"]},
+                },
+            },
+        },
+    ]
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        self.text(number, HOSTILE)
+
+
 class DiesMidCall(Echo):
     """Is killed by the call of `slow`, after saying a last word on stderr."""
 

@@ -4,6 +4,7 @@
     /healthz, /readyz             alive; willing to take calls (`Health`)
     /oauth/…                      signing in to servers behind us (`callback.py`)
     /v0.1/…, /openapi.json        the registry's API (`rest.py`)
+    /ui/…                         pages for people (`dashboard/`)
     /metrics                      what Prometheus reads (`metrics.py`)
     /.well-known/oauth-…          who may let clients in (`front_door.py`)
     /oauth/…                      our own authorization server (`authorization.py`)
@@ -49,6 +50,12 @@ class App:
         self._on_rejected = on_rejected
         self._mounts = mounts
         self._guard = guard
+
+    async def identify(self, token: str) -> Principal | None:
+        """Who comes with this token, by the rules of this moment; None for nobody."""
+        headers = RequestHeaders([(b"host", b"localhost"), (b"authorization", b"Bearer " + token.encode())])
+        principal = await self._guard.identify(headers)
+        return None if isinstance(principal, Rejected) else principal
 
     def reconfigure(self, mounts: Sequence[Mount], guard: Guard) -> None:
         """Serve these, by these rules, from the next request on."""

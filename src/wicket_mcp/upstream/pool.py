@@ -187,6 +187,10 @@ class Pool:
         """Reach a server like the configured ones from now on."""
         self._connector.unassign(server)
 
+    def release_connections(self, server: str) -> list[Upstream]:
+        """Let go of a server's upstreams, to be retired: no new call finds them, and the next one makes another."""
+        return [self._forget(key) for key in list(self._upstreams) if key.server == server]
+
     async def remove(self, server: str) -> None:
         """Forget a server and end its connections; calls in flight end with it."""
         self._configs.pop(server, None)

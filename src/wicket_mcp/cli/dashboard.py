@@ -1,0 +1,54 @@
+"""`wicket dashboard`: open the pages of a gateway that runs, signed in."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, VerboseOption, read
+from wicket_mcp.cli.output import note, say
+from wicket_mcp.errors import Unavailable
+
+
+def dashboard(
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser, or only print the link.")] = True,
+    config: ConfigOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Open the dashboard of the gateway that runs (wicket serve --http).
+
+    The link works once, within a minute; the token itself is part of no address.
+
+    Example: wicket dashboard
+    """
+    import webbrowser
+
+    from wicket_mcp.surface.dashboard.sessions import sign_link
+    from wicket_mcp.surface.guard import load_token
+
+    settings = read(config)
+    token, _ = load_token(settings.state_path)
+    host = settings.http.host if settings.http.host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104  (compared)
+    root = f"http://{f'[{host}]' if ':' in host else host}:{settings.http.port}"
+    if not _is_served(root):
+        raise Unavailable(
+            "wicket",
+            f"No gateway answers at {root}.",
+            hint="Start one: wicket serve --http :",
+        )
+    link = f"{root}/ui/sign-in?code={sign_link(token)}"
+    if browser and sys.stdout.isatty() and webbrowser.open(link):
+        note("The dashboard is open in your browser.")
+    else:
+        say(link)
+
+
+def _is_served(root: str) -> bool:
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(f"{root}/healthz", timeout=5) as answer:  # noqa: S310  (our own address, http)
+            return answer.status == 200
+    except (URLError, OSError):
+        return False

@@ -1,0 +1,258 @@
+"""The dashboard as a Mount: who looks, which page, and the headers that keep it safe.
+
+Every answer forbids scripts but our own file, frames, and other origins. Every change is a POST that repeats the
+session's anti-CSRF token. The guard has checked Host and Origin before; here the cookie says who looks.
+"""
+
+import hmac
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+from wicket_mcp.errors import Denied, UnknownName, WicketError
+from wicket_mcp.model import JsonObject, Principal
+from wicket_mcp.surface.dashboard.pages import Pages
+from wicket_mcp.surface.dashboard.render import render
+from wicket_mcp.surface.dashboard.sessions import LIFETIME, UiSession, UiSessions
+from wicket_mcp.surface.dashboard.source import Source
+from wicket_mcp.surface.guard import Authentication
+from wicket_mcp.surface.http import BodyTooLarge, Disconnected, Receive, RequestHeaders, Scope, Send, read_body
+
+ROOT = "/ui"
+COOKIE = "wicket_ui"
+MAX_FORM = 256 * 1024
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+SAFE_HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_STATIC = {
+    "style.css": "text/css; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_FOR_ADMINISTRATORS = frozenset({"approvals", "settings"})
+
+Identify = Callable[[str], Awaitable[Principal | None]]
+"""Who comes with this token; None for nobody."""
+
+
+class Dashboard:
+    """A Mount. `token` is the gateway's own, None where none is asked for."""
+
+    authentication: Authentication = "none"
+
+    def __init__(self, source: Source, sessions: UiSessions, identify: Identify, token: str | None) -> None:
+        self._pages = Pages(source)
+        self._source = source
+        self._sessions = sessions
+        self._identify = identify
+        self._token = token
+
+    def serves(self, path: str) -> bool:
+        return path == ROOT or path.startswith(f"{ROOT}/")
+
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
+    ) -> None:
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        parts = [unquote(part) for part in raw.decode("latin-1").partition("?")[0].split("/")[2:] if part]
+        query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), max_num_fields=50))
+        reply = _Reply(send, scope)
+        try:
+            if scope["method"] == "POST":
+                form = await _read_form(receive, headers)
+                await self._post(parts, query, form, headers, reply)
+            elif scope["method"] in ("GET", "HEAD"):
+                await self._get(parts, query, headers, reply)
+            else:
+                await reply.page(405, "problem", {"words": "Use GET or POST."})
+        except BodyTooLarge as problem:
+            await reply.page(413, "problem", {"words": str(problem)})
+        except UnknownName as problem:
+            await reply.page(404, "problem", {"words": str(problem)})
+        except Denied as problem:
+            await reply.page(403, "problem", {"words": str(problem)})
+        except WicketError as problem:
+            await reply.page(400, "problem", {"words": str(problem)})
+        except Disconnected:
+            return
+
+    # Reading
+
+    async def _get(self, parts: list[str], query: Mapping[str, str], headers: RequestHeaders, reply: "_Reply") -> None:
+        if parts[:1] == ["static"]:
+            await reply.file(parts[-1])
+            return
+        code = query.get("code", "") if parts == ["sign-in"] else ""
+        if code and self._token and self._sessions.take_link(code, self._token):
+            await reply.move(ROOT, self._sessions.begin(self._token))
+            return
+        session, who = await self._visitor(headers)
+        if session is None or who is None:
+            if self._token is None and parts != ["sign-in"]:
+                await reply.move(ROOT, self._sessions.begin(""))
+            else:
+                await reply.page(401 if code else 200, "sign_in", {"stale": bool(code)})
+            return
+        reply.visitor(session, who)
+        await self._show(parts or ["overview"], query, who, reply)
+
+    async def _show(self, parts: list[str], query: Mapping[str, str], who: Principal, reply: "_Reply") -> None:
+        pages = self._pages
+        name, rest = parts[0], parts[1:]
+        whole: dict[str, Callable[[Principal, Mapping[str, str]], Awaitable[JsonObject]]] = {
+            "overview": pages.overview,
+            "servers": pages.servers,
+            "search": pages.search,
+            "tools": pages.tools,
+            "activity": pages.activity,
+            "tokens": pages.tokens,
+            "approvals": pages.approvals,
+            "access": pages.access,
+            "settings": pages.settings,
+        }
+        if name in _FOR_ADMINISTRATORS and not who.may("admin"):
+            raise Denied("This page is for administrators.", hint="Sign in with a key that has the scope 'admin'.")
+        if name == "servers" and len(rest) == 1:
+            await reply.page(200, "server", await pages.server(who, query, rest[0]))
+        elif name == "tools" and len(rest) == 1:
+            await reply.page(200, "tool", await pages.tool(who, query, rest[0]))
+        elif name in whole and not rest:
+            fragment = "_live" if query.get("live") == "1" and name in ("activity", "overview") else ""
+            await reply.page(200, name + fragment, {**await whole[name](who, query), "asked": query})
+        else:
+            raise UnknownName("page", "/".join(parts)[:100])
+
+    # Changing
+
+    async def _post(
+        self,
+        parts: list[str],
+        query: Mapping[str, str],
+        form: Mapping[str, str],
+        headers: RequestHeaders,
+        reply: "_Reply",
+    ) -> None:
+        if not _is_same_origin(headers):
+            raise Denied("This form was sent from another site.", hint="Open the dashboard and send it from there.")
+        if parts == ["sign-in"]:
+            await self._sign_in(form.get("token", "").strip(), reply)
+            return
+        session, who = await self._visitor(headers)
+        if session is None or who is None:
+            await reply.move(f"{ROOT}/sign-in")
+            return
+        if not hmac.compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
+            raise Denied("This form is too old, or not ours.", hint="Load the page again.")
+        reply.visitor(session, who)
+        match parts:
+            case ["sign-out"]:
+                self._sessions.end(session.id)
+                await reply.move(f"{ROOT}/sign-in", forget=True)
+            case ["tools", key, "call"]:
+                await reply.page(200, "tool", await self._pages.call(who, form, key))
+            case ["servers", name, ("start" | "stop") as act]:
+                if not who.may("admin"):
+                    raise Denied("Only administrators start and stop servers.")
+                server = (await self._source.verbs().known(who)).server(name).name
+                await (self._source.start if act == "start" else self._source.stop)(server)
+                self._source.audit.act(who.name, f"{act} server", server)
+                await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
+            case ["approvals", approval, "approve"]:
+                if not who.may("admin"):
+                    raise Denied("Only administrators approve calls.")
+                if await self._source.approvals.approve(approval, who.name, time.time()) is None:
+                    raise UnknownName("open question", approval[:40])
+                self._source.audit.act(who.name, "approve call", approval)
+                await reply.move(f"{ROOT}/approvals")
+            case ["access", "keys", name, "revoke"]:
+                if not who.may("admin"):
+                    raise Denied("Only administrators revoke keys.")
+                await self._source.keys.revoke(name)
+                self._source.audit.act(who.name, "revoke key", name)
+                await reply.move(f"{ROOT}/access")
+            case _:
+                raise UnknownName("page", "/".join(parts)[:100])
+
+    async def _sign_in(self, token: str, reply: "_Reply") -> None:
+        who = await self._identify(token) if token or self._token is None else None
+        if who is None:
+            self._source.audit.reject("", "dashboard: a wrong token")
+            await reply.page(401, "sign_in", {"wrong": True})
+            return
+        self._source.audit.act(who.name, "sign in to the dashboard")
+        await reply.move(ROOT, self._sessions.begin(token))
+
+    async def _visitor(self, headers: RequestHeaders) -> tuple[UiSession | None, Principal | None]:
+        try:
+            cookies = SimpleCookie(headers.get(b"cookie") or "")
+        except CookieError:
+            return None, None
+        session = self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
+        return session, await self._identify(session.token) if session is not None else None
+
+
+class _Reply:
+    """The answer to one request."""
+
+    def __init__(self, send: Send, scope: Scope) -> None:
+        self._send = send
+        self._secure = scope.get("scheme") == "https"
+        self._bodiless = scope["method"] == "HEAD"
+        self._common: JsonObject = {}
+
+    def visitor(self, session: UiSession, who: Principal) -> None:
+        self._common = {"csrf": session.csrf, "who": who, "admin": who.may("admin")}
+
+    async def page(self, status: int, template: str, values: Mapping[str, Any]) -> None:
+        body = render(f"{template}.html", {**self._common, **values, "page": template}).encode("utf-8", "replace")
+        await self._answer(status, body, "text/html; charset=utf-8")
+
+    async def file(self, name: str) -> None:
+        if name not in _STATIC:
+            await self.page(404, "problem", {"words": "There is no such file."})
+            return
+        body = files("wicket_mcp.surface.dashboard").joinpath("static", name).read_bytes()
+        await self._answer(200, body, _STATIC[name])
+
+    async def move(self, where: str, session: UiSession | None = None, *, forget: bool = False) -> None:
+        """Go to another page; begin a session, or forget it."""
+        extra: list[tuple[bytes, bytes]] = [(b"location", where.encode())]
+        if session is not None or forget:
+            value, age = (session.id, int(LIFETIME)) if session is not None else ("", 0)
+            secure = "; Secure" if self._secure else ""
+            cookie = f"{COOKIE}={value}; Path={ROOT}; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
+            extra.append((b"set-cookie", cookie.encode()))
+        await self._answer(303, b"", "text/plain", extra)
+
+    async def _answer(
+        self, status: int, body: bytes, kind: str, extra: "list[tuple[bytes, bytes]] | tuple[()]" = ()
+    ) -> None:
+        head = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), *SAFE_HEADERS, *extra]
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        await self._send({"type": "http.response.body", "body": b"" if self._bodiless else body})
+
+
+async def _read_form(receive: Receive, headers: RequestHeaders) -> dict[str, str]:
+    body = await read_body(receive, headers, MAX_FORM)
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=200))
+
+
+def _is_same_origin(headers: RequestHeaders) -> bool:
+    """Whether a form was sent by a page of ours, as far as the browser says."""
+    if (headers.get(b"sec-fetch-site") or "same-origin") not in ("same-origin", "none"):
+        return False
+    origin, host = headers.get(b"origin"), headers.get(b"host")
+    return origin is None or origin.partition("://")[2] == host

@@ -1,0 +1,390 @@
+"""What each page of the dashboard shows: a function a page, from the gateway to plain values for its template.
+
+Nothing here waits for a server: states and listings are those at hand. A principal without `admin` sees its own calls
+and what it may see of the catalogue; the rest is for administrators. Knows no HTTP.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wicket_mcp.calls.activity import by_server
+from wicket_mcp.catalog.view import View
+from wicket_mcp.codec import encode, pretty
+from wicket_mcp.config.model.options import declared
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import JsonObject, Principal, Silent, Tool, as_object
+from wicket_mcp.request import tool_call
+from wicket_mcp.results.content import texts_of
+from wicket_mcp.schema.signature import first_sentence, signature
+from wicket_mcp.store.audit_file import estimate_tokens
+from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
+from wicket_mcp.surface.dashboard.figures import bars
+from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
+from wicket_mcp.surface.dashboard.source import Source
+
+DAY, WEEK = 86400.0, 7 * 86400.0
+PAGE = 60
+MOST_LISTS = 20_000
+SHOWN_RESULT = 20_000
+Asked = Mapping[str, str]
+"""The query of an address, or the fields of a form."""
+
+
+class Pages:
+    """The pages, over one gateway."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._flat: tuple[View | None, dict[str, int]] = None, {}
+
+    async def overview(self, who: Principal, asked: Asked) -> JsonObject:
+        now = time.time()
+        servers = await self._servers(who)
+        totals = await self.source.store.call_totals(now - DAY, 3600.0, _own(who))
+        calls, failed = sum(t.calls for t in totals), sum(t.failed for t in totals)
+        saved = await self._savings(who, now)
+        return {
+            "servers": servers,
+            "states": Counter(server["state"] for server in servers),
+            "tool_count": sum(server["tools"] or 0 for server in servers),
+            "calls": calls,
+            "failed": failed,
+            "chart": _hours(totals, now),
+            "saved": saved,
+            "needs": await self._needs(who, servers, now),
+            "failures": await self.source.store.find_calls(
+                AuditQuery(principal=_own(who), outcome="failed", since=now - DAY, limit=6)
+            ),
+        }
+
+    async def servers(self, who: Principal, asked: Asked) -> JsonObject:
+        records = await self.source.store.find_calls(
+            AuditQuery(principal=_own(who), method="tools/call", since=time.time() - DAY, limit=5000)
+        )
+        return {"servers": await self._servers(who), "activity": by_server(records)}
+
+    async def server(self, who: Principal, asked: Asked, name: str) -> JsonObject:
+        verbs = self.source.verbs()
+        view = await verbs.known(who)
+        config = view.server(name)
+        (status,) = [each for each in await self._servers(who) if each["name"] == config.name]
+        listing = view.listings.get(config.name)
+        records = await self.source.store.find_calls(
+            AuditQuery(principal=_own(who), server=config.name, since=time.time() - DAY, limit=2000)
+        )
+        return {
+            "server": status,
+            "listing": listing,
+            "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
+            "keys": verbs.required_keys(config.name, who),
+            "activity": by_server(records).get(config.name),
+            "records": records[:20],
+        }
+
+    async def tools(self, who: Principal, asked: Asked) -> JsonObject:
+        view = await self.source.verbs().known(who)
+        words, server = asked.get("q", "").lower().split(), asked.get("server", "")
+        found = [
+            tool
+            for tool in (view.by_server.get(server, ()) if server else view.tools)
+            if all(word in f"{tool.key} {tool.description}".lower() for word in words)
+        ]
+        page = max(1, int(asked["page"])) if asked.get("page", "").isdecimal() and len(asked["page"]) < 6 else 1
+        usage = await self.source.verbs().usage(who)
+        return {
+            "tools": [(tool, first_sentence(tool.description), usage.get(tool.key, 0)) for tool in _page(found, page)],
+            "found": len(found),
+            "page_number": page,
+            "page_count": max(1, -(-len(found) // PAGE)),
+            "servers": list(view.by_server),
+        }
+
+    async def tool(self, who: Principal, asked: Asked, key: str) -> JsonObject:
+        verbs = self.source.verbs()
+        tool = (await verbs.known(who)).resolve(key)
+        records = await self.source.store.find_calls(
+            AuditQuery(principal=_own(who), server=tool.server, tool=tool.name, limit=500)
+        )
+        return {
+            "tool": tool,
+            "signature": signature(tool),
+            "schema": pretty(tool.input_schema),
+            "output": pretty(tool.output_schema) if tool.output_schema else "",
+            "hints": as_object(tool.definition.get("annotations")),
+            "tokens": estimate_tokens(len(encode(tool.definition))),
+            "fields": fields_of(tool, asked),
+            "activity": by_server(records).get(tool.server),
+            "records": records[:10],
+            "may_call": who.may("invoke"),
+        }
+
+    async def call(self, who: Principal, given: Asked, key: str) -> JsonObject:
+        """Call a tool with what a form was filled with; what came of it stands beside the form."""
+        tool = (await self.source.verbs().known(who)).resolve(key)
+        started = time.perf_counter()
+        answer: JsonObject
+        try:
+            arguments = arguments_of(tool, given)
+            caller = Silent(who, session="dashboard", client_name="dashboard")
+            body = (await self.source.verbs().call(tool_call(tool, arguments, caller))).body
+            text = "\n".join(texts_of(body)) or pretty(body)
+            answer = {"text": text[:SHOWN_RESULT], "failed": bool(body.get("isError"))}
+        except WicketError as problem:
+            answer = {"text": str(problem), "failed": True}
+        answer["ms"] = (time.perf_counter() - started) * 1000
+        return {**await self.tool(who, given, key), "answer": answer}
+
+    async def search(self, who: Principal, asked: Asked) -> JsonObject:
+        query, missing = asked.get("q", "").strip()[:500], asked.get("tool", "").strip()[:200]
+        if not query:
+            return {"query": "", "missing": missing}
+        started = time.perf_counter()
+        answer = await self.source.verbs().search(query, principal=who, limit=10)
+        spent = (time.perf_counter() - started) * 1000
+        rows = [(hit.tool, await self.source.explain(query, who, hit.tool)) for hit in answer.hits]
+        return {
+            "query": query,
+            "missing": missing,
+            "answer": answer,
+            "ms": spent,
+            "rows": [
+                (tool, why, signature(tool), estimate_tokens(len(signature(tool)) + len(tool.description)))
+                for tool, why in rows
+            ],
+            "absent": await self._absence(query, missing, who, [tool.key for tool, _ in rows]) if missing else None,
+            "best": max((why.score for _, why in rows), default=1.0) or 1.0,
+        }
+
+    async def activity(self, who: Principal, asked: Asked) -> JsonObject:
+        now, clock = time.time(), time.perf_counter()
+        query = AuditQuery(
+            principal=_own(who) or asked.get("principal", ""),
+            server=asked.get("server", ""),
+            tool=asked.get("tool", ""),
+            outcome=asked.get("outcome", ""),
+            limit=100,
+        )
+        running = [
+            (entry.request, entry.request.span, (clock - entry.started) * 1000)
+            for entry in list(self.source.audit.running.values())
+            if who.may("admin") or entry.request.caller.principal.name == who.name
+        ]
+        records = await self.source.store.find_calls(query)
+        runs: dict[str, list[CallRecord]] = {}
+        for record in records:
+            if record.run:
+                runs.setdefault(record.run, []).insert(0, record)
+        view = await self.source.verbs().known(who)
+        return {
+            "running": running,
+            "records": records,
+            "runs": {run: _timeline(calls) for run, calls in runs.items()},
+            "servers": list(view.servers),
+            "now": now,
+            "lost": self.source.lost(),
+        }
+
+    async def tokens(self, who: Principal, asked: Asked) -> JsonObject:
+        now = time.time()
+        view = await self.source.verbs().known(who)
+        costs = self._costs(view)
+        flat = {name: sum(costs.get(tool.key, 0) for tool in tools) for name, tools in view.by_server.items()}
+        lists = await self._lists(who, now)
+        totals = await self.source.store.call_totals(now - WEEK, WEEK, _own(who))
+        results: Counter[str] = Counter()
+        for total in totals:
+            results[total.server] += estimate_tokens(total.result_bytes)
+        return {
+            "saved": await self._savings(who, now),
+            "flat": sorted(flat.items(), key=lambda pair: -pair[1]),
+            "flat_total": sum(flat.values()),
+            "heaviest": sorted(costs.items(), key=lambda pair: -pair[1])[:15],
+            "dialects": _spent(lists, "tool"),
+            "clients": _spent(lists, "client"),
+            "results": results.most_common(15),
+        }
+
+    async def approvals(self, who: Principal, asked: Asked) -> JsonObject:
+        return {"questions": await self.source.approvals.approvals(time.time())}
+
+    async def access(self, who: Principal, asked: Asked) -> JsonObject:
+        now = time.time()
+        keys = [key for key in await self.source.keys.list() if who.may("admin") or key.name == who.name]
+        acts = await self.source.store.find_calls(AuditQuery(principal=_own(who), method="admin", limit=30))
+        rejected: Sequence[CallRecord] = ()
+        if who.may("admin"):
+            rejected = await self.source.store.find_calls(AuditQuery(method="auth", limit=30))
+        clients: dict[tuple[str, str], float] = {}
+        for record in await self.source.store.find_calls(AuditQuery(principal=_own(who), since=now - DAY, limit=2000)):
+            if record.method not in ("admin", "auth"):
+                clients.setdefault((record.principal, record.client), record.at)
+        return {"keys": keys, "acts": acts, "rejected": rejected, "clients": clients, "now": now}
+
+    async def settings(self, who: Principal, asked: Asked) -> JsonObject:
+        config = self.source.config()
+        sections: dict[str, list[tuple[str, str, str]]] = {"": []}
+        for name in declared(type(config)):
+            value: Any = getattr(config, name)
+            if hasattr(value, "__struct_fields__"):
+                kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
+                rows = [(each, _shown(getattr(value, each)), _source(value, each)) for each in declared(kind)]
+                sections[name] = rows
+            else:
+                sections[""].append((name, _shown(value), _source(config, name)))
+        entry = {"type": "http", "url": self.source.address(), "headers": {"Authorization": "Bearer TOKEN"}}
+        return {
+            "sections": sections,
+            "path": str(config.path or "no file: the defaults"),
+            "notes": config.notes,
+            "snippet": pretty({"mcpServers": {"wicket": entry}}),
+        }
+
+    # Parts of several pages
+
+    async def _servers(self, who: Principal) -> list[JsonObject]:
+        loads, eras = self.source.loads(), self.source.eras()
+        servers: list[JsonObject] = []
+        for status in await self.source.verbs().servers(who):
+            load = loads.get(status.name)
+            servers.append(
+                {
+                    "name": status.name,
+                    "state": status.state,
+                    "tools": status.tools,
+                    "description": status.description,
+                    "version": status.version,
+                    "transport": status.transport,
+                    "problem": status.problem,
+                    "fix": _fix(status.name, status.state, status.problem),
+                    "era": eras.get(status.name, ""),
+                    "calls": load.calls if load else 0,
+                    "waiting": load.waiting if load else 0,
+                    "restarts": load.restarts if load else 0,
+                }
+            )
+        return servers
+
+    async def _needs(self, who: Principal, servers: Sequence[JsonObject], now: float) -> list[tuple[str, str, str]]:
+        """What waits for a person: what, why, and where to go."""
+        verbs = self.source.verbs()
+        needs = [
+            (f"{server['name']} is {server['state']}", server["problem"], f"/ui/servers/{server['name']}")
+            for server in servers
+            if server["problem"]
+        ]
+        for server in servers:
+            absent = [name for name, there in verbs.required_keys(server["name"], who).items() if not there]
+            if absent:
+                words = f"Set {', '.join(absent)} where the gateway is started."
+                needs.append((f"{server['name']} needs a secret", words, f"/ui/servers/{server['name']}"))
+        if who.may("admin"):
+            recent = await self.source.store.find_calls(AuditQuery(method="admin", since=now - DAY, limit=50))
+            changes = [record for record in recent if record.tool == "tools changed"]
+            needs += [("Tools changed", record.detail, "/ui/tools") for record in changes[:5]]
+            for question in await self.source.approvals.approvals(now):
+                if not question.approved_by:
+                    needs.append(("A call waits for a yes", question.words, "/ui/approvals"))
+            if lost := self.source.lost():
+                needs.append(("Audit records were lost", f"{lost} since the gateway started.", "/ui/activity"))
+        return needs
+
+    def _costs(self, view: View) -> dict[str, int]:
+        """What each tool costs in a flat list, in tokens; counted once for a view."""
+        if self._flat[0] is not view:
+            self._flat = view, {tool.key: _cost(tool) for tool in view.tools}
+        return self._flat[1]
+
+    async def _lists(self, who: Principal, now: float) -> list[CallRecord]:
+        query = AuditQuery(principal=_own(who), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
+        return await self.source.store.find_calls(query)
+
+    async def _savings(self, who: Principal, now: float) -> int:
+        """Tokens that this week's lists of tools would have cost more as flat lists."""
+        flat = sum(self._costs(await self.source.verbs().known(who)).values())
+        lists = await self._lists(who, now)
+        return sum(max(0, flat - estimate_tokens(record.result_bytes)) for record in lists if record.tool != "flat")
+
+    async def _absence(self, query: str, name: str, who: Principal, shown: Sequence[str]) -> JsonObject:
+        """Why a tool is not among the answers."""
+        try:
+            tool = (await self.source.verbs().known(who)).resolve(name)
+        except WicketError as problem:
+            return {"name": name, "words": str(problem)}
+        if tool.key in shown:
+            return {"name": tool.key, "words": f"It is number {shown.index(tool.key) + 1}."}
+        return {"name": tool.key, "why": await self.source.explain(query, who, tool)}
+
+
+def _own(who: Principal) -> str:
+    """Whose records somebody may see; everybody's for administrators."""
+    return "" if who.may("admin") else who.name
+
+
+def _page(tools: Sequence[Tool], page: int) -> Sequence[Tool]:
+    return tools[(page - 1) * PAGE : page * PAGE]
+
+
+def _cost(tool: Tool) -> int:
+    shown = {"name": tool.key, "description": tool.description, "input_schema": tool.input_schema}
+    return estimate_tokens(len(encode(shown)))
+
+
+def _hours(totals: Sequence[CallTotals], now: float) -> list[Any]:
+    first = int((now - DAY) // 3600) + 1
+    columns = {hour: [0, 0] for hour in range(first, first + 24)}
+    for total in totals:
+        if (column := columns.get(int(total.start // 3600))) is not None:
+            column[0] += total.calls
+            column[1] += total.failed
+    return bars(
+        [
+            (f"{time.strftime('%H:00', time.localtime(hour * 3600))}: {calls} calls, {failed} failed", calls, failed)
+            for hour, (calls, failed) in columns.items()
+        ]
+    )
+
+
+def _timeline(calls: Sequence[CallRecord]) -> list[tuple[CallRecord, float, float]]:
+    """The calls of a script with where each begins and how long it is, in percent of the whole."""
+    first = min(call.at - call.duration_ms / 1000 for call in calls)
+    whole = max(call.at for call in calls) - first or 1.0
+    return [
+        (
+            call,
+            round((call.at - call.duration_ms / 1000 - first) / whole * 100, 2),
+            max(0.5, round(call.duration_ms / 10 / whole, 2)),
+        )
+        for call in calls
+    ]
+
+
+def _spent(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, int]]:
+    counted: dict[str, list[int]] = {}
+    for record in lists:
+        row = counted.setdefault(getattr(record, by) or "unnamed", [0, 0])
+        row[0] += 1
+        row[1] += estimate_tokens(record.result_bytes)
+    return sorted(((name, lists, tokens) for name, (lists, tokens) in counted.items()), key=lambda row: -row[2])
+
+
+def _fix(name: str, state: str, problem: str) -> str:
+    """The line that a person types to find out more."""
+    if problem or state == "broken":
+        return f"wicket doctor {name}"
+    return ""
+
+
+def _source(struct: Any, name: str) -> str:
+    """Where a value comes from. A file that repeats a default is not told from one that leaves it out."""
+    fresh = type(struct)()
+    return "default" if getattr(fresh, name) == getattr(struct, name) else "configured"
+
+
+def _shown(value: Any) -> str:
+    if value in (None, (), {}, ""):
+        return "–"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return pretty(value) if isinstance(value, dict) else str(value)

@@ -1,0 +1,79 @@
+"""Who looks at the dashboard: sign-in with a token or a link that works once, and a cookie for this alone.
+
+A session lives in memory and remembers the token it was begun with, which is judged anew for every request: a revoked
+key ends its sessions at once. `wicket dashboard` makes links (`sign_link`), so that no token is part of an address.
+"""
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+LIFETIME = 12 * 3600.0
+LINK_LIFETIME = 60
+MAX_SESSIONS = 1000
+MAX_LINKS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class UiSession:
+    """One browser."""
+
+    id: str
+    token: str = field(repr=False)
+    """What it signed in with; empty where none is asked for."""
+    csrf: str
+    """Repeated in every form: a page of somebody else cannot know it."""
+    expires: float
+
+
+class UiSessions:
+    """All sessions of one gateway, and the links that were used."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._sessions: OrderedDict[str, UiSession] = OrderedDict()
+        self._used: OrderedDict[str, None] = OrderedDict()
+
+    def begin(self, token: str) -> UiSession:
+        session = UiSession(secrets.token_urlsafe(24), token, secrets.token_urlsafe(24), self._clock() + LIFETIME)
+        self._sessions[session.id] = session
+        while len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
+
+    def find(self, session_id: str) -> UiSession | None:
+        session = self._sessions.get(session_id)
+        if session is not None and session.expires < self._clock():
+            del self._sessions[session_id]
+            return None
+        return session
+
+    def end(self, session_id: str) -> None:
+        self._sessions.pop(session_id, None)
+
+    def take_link(self, code: str, token: str) -> bool:
+        """Whether `code` was made from `token` just now, and is used for the first time."""
+        expires, _, rest = code.partition(".")
+        nonce, _, _ = rest.partition(".")
+        if not expires.isdecimal() or len(expires) > 12 or int(expires) < self._clock() or code in self._used:
+            return False
+        if not hmac.compare_digest(_code(token, expires, nonce).encode(), code.encode("utf-8", "replace")):
+            return False
+        self._used[code] = None
+        while len(self._used) > MAX_LINKS:
+            self._used.popitem(last=False)
+        return True
+
+
+def sign_link(token: str, now: float | None = None) -> str:
+    """A code that opens the dashboard once, within a minute, for whoever holds the gateway's token."""
+    expires = int((time.time() if now is None else now) + LINK_LIFETIME)
+    return _code(token, str(expires), secrets.token_hex(16))
+
+
+def _code(token: str, expires: str, nonce: str) -> str:
+    signed = hmac.digest(token.encode(), f"dashboard {expires} {nonce}".encode(), "sha256").hex()
+    return f"{expires}.{nonce}.{signed}"

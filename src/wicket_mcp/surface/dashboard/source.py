@@ -1,0 +1,49 @@
+"""What the dashboard may ask of the gateway, as plain functions; filled by `serving.py`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from wicket_mcp.calls.audit import Audit
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.identity.keys import Keys
+from wicket_mcp.model import Principal, Tool
+from wicket_mcp.search import Explanation
+from wicket_mcp.store.base import ApprovalStore, AuditStore
+from wicket_mcp.verbs import Verbs
+
+
+class Load(Protocol):
+    """What goes on at one server."""
+
+    @property
+    def calls(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The gateway, as far as people look into it."""
+
+    config: Callable[[], Config]
+    verbs: Callable[[], Verbs]
+    store: AuditStore
+    approvals: ApprovalStore
+    audit: Audit
+    keys: Keys
+    address: Callable[[], str]
+    """Where MCP is served."""
+    lost: Callable[[], int]
+    loads: Callable[[], Mapping[str, Load]]
+    eras: Callable[[], Mapping[str, str]]
+    """The protocol version that each connected server speaks."""
+    explain: Callable[[str, Principal, Tool], Awaitable[Explanation]]
+    start: Callable[[str], Awaitable[None]]
+    """Connect a server and read what it offers."""
+    stop: Callable[[str], Awaitable[None]]
+    """End the connections of a server once its calls have ended; the next call starts it again."""

@@ -1,0 +1,199 @@
+"""The dashboard over plain HTTP: who gets in, what a form may do, what every page promises a browser."""
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from tests.conftest import OpenGateway, peer
+from tests.gateway.serving import TOKEN, serve_http
+from wicket_mcp import Gateway
+from wicket_mcp.store.model import AuditQuery
+from wicket_mcp.surface.dashboard.render import PAGES
+from wicket_mcp.surface.dashboard.sessions import LINK_LIFETIME, UiSessions, sign_link
+
+
+class Visitor:
+    """A browser without script."""
+
+    def __init__(self, session: aiohttp.ClientSession, root: str) -> None:
+        self.session = session
+        self.root = root
+        self.headers: Mapping[str, str] = {}
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(self.root + path, allow_redirects=False) as answer:
+            self.headers = answer.headers
+            return answer.status, await answer.text()
+
+    async def post(self, path: str, headers: Mapping[str, str] | None = None, **form: str) -> tuple[int, str]:
+        address = self.root + path
+        async with self.session.post(address, data=form, headers=headers, allow_redirects=False) as answer:
+            self.headers = answer.headers
+            return answer.status, await answer.text()
+
+    async def sign_in(self, token: str = TOKEN) -> int:
+        return (await self.post("/ui/sign-in", token=token))[0]
+
+    async def csrf(self) -> str:
+        found = re.search('name="csrf" value="([^"]+)"', (await self.get("/ui"))[1])
+        assert found is not None
+        return found[1]
+
+
+@asynccontextmanager
+async def visiting(gateway: Gateway, token: str | None = TOKEN) -> AsyncGenerator[Visitor]:
+    async with serve_http(gateway, token=token) as address:
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            yield Visitor(session, address.removesuffix("/mcp"))
+
+
+@pytest.mark.parametrize("page", ["/ui", *(f"/ui/{name}" for name in PAGES), "/ui/servers/echo", "/ui/tools/echo.echo"])
+async def test_a_stranger_sees_the_sign_in_and_nothing_else(open_gateway: OpenGateway, page: str) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        status, text = await visitor.get(page)
+        assert status == 200
+        assert "Sign in" in text
+        assert "echo" not in text
+
+
+async def test_the_token_opens_every_page_and_each_forbids_what_could_hurt(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("echo.echo", {"message": "hello"})
+        assert await visitor.sign_in("wrong") == 401
+        assert await visitor.sign_in() == 303
+        cookie = visitor.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert TOKEN not in cookie
+        for page in ("/ui", *(f"/ui/{name}" for name in PAGES), "/ui/servers/echo", "/ui/tools/echo.echo"):
+            status, text = await visitor.get(page)
+            assert status == 200, page
+            assert "echo" in text or page in ("/ui/approvals", "/ui/settings", "/ui/search", "/ui/access"), page
+            policy = visitor.headers["Content-Security-Policy"]
+            assert "script-src 'self'" in policy
+            assert "unsafe" not in policy
+            assert visitor.headers["Cache-Control"] == "no-store"
+            assert not re.search(r"<script(?! src=)|\son\w+=|style=", text), page
+            assert TOKEN not in text
+        assert (await visitor.get("/ui/nothing"))[0] == 404
+        assert (await visitor.get("/ui/static/../pages.py"))[0] == 404
+
+
+async def test_a_tool_is_called_with_a_form(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("echo.pid")
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        status, text = await visitor.post("/ui/tools/echo.echo/call", None, csrf=csrf, **{"arg.message": "from a form"})
+        assert status == 200
+        assert "from a form</pre>" in text
+        _, text = await visitor.post("/ui/tools/echo.big/call", None, csrf=csrf, **{"arg.rows": "many"})
+        assert "is not JSON" in text
+        (record,) = await gateway.store.find_calls(AuditQuery(tool="echo"))
+        assert (record.client, record.outcome) == ("dashboard", "ok")
+
+
+@pytest.mark.parametrize("path", ["/ui/tools/echo.echo/call", "/ui/servers/echo/stop", "/ui/access/keys/ci/revoke"])
+async def test_no_change_without_the_sessions_own_form(open_gateway: OpenGateway, path: str) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await gateway.registry.keys.create("ci", {"discover"})
+        await gateway.call("echo.pid")
+        before = await gateway.store.find_calls(AuditQuery(server="echo"))
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        assert (await visitor.post(path))[0] == 403
+        assert (await visitor.post(path, csrf="wrong"))[0] == 403
+        elsewhere = {"Origin": "http://127.0.0.1:9"}
+        assert (await visitor.post(path, elsewhere, csrf=csrf))[0] == 403
+        assert (await visitor.post(path, {"Sec-Fetch-Site": "same-site"}, csrf=csrf))[0] == 403
+        assert (await visitor.get(path))[0] == 404
+        assert await gateway.store.find_calls(AuditQuery(server="echo")) == before
+        assert [key.revoked_at for key in await gateway.registry.keys.list()] == [None]
+        assert gateway.pool.state("echo")[0] == "ready"
+
+
+async def test_a_server_is_stopped_and_started_and_a_key_revoked(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        key, _ = await gateway.registry.keys.create("ci", {"discover"})
+        await gateway.call("echo.pid")
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        assert (await visitor.post("/ui/servers/echo/stop", csrf=csrf))[0] == 303
+        assert gateway.pool.state("echo")[0] == "idle"
+        assert (await visitor.post("/ui/servers/echo/start", csrf=csrf))[0] == 303
+        assert gateway.pool.state("echo")[0] == "ready"
+        assert (await visitor.post("/ui/access/keys/ci/revoke", csrf=csrf))[0] == 303
+        assert await gateway.registry.keys.principal(key) is None
+        acts = {record.tool for record in await gateway.store.find_calls(AuditQuery(method="admin"))}
+        assert {"stop server", "start server", "revoke key", "sign in to the dashboard"} <= acts
+
+
+async def test_without_admin_somebody_sees_their_own_alone(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        await gateway.registry.keys.create("bob", {"discover"})
+        await gateway.call("echo.fails")
+        await visitor.sign_in(key)
+        csrf = await visitor.csrf()
+        await visitor.post("/ui/tools/echo.echo/call", None, csrf=csrf, **{"arg.message": "mine"})
+        _, text = await visitor.get("/ui/activity?principal=local")
+        assert "echo.</span>echo" in text
+        assert "fails" not in text
+        assert "bob" not in (await visitor.get("/ui/access"))[1]
+        assert (await visitor.get("/ui/settings"))[0] == 403
+        assert (await visitor.get("/ui/approvals"))[0] == 403
+        assert (await visitor.post("/ui/servers/echo/stop", csrf=csrf))[0] == 403
+        assert (await visitor.post("/ui/access/keys/bob/revoke", csrf=csrf))[0] == 403
+        await gateway.registry.keys.revoke("ann")
+        assert "Sign in" in (await visitor.get("/ui"))[1]
+
+
+async def test_signing_out_ends_the_session(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        cookies = {cookie.key: cookie.value for cookie in visitor.session.cookie_jar}
+        await visitor.post("/ui/sign-out", csrf=await visitor.csrf())
+        visitor.session.cookie_jar.update_cookies(cookies)
+        assert "Sign in" in (await visitor.get("/ui"))[1]
+
+
+async def test_a_link_opens_the_dashboard_once(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, visiting(gateway) as visitor:
+        link = f"/ui/sign-in?code={sign_link(TOKEN)}"
+        assert (await visitor.get(link))[0] == 303
+        assert "Overview" in (await visitor.get("/ui"))[1]
+        visitor.session.cookie_jar.clear()
+        assert (await visitor.get(link))[0] == 401
+        assert (await visitor.get(f"/ui/sign-in?code={sign_link('another token')}"))[0] == 401
+
+
+def test_a_link_is_good_for_a_minute() -> None:
+    now = 1000.0
+    sessions = UiSessions(lambda: now)
+    code = sign_link("secret", now)
+    now += LINK_LIFETIME + 1
+    assert not sessions.take_link(code, "secret")
+    now -= 2
+    assert sessions.take_link(code, "secret")
+    assert not sessions.take_link(code, "secret")
+
+
+async def test_a_hung_server_slows_no_page(open_gateway: OpenGateway) -> None:
+    servers = {"hung": peer("NeverAnswers", connect_timeout=60), "echo": peer("Echo")}
+    async with open_gateway(servers) as gateway, visiting(gateway) as visitor:
+        hanging = gateway.tasks.start(gateway.pool.start("hung"), "hang", awaited=True)
+        await visitor.sign_in()
+        for name in PAGES:
+            assert (await visitor.get("/ui" if name == "overview" else f"/ui/{name}"))[0] == 200
+        assert not hanging.done()
+        hanging.cancel()
+
+
+async def test_a_gateway_whose_dashboard_nobody_opens_does_not_load_it(open_gateway: OpenGateway) -> None:
+    from tests.surface.loaded import modules_of_a_served_gateway
+
+    assert not {"jinja2", "wicket_mcp.surface.dashboard.pages"} & modules_of_a_served_gateway()
