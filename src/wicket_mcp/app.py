@@ -47,6 +47,7 @@ from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Served, Serving
 from wicket_mcp.tasks import Tasks
+from wicket_mcp.trust.flow import Memory
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 from wicket_mcp.verbs import Verbs
@@ -94,6 +95,7 @@ class Gateway(Library):
             Cache(),
             ServerBuckets(),
             self._admit,
+            Memory(),
             lambda: self.registry,
         )
         self._rooms = build(config, live)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wicket_mcp.calls.approve import Approvals
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import Admit, ServerBuckets
@@ -20,7 +21,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import fingerprint
 from wicket_mcp.catalog.instructions import instructions
 from wicket_mcp.codec import encode
-from wicket_mcp.config.model.config import Config, HttpConfig, RegistryConfig
+from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, RegistryConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import DeskOf
 from wicket_mcp.errors import ConfigError
@@ -28,6 +29,8 @@ from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
+from wicket_mcp.trust.flow import Flow, Memory
+from wicket_mcp.trust.rules import Rules
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ class Live:
     cache: Cache
     buckets: ServerBuckets
     admit: Admit
+    memory: Memory
+    """What sessions have read, for rules about flow."""
     desk: DeskOf
     """The registry, made when somebody needs it."""
 
@@ -110,6 +115,7 @@ def build(config: Config, live: Live) -> Rooms:
             subscribe=live.watches.subscribe,
             sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
             task_ids=library.task_ids,
+            approvals=_approvals(config, live),
         )
     )
     verbs = Verbs(
@@ -135,6 +141,17 @@ def may_need_sign_in(config: Config) -> bool:
     """Whether a server may want to know who uses it."""
     remote = any(server.url is not None or server.credentials == "user" for server in config.servers)
     return remote or config.allow_runtime_servers
+
+
+def _approvals(config: Config, live: Live) -> Approvals | None:
+    """What decides about calls; None where nothing does. Raises ConfigError."""
+    policy = config.policy
+    if policy == PolicyConfig():
+        return None
+    rules = Rules(policy.rules)
+    follows = policy.flow != "off" or rules.looks_at_labels
+    flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
+    return Approvals(rules, live.library.store, flow)
 
 
 def check(config: Config) -> None:

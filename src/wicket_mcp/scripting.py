@@ -140,7 +140,7 @@ class InScript:
 
     @property
     def capabilities(self) -> JsonObject:
-        return {} if self.client.resumes else self.client.capabilities
+        return self.client.capabilities
 
     @property
     def resumes(self) -> bool:

@@ -1,7 +1,7 @@
 """The corridor: which layers a request passes, in which order. Read this first.
 
     audit -> authorise -> [sign in] -> resolve -> limit(principal)
-          -> [fallback] -> [held] -> arguments -> [cache] -> [limit(server)] -> forward
+          -> [fallback] -> [held] -> arguments -> [approve] -> [cache] -> [limit(server)] -> forward
 
 Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
 with nothing to say to a method or a server is not in its way. What comes in brackets stands only where the
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from wicket_mcp.calls.approve import Approvals, approve
 from wicket_mcp.calls.arguments import check
 from wicket_mcp.calls.audit import Audit, audit
 from wicket_mcp.calls.authorise import authorise
@@ -61,6 +62,8 @@ class Parts:
     subscribe: Handler
     task_ids: TaskIds
     sign_in: Layer | None = None
+    approvals: Approvals | None = None
+    """The rules about calls, where there are any."""
 
 
 class Pipeline:
@@ -146,6 +149,9 @@ class Pipeline:
         layers = [check(self._parts.results)]
         if holds(config):
             layers.insert(0, held(self._parts.catalogue))
+        approvals = self._parts.approvals
+        if approvals is not None and approvals.concern(config.name):
+            layers.append(approve(approvals))
         if config.cache:
             layers.append(cache(self._parts.cache, config))
         return nest(layers, self._limited(config))

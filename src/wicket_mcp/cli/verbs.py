@@ -49,6 +49,7 @@ VERBS = (
     Verb("pins", KEEP, "pins:pins", "List what servers may say, and who approved it."),
     Verb("approve", KEEP, "pins:approve", "Approve a tool that changed, or a call that waits."),
     Verb("pin", KEEP, "pins:pin", "Pin the packages of servers to their versions."),
+    Verb("policy", KEEP, "policy:app", "Explain the rules about calls."),
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
     Verb("grants", KEEP, "grants:app", "List and revoke what OAuth clients were allowed."),
     Verb("whoami", KEEP, "whoami:whoami", "Show who you are to this gateway."),

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, field
 from wicket_mcp.config.model import server
 from wicket_mcp.config.model.auth import OauthConfig
 from wicket_mcp.config.model.options import build
+from wicket_mcp.config.model.policy import PolicyConfig
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
 from wicket_mcp.config.model.sign_in import AuthorizationConfig, IssuerConfig
@@ -34,6 +35,7 @@ __all__ = [
     "LimitsConfig",
     "MetaConfig",
     "OauthConfig",
+    "PolicyConfig",
     "RegistryConfig",
     "ResolvedServer",
     "ResultsConfig",
@@ -172,6 +174,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     audit: AuditConfig = AuditConfig()
     meta: MetaConfig = MetaConfig()
     registry: RegistryConfig = RegistryConfig()
+    policy: PolicyConfig = PolicyConfig()
     vault: VaultConfig = VaultConfig()
     oauth: OauthConfig = OauthConfig()
 
@@ -226,10 +229,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
         """The checked configuration that a file's outline stands for. Raises InvalidOption."""
         servers = tuple(_server(draft, outline.lenient) for draft in outline.servers)
+        options = outline.options
+        listed = isinstance(options.get("policy"), list)  # [[policy]]: the rules alone
         try:
             return build(
                 cls,
-                outline.options,
+                {**options, "policy": {"rules": options["policy"]}} if listed else options,
                 lenient=outline.lenient,
                 beside=("servers",),
                 servers=servers,
@@ -237,6 +242,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 notes=tuple(outline.notes),
             )
         except InvalidOption as problem:
+            if listed and problem.path[:2] == ("policy", "rules"):
+                problem = InvalidOption(("policy", *problem.path[2:]), problem.message, problem.hint)
             raise outline.relocate(problem) from None
 
 

@@ -104,6 +104,8 @@ def _read(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: boo
         case inspect.DictType() if isinstance(value, Mapping):
             pairs = cast("Mapping[str, Any]", value).items()
             return {key: _read(kind.value_type, "", item, (*path, key), lenient) for key, item in pairs}
+        case inspect.AnyType():
+            return value
         case inspect.LiteralType() if isinstance(value, str):
             if value in kind.values:
                 return value

@@ -68,6 +68,8 @@ def _kind_schema(kind: inspect.Type) -> dict[str, Any]:
             return {"type": "array", "items": _kind_schema(kind.item_type)}
         case inspect.DictType():
             return {"type": "object", "additionalProperties": _kind_schema(kind.value_type)}
+        case inspect.AnyType():
+            return {}
         case inspect.LiteralType():
             return {"enum": list(kind.values)}
         case inspect.IntType() | inspect.FloatType():
@@ -175,7 +177,7 @@ def _type(option: Option) -> str:
         case inspect.DictType() if isinstance(option.kind.value_type, inspect.VarTupleType):
             return "table of lists"
         case inspect.DictType():
-            return "table of strings"
+            return "table" if isinstance(option.kind.value_type, inspect.AnyType) else "table of strings"
         case inspect.IntType():
             return "whole number"
         case inspect.BoolType():

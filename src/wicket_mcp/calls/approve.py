@@ -1,0 +1,125 @@
+"""Whether a call may be made: the rules of `[[policy]]`, and where they say so, a person's yes.
+
+In the stack only where the configuration has rules about the server, or watches where data flows. The person behind
+the client is asked by elicitation; where the client cannot ask, the call waits for `wicket approve` and is refused
+until it is made again. An approval is for one call of one principal with exactly these arguments, under these rules,
+for a while, and is spent by it. Nothing that a model can say is one.
+"""
+
+import secrets
+import time
+from dataclasses import dataclass, replace
+
+from wicket_mcp.calls.asking import can_ask, confirm
+from wicket_mcp.codec import pretty
+from wicket_mcp.errors import Denied
+from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.store.base import ApprovalStore
+from wicket_mcp.store.model import StoredApproval
+from wicket_mcp.telemetry.log import cut
+from wicket_mcp.trust.flow import Finding, Flow
+from wicket_mcp.trust.rules import Call, Decision, Rules
+
+KEEP = 900.0  # seconds for which a question, and a yes to it, are good
+_SHOWN = 1500  # characters of arguments that a question shows
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """What decides, and who remembers what a person decided."""
+
+    rules: Rules
+    store: ApprovalStore
+    flow: Flow | None = None
+
+    def concern(self, server: str) -> bool:
+        return self.flow is not None or self.rules.concern(server)
+
+
+def approve(approvals: Approvals) -> Layer:
+    flow = approvals.flow
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            call = _call(request)
+            finding = flow.examine(request, call) if flow is not None else None
+            if finding is not None:
+                call = replace(call, labels=finding.labels)
+            decision = approvals.rules.decide(call)
+            if decision is None and flow is not None and finding is not None:
+                decision = flow.decide(finding)
+            if decision is not None:
+                await _settle(approvals, request, call, decision, finding)
+            result = await inner(request)
+            if flow is not None:
+                flow.observe(request, result.body)
+            return result
+
+        return handle
+
+    return layer
+
+
+def _call(request: Request) -> Call:
+    tool = request.tool
+    arguments: JsonObject = as_object(request.params.get("arguments"))
+    annotations = as_object(tool.definition.get("annotations")) if tool is not None else {}
+    name = tool.name if tool is not None else request.name
+    return Call(request.server, name, arguments, annotations, request.principal.name)
+
+
+async def _settle(
+    approvals: Approvals, request: Request, call: Call, decision: Decision, finding: Finding | None
+) -> None:
+    """Let the call pass, or raise Denied with what to do."""
+    span = request.span
+    span.rule = f"{decision.rule}: {decision.action}"
+    why = f" {finding.words}" if finding is not None else ""
+    if decision.action == "allow":
+        return
+    if decision.action == "deny":
+        raise Denied(f"'{call.key}' was not called: {decision.rule} of the policy refuses it.{why}", hint=_EXPLAIN)
+    question = _question(request, call, decision, why, approvals.rules.version)
+    if (who := await approvals.store.spend(question, time.time())) is not None:
+        span.rule += f", approved by {who}"
+        return
+    if can_ask(request.caller):
+        if not await confirm(request.caller, question.words):
+            span.rule += ", refused by the user"
+            raise Denied(f"'{call.key}' was not called: the user refused.", hint="Do not try again unless told to.")
+        span.rule += f", approved by {request.principal.name}"
+        return
+    raise await _wait_for_a_person(approvals.store, question, decision, why)
+
+
+async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, decision: Decision, why: str) -> Denied:
+    """The refusal that names the open question, which is asked once however often the call is tried."""
+    same = ("principal", "server", "tool", "arguments_digest", "policy")
+    known = [
+        each
+        for each in await store.approvals(question.asked_at)
+        if all(getattr(each, field) == getattr(question, field) for field in same)
+    ]
+    if not known:
+        await store.save_approval(question)
+    number = known[0].id if known else question.id
+    return Denied(
+        f"'{question.server}.{question.tool}' was not called: {decision.rule} of the policy needs a person's yes.{why}",
+        hint=f"Somebody at the gateway can run: wicket approve {number}; then make the same call again.",
+    )
+
+
+def _question(request: Request, call: Call, decision: Decision, why: str, version: str) -> StoredApproval:
+    now = time.time()
+    shown = cut(pretty(call.arguments), _SHOWN)
+    client = f" ({request.caller.client_name})" if request.caller.client_name else ""
+    words = (
+        f"May {request.principal.name}{client} call {call.key}?{why} ({decision.rule} of the policy asks.)\n"
+        f"Arguments: {shown}"
+    )
+    who = (request.principal.name, call.server, call.tool, call.digest, version)
+    return StoredApproval(f"call-{secrets.token_hex(6)}", *who, words, now, now + KEEP)
+
+
+_EXPLAIN = "wicket policy explain shows which rule decides about a call."

@@ -1,0 +1,66 @@
+"""`wicket policy`: what the rules of the configuration say about a call."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, ToolArgument, VerboseOption, tell, with_library
+
+if TYPE_CHECKING:
+    from wicket_mcp.library import Library
+
+app = typer.Typer(no_args_is_help=True, help="Explain the rules about calls.", rich_markup_mode=None)
+
+_WORDS = {
+    "allow": "is made",
+    "ask": "needs a person's yes",
+    "deny": "is refused",
+}
+
+
+@app.callback()
+def policy() -> None:
+    """Explain the rules about calls."""
+
+
+@app.command("explain")
+def explain(
+    name: ToolArgument,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="The arguments of the call, as for wicket call.")
+    ] = None,
+    principal: Annotated[
+        str, typer.Option("--principal", help="Who calls: local, or the name of an API key.")
+    ] = "local",
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Say which rule decides about a call, and how; nothing is called.
+
+    Example: wicket policy explain mail.send to=bob@example.com
+    """
+    from wicket_mcp.cli.arguments import parse
+
+    async def work(library: "Library") -> dict[str, Any]:
+        from wicket_mcp.model import as_object
+        from wicket_mcp.trust.effects import effect_of
+        from wicket_mcp.trust.rules import Call, Rules
+
+        tool = await library.catalogue.resolve(name)
+        annotations = as_object(tool.definition.get("annotations"))
+        call = Call(tool.server, tool.name, parse(arguments or [], tool), annotations, principal)
+        decision = Rules(library.config.policy.rules).decide(call)
+        held = library.catalogue.held(tool.server).get(("tool", tool.name))
+        return {
+            "call": call.key,
+            "action": "deny" if held else decision.action if decision else "allow",
+            "rule": f"held: {held.words}" if held else decision.rule if decision else "",
+            "effect": effect_of(tool.name, annotations) or "reads",
+            "flow": library.config.policy.flow,
+        }
+
+    found = with_library(config, work, verbose=verbose)
+    reason = f"by {found['rule']}" if found["rule"] else "because no rule is about it"
+    flow = f" Where data of others reaches it, flow decides: {found['flow']}." if found["flow"] != "off" else ""
+    tell(found, f"{found['call']} ({found['effect']}) {_WORDS[found['action']]}, {reason}.{flow}", json=json)

@@ -1,0 +1,53 @@
+"""Rules about calls: which need a person's yes, which are refused. Declared here, decided in `trust/rules.py`."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+Action: TypeAlias = Literal["allow", "ask", "deny"]
+DataLabel: TypeAlias = Literal["untrusted", "private"]
+Effect: TypeAlias = Literal["sends", "publishes", "pays", "writes", "deletes"]
+Flow: TypeAlias = Literal["off", "ask", "deny"]
+
+
+class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule: which calls it is about, and what happens to them. Everything that is left out means any."""
+
+    action: Annotated[Action, Meta(description="Let the call pass, have a person asked about it, or refuse it.")] = (
+        "ask"
+    )
+    name: Annotated[str, Meta(description="What to call the rule in errors and in the audit.")] = ""
+    server: Annotated[str, Meta(description="Pattern (`*`, `?`) of the server.")] = "*"
+    tool: Annotated[str, Meta(description="Pattern of the tool's own name.")] = "*"
+    annotation: Annotated[
+        str,
+        Meta(description="An annotation that must hold, such as `destructiveHint`; with `!` before it, must not."),
+    ] = ""
+    arguments: Annotated[
+        dict[str, Any],
+        Meta(description='A JSON Schema for each argument: `{ to = { pattern = "@example[.]com$" } }`. All must fit.'),
+    ] = field(default_factory=dict[str, Any])
+    principal: Annotated[str, Meta(description="Pattern of who calls: `local`, or the name of an API key.")] = "*"
+    labels: Annotated[
+        tuple[DataLabel, ...],
+        Meta(description="Labels of the data in the arguments, of which one must be there (`[policy] flow`)."),
+    ] = ()
+    effects: Annotated[
+        tuple[Effect, ...], Meta(description="What the tool does, by its name and annotations; one must be so.")
+    ] = ()
+
+
+class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which calls need a person. The first rule that matches decides; see docs/trust.md."""
+
+    flow: Annotated[
+        Flow,
+        Meta(
+            description="What to do when data that strangers wrote reaches a tool that sends, pays, writes or deletes."
+        ),
+    ] = "off"
+    trusted: Annotated[
+        tuple[str, ...],
+        Meta(description="Patterns of tools (`server.tool`) whose results nobody else can have written."),
+    ] = ()
+    rules: Annotated[tuple[Rule, ...], Meta(description="The rules, in their order: `[[policy]]` for each.")] = ()

@@ -1,0 +1,66 @@
+"""What a tool does to the world, by its name and its annotations: sends, publishes, pays, writes, deletes. Pure.
+
+A guess that errs on the side of asking: the first verb of a name decides, and a tool that neither says that it only
+reads nor begins with a verb of reading is taken to write. Annotations are the server's own word: one that says it only
+reads is believed about nothing that its name contradicts.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from wicket_mcp.config.model.policy import Effect
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+VERBS: Mapping[Effect, frozenset[str]] = {
+    "sends": _words(
+        "send reply forward message email mail dm notify invite share submit call text sms respond contact"
+    ),
+    "publishes": _words("publish post tweet comment release deploy announce broadcast merge push upload"),
+    "pays": _words("pay transfer buy purchase order checkout charge refund donate reserve book"),
+    "deletes": _words(
+        "delete remove drop destroy cancel purge clear erase revoke terminate kill uninstall unsubscribe "
+        "archive close reset truncate wipe"
+    ),
+    "writes": _words(
+        "write create add update set edit modify append insert move rename copy save schedule put patch "
+        "change replace assign enable disable start stop run execute install apply commit import make upsert "
+        "configure grant restart mark register approve accept join leave subscribe reschedule generate fill "
+        "click type press drag select"
+    ),
+}
+READS = _words(
+    "get list read search find fetch query show describe lookup view count check download browse retrieve "
+    "inspect scan summarize explain calculate convert compare validate verify test ping status help "
+    "resolve analyze recommend screenshot snapshot extract parse preview estimate is has who what"
+)
+_EFFECTS: Mapping[str, Effect] = {verb: effect for effect, verbs in VERBS.items() for verb in verbs}
+
+
+@lru_cache(maxsize=4096)
+def _by_name(name: str) -> tuple[Effect | None, bool]:
+    """The effect that the name's first verb has, and whether it begins with a verb of reading."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    for word in words:
+        if word in READS:
+            return None, True
+        if word in _EFFECTS:
+            return _EFFECTS[word], False
+    return None, False
+
+
+def effect_of(name: str, annotations: Mapping[str, Any]) -> Effect | None:
+    """What calling the tool does; None where it only reads."""
+    effect, reads = _by_name(name)
+    if effect is not None:
+        return effect
+    if reads or annotations.get("readOnlyHint") is True:
+        return None
+    return "deletes" if annotations.get("destructiveHint") is True else "writes"

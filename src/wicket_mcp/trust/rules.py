@@ -1,0 +1,112 @@
+"""The rules of `[[policy]]`: which of them decides about a call. Pure; the layer `calls/approve.py` acts on it.
+
+Rules are tried in the order of the file, and the first that matches decides. One that has a condition on arguments
+matches only calls that have those arguments. What no rule is about passes.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from wicket_mcp.codec import canonical
+from wicket_mcp.config.model.policy import Action, DataLabel, Rule
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.model import JsonObject
+from wicket_mcp.schema.checker import Checker, compile_schema
+from wicket_mcp.trust.effects import effect_of
+
+_DEFAULTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+"""What an annotation means where a tool does not say it, by the protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What rules look at."""
+
+    server: str
+    tool: str
+    arguments: JsonObject
+    annotations: Mapping[str, Any]
+    principal: str
+    labels: Collection[DataLabel] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.server}.{self.tool}"
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(canonical(self.arguments)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a rule says about a call."""
+
+    action: Action
+    rule: str
+    """The rule's name, or its place in the file."""
+
+
+class Rules:
+    """All rules of one configuration."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        """Raises ConfigError for a condition that is not a JSON Schema."""
+        self._rules = [(_name(rule, number), rule, _condition(rule, number)) for number, rule in enumerate(rules, 1)]
+        self.version = hashlib.sha256(canonical([msgspec.to_builtins(rule) for rule in rules])).hexdigest()[:16]
+        """Another one for other rules: an approval is given under the rules of its time."""
+        self.looks_at_labels = any(rule.labels for rule in rules)
+
+    def concern(self, server: str) -> bool:
+        """Whether any rule may be about a call to this server."""
+        return any(fnmatchcase(server, rule.server) for _, rule, _ in self._rules)
+
+    def decide(self, call: Call) -> Decision | None:
+        for name, rule, condition in self._rules:
+            if _matches(rule, call) and (condition is None or _fits(condition, call)):
+                return Decision(rule.action, name)
+        return None
+
+
+def _name(rule: Rule, number: int) -> str:
+    return rule.name or f"rule {number}"
+
+
+def _condition(rule: Rule, number: int) -> Checker | None:
+    if not rule.arguments:
+        return None
+    schema: JsonObject = {"type": "object", "properties": rule.arguments, "required": list(rule.arguments)}
+    checker = compile_schema(schema)
+    if checker.problem is not None:
+        raise ConfigError(
+            f"is not a JSON Schema: {checker.problem}", key=f"policy[{number - 1}].arguments", hint="Check the rule."
+        )
+    return checker
+
+
+def _matches(rule: Rule, call: Call) -> bool:
+    return (
+        fnmatchcase(call.server, rule.server)
+        and (fnmatchcase(call.tool, rule.tool) or fnmatchcase(call.key, rule.tool))
+        and fnmatchcase(call.principal, rule.principal)
+        and (not rule.annotation or _holds(rule.annotation, call.annotations))
+        and (not rule.labels or any(label in call.labels for label in rule.labels))
+        and (not rule.effects or effect_of(call.tool, call.annotations) in rule.effects)
+    )
+
+
+def _holds(annotation: str, annotations: Mapping[str, Any]) -> bool:
+    name = annotation.removeprefix("!")
+    value = bool(annotations.get(name, _DEFAULTS.get(name, False)))
+    if name == "destructiveHint" and annotations.get("readOnlyHint") is True:
+        value = False
+    return value != annotation.startswith("!")
+
+
+def _fits(condition: Checker, call: Call) -> bool:
+    return condition.errors(call.arguments) == []

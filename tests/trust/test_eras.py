@@ -1,0 +1,48 @@
+"""A person's yes in the middle of a call, asked the way each protocol era asks, over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenGateway
+from tests.gateway.serving import META, raw_client, serve_http
+from tests.trust.conftest import READ, SEND, Offer
+from wicket_mcp.model import META_CAPABILITIES, JsonObject
+
+ABLE: JsonObject = {**META, META_CAPABILITIES: {"elicitation": {}}}
+POLICY = [{"action": "ask", "tool": "send"}]
+SCRIPT = {"code": "return [await m.send(to='ann'), await m.read()]"}
+CALLS = [
+    ("call_tool", {"name": "m.send", "arguments": {"to": "ann"}}, "it ran"),
+    ("run_script", SCRIPT, '["it ran","it ran"]'),
+]
+
+
+async def _post(raw: Any, name: str, arguments: JsonObject, **more: Any) -> JsonObject:
+    params: JsonObject = {"name": name, "arguments": arguments, "_meta": ABLE, **more}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": name}
+    _, _, body = await raw.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers)
+    return body
+
+
+@pytest.mark.parametrize(("name", "arguments", "answer"), CALLS, ids=["call", "script"])
+async def test_a_modern_client_is_asked_and_its_call_goes_on(
+    name: str, arguments: JsonObject, answer: str, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    async with open_gateway({"m": offer(SEND, READ)}, policy=POLICY) as gateway:
+        async with serve_http(gateway) as address, raw_client(address) as raw:
+            asked = (await _post(raw, name, arguments))["result"]
+            (question,) = asked["inputRequests"].values()
+            assert "May local" in question["params"]["message"]
+            reply = {"action": "accept", "content": {"decision": "approve"}}
+            replies = dict.fromkeys(asked["inputRequests"], reply)
+            state = asked["requestState"]
+            other = {**arguments, "arguments": {"to": "eve"}} if name == "call_tool" else {"code": "return 1"}
+            moved = await _post(raw, name, other, requestState=state, inputResponses=replies)
+            assert "requestState is not one of ours" in moved["error"]["message"], "it is bound to the very request"
+            done = (await _post(raw, name, arguments, requestState=state, inputResponses=replies))["result"]
+            assert done["content"][0]["text"].replace(" ", "") == answer.replace(" ", "")
+            spent = await _post(raw, name, arguments, requestState=state, inputResponses=replies)
+            assert "has ended" in spent["error"]["message"], "it is spent once"
+            forged = await _post(raw, name, arguments, inputResponses=replies)
+            assert forged["result"]["resultType"] == "input_required", "answers to no question are no approval"

@@ -1,0 +1,246 @@
+"""Rules about calls: what they match, who is asked, and what an approval is good for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenGateway, peer
+from tests.trust.conftest import READ, SEND, Offer
+from wicket_mcp import Gateway
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.model.policy import Rule
+from wicket_mcp.errors import ConfigError, Denied
+from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
+from wicket_mcp.request import tool_call
+from wicket_mcp.scripting import Script
+from wicket_mcp.store.model import CallRecord
+from wicket_mcp.trust.rules import Call, Rules
+
+KEEPER = Principal("ann", frozenset({"discover", "invoke"}))
+
+
+@dataclass
+class Person:
+    """A caller whose client shows its user forms; `decide` is that user."""
+
+    decide: Callable[[str], str]
+    principal: Principal = LOCAL
+    session: str = "s"
+    client_name: str = "desk"
+    capabilities: JsonObject = field(default_factory=lambda: {"elicitation": {}})
+    resumes: bool = False
+    log_level: str = ""
+    heard: list[str] = field(default_factory=list[str])
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        return None
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        assert method == "elicitation/create"
+        assert params["requestedSchema"]["required"] == ["decision"]
+        self.heard.append(params["message"])
+        return {"action": "accept", "content": {"decision": self.decide(params["message"])}}
+
+
+def yes(_: str) -> str:
+    return "approve"
+
+
+def no(_: str) -> str:
+    return "refuse"
+
+
+async def call(gateway: Gateway, person: Any, name: str, **arguments: Any) -> JsonObject:
+    return (await gateway.verbs.call(tool_call(name, arguments, person))).body
+
+
+async def last(gateway: Gateway) -> CallRecord:
+    return (await gateway.store.recent_calls(LOCAL, 1))[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "matches"),
+    [
+        (Rule(), True),
+        (Rule(server="ma*"), True),
+        (Rule(server="other"), False),
+        (Rule(tool="send*"), True),
+        (Rule(tool="mail.send_*"), True),
+        (Rule(tool="read*"), False),
+        (Rule(annotation="destructiveHint"), True),
+        (Rule(annotation="!destructiveHint"), False),
+        (Rule(annotation="readOnlyHint"), False),
+        (Rule(arguments={"to": {"pattern": "@example[.]com$"}}), True),
+        (Rule(arguments={"to": {"pattern": "@other[.]com$"}}), False),
+        (Rule(arguments={"to": {"not": {"pattern": "@example[.]com$"}}}), False),
+        (Rule(arguments={"cc": {}}), False),
+        (Rule(arguments={"to": {}, "amount": {"minimum": 100}}), True),
+        (Rule(principal="local"), True),
+        (Rule(principal="ci-*"), False),
+        (Rule(effects=("sends",)), True),
+        (Rule(effects=("deletes", "pays")), False),
+        (Rule(labels=("untrusted",)), False),
+    ],
+)
+def test_what_a_rule_is_about(rule: Rule, matches: bool) -> None:
+    made = Call("mail", "send_message", {"to": "bob@example.com", "amount": 100}, {}, "local")
+    assert (Rules([rule]).decide(made) is not None) == matches
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    rules = Rules([Rule(action="allow", tool="read*"), Rule(action="deny", name="no mail"), Rule(action="ask")])
+    decided = [rules.decide(Call("m", tool, {}, {}, "local")) for tool in ("read", "send")]
+    assert [(each.action, each.rule) for each in decided if each] == [("allow", "rule 1"), ("deny", "no mail")]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        [{"action": "ask", "server": "m"}],
+        {"flow": "ask", "rules": [{"action": "ask", "server": "m"}]},
+    ],
+)
+def test_rules_stand_in_the_file_in_two_ways(policy: Any) -> None:
+    config = Config.from_dict({"servers": {"m": {"command": "x"}}, "policy": policy})
+    assert config.policy.rules == (Rule(action="ask", server="m"),)
+
+
+def test_a_misspelt_rule_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"policy\[0\]\.acton: unknown key"):
+        Config.from_dict({"servers": {}, "policy": [{"acton": "ask"}]})
+    with pytest.raises(ConfigError, match="is not a JSON Schema"):
+        Rules([Rule(arguments={"to": {"type": "strnig"}})])
+
+
+async def test_a_call_that_is_refused_says_by_which_rule(offer: Offer, open_gateway: OpenGateway) -> None:
+    policy = [{"name": "no sending", "action": "deny", "tool": "send"}]
+    async with open_gateway({"m": offer(SEND, READ)}, policy=policy) as gateway:
+        with pytest.raises(Denied, match="no sending of the policy refuses it"):
+            await gateway.call("m.send", {"to": "ann"})
+        assert (await last(gateway)).rule == "no sending: deny"
+        assert (await gateway.call("m.read"))["content"]
+        assert (await last(gateway)).rule == ""
+
+
+async def test_a_person_is_asked_about_the_very_call(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask", "annotation": "!readOnlyHint"}]) as gateway:
+        person = Person(yes)
+        assert (await call(gateway, person, "m.send", to="ann", text="hi"))["content"]
+        assert "May local (desk) call m.send?" in person.heard[0]
+        assert '"to": "ann"' in person.heard[0]
+        assert (await last(gateway)).rule == "rule 1: ask, approved by local"
+        await call(gateway, person, "m.send", to="ann", text="hi")
+        assert len(person.heard) == 2, "a yes is spent by its call"
+        with pytest.raises(Denied, match="the user refused"):
+            await call(gateway, Person(no), "m.send", to="ann")
+        assert (await last(gateway)).rule == "rule 1: ask, refused by the user"
+
+
+async def test_nothing_that_a_model_says_is_an_approval(offer: Offer, open_gateway: OpenGateway) -> None:
+    wide = {**SEND, "inputSchema": {"type": "object"}}
+    async with open_gateway({"m": offer(wide)}, policy=[{"action": "ask"}]) as gateway:
+        for claims in ({"confirm": True}, {"decision": "approve"}, {"approved_by": "local"}):
+            with pytest.raises(Denied, match="needs a person's yes"):
+                await gateway.call("m.send", claims)
+        resumed = tool_call("m.send", {}, Silent(), resume={"inputResponses": {"q1": {"action": "accept"}}})
+        with pytest.raises(Denied, match="needs a person's yes"):
+            await gateway.verbs.call(resumed)
+
+
+async def test_who_cannot_be_asked_waits_for_a_person_at_the_gateway(offer: Offer, open_gateway: OpenGateway) -> None:
+    policy = [{"action": "ask", "tool": "send"}]
+    async with open_gateway({"m": offer(SEND)}, policy=policy) as gateway, gateway_of(open_gateway, offer) as other:
+        for _ in range(2):
+            with pytest.raises(Denied, match="wicket approve call-") as refused:
+                await gateway.call("m.send", {"to": "ann"})
+        (question,) = await gateway.store.approvals(0)
+        assert question.id in str(refused.value)
+        await other.store.approve(question.id, "bob", 0)
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "eve"})
+        with pytest.raises(Denied):
+            await call(gateway, Silent(KEEPER), "m.send", to="ann")
+        assert (await gateway.call("m.send", {"to": "ann"}))["content"]
+        assert (await last(gateway)).rule == "rule 1: ask, approved by bob"
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "ann"})
+
+
+def gateway_of(open_gateway: OpenGateway, offer: Offer) -> Any:
+    return open_gateway({"m": offer(SEND)})
+
+
+async def test_an_approval_does_not_outlive_its_rules(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask"}]) as gateway:
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "ann"})
+        (question,) = await gateway.store.approvals(0)
+        await gateway.store.approve(question.id, "bob", 0)
+    async with open_gateway({"m": offer(SEND)}, policy=[{"action": "ask", "name": "new"}]) as gateway:
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "ann"})
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("python", "return [await m.send(to='ann'), await m.read()]"),
+        ("javascript", "return [await m.send({to: 'ann'}), await m.read({})]"),
+        ("lua", "return {m.send({to='ann'}):await(), m.read({}):await()}"),
+    ],
+)
+async def test_a_script_waits_at_the_call_and_goes_on(
+    language: str, source: str, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    async with open_gateway({"m": offer(SEND, READ)}, policy=[{"action": "ask", "tool": "send"}]) as gateway:
+        person = Person(yes)
+        outcome = await gateway.verbs.run(Script(source, language), person)
+        assert (outcome.explain(), outcome.value) == ("", ["it ran", "it ran"])
+        assert len(person.heard) == 1
+        outcome = await gateway.verbs.run(Script(source, language), Person(no))
+        assert "the user refused" in outcome.explain()
+
+
+async def test_a_held_tool_is_accepted_by_the_owner_and_by_nobody_else(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}) as gateway:
+        await gateway.tools()
+        offer({**SEND, "description": "Another."})
+        await gateway.catalogue.renew("m")
+        stranger = Person(yes, principal=KEEPER)
+        with pytest.raises(Denied, match="is held"):
+            await call(gateway, stranger, "m.send", to="ann")
+        assert stranger.heard == []
+        with pytest.raises(Denied, match="is held"):
+            await call(gateway, Person(no), "m.send", to="ann")
+        owner = Person(yes)
+        assert (await call(gateway, owner, "m.send", to="ann"))["content"]
+        assert '+  "description": "Another."' in owner.heard[0]
+        assert (await gateway.store.pins("m"))[-1].approved_by == "local by desk"
+        assert (await last(gateway)).rule == "changed: hold, approved by local by desk"
+
+
+async def test_without_rules_no_layer_stands_in_the_way(open_gateway: OpenGateway) -> None:
+    """The stack of a server is a chain of closures: those of rules and pins are not among them."""
+    async with open_gateway({"echo": peer("Echo")}) as gateway:
+        assert _layers(gateway, "echo").isdisjoint({"approve", "held"})
+    async with open_gateway({"echo": peer("Echo", changed="hold")}, policy=[{"server": "other"}]) as gateway:
+        assert _layers(gateway, "echo") & {"approve", "held"} == {"held"}
+    async with open_gateway({"echo": peer("Echo")}, policy=[{"server": "echo"}]) as gateway:
+        assert "approve" in _layers(gateway, "echo")
+
+
+def _layers(gateway: Gateway, server: str) -> set[str]:
+    """The modules of the layers around a call of this server's tools."""
+    pipeline: Any = gateway._rooms.pipeline  # pyright: ignore[reportPrivateUsage]
+    seen: set[str] = set()
+    handler: Any = pipeline._direct(gateway.catalogue.servers[server])
+    while handler is not None:
+        seen.add(handler.__module__.rpartition(".")[2] if hasattr(handler, "__module__") else "")
+        cells = {
+            name: cell.cell_contents
+            for name, cell in zip(handler.__code__.co_freevars, handler.__closure__ or (), strict=True)
+        } if hasattr(handler, "__code__") else {}  # fmt: skip
+        handler = cells.get("inner")
+    return seen
