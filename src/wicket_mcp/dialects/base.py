@@ -141,6 +141,9 @@ class Table:
             return self._fail(problem)
 
 
+_CALLING = ("invoke",)
+
+
 class Menu:
     """The dialects that one address serves, as one list of tools."""
 
@@ -148,6 +151,8 @@ class Menu:
         self.dialects = dialects
         self.name = "+".join(dialect.name for dialect in dialects)
         self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
+        tables = [dialect for dialect in reversed(dialects) if isinstance(dialect, Table)]
+        self._needs = {name: row.needs for table in tables for name, row in table.rows.items()}
         self._size: tuple[tuple[int, str], int] = (0, ""), 0
         self.names_tools = bool(self._naming)
         """Whether some of its names stand for upstream tools by themselves."""
@@ -207,10 +212,7 @@ class Menu:
 
     def needs(self, name: str) -> tuple[str, ...]:
         """The scopes that a call of this name needs: as its row says; `invoke` for a server's own tool."""
-        for dialect in self.dialects:
-            if isinstance(dialect, Table) and (row := dialect.rows.get(name)) is not None:
-                return row.needs
-        return ("invoke",)
+        return self._needs.get(name, _CALLING)
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Named | None:
         """The upstream tool that a name on this menu stands for by itself."""

@@ -107,8 +107,8 @@ class Keys:
 
     async def take(self, principal: Principal, kind: str) -> None:
         """Count a request against the key's allowance an hour. Raises RateLimited with the seconds to wait."""
-        per_hour = {**self._rates, **dict(principal.rates)}.get(kind, 0)
-        if principal.name != LOCAL.name and per_hour:
+        per_hour = dict(principal.rates).get(kind, self._rates.get(kind, 0))
+        if per_hour and principal.name != LOCAL.name:
             wait = await self._store.take(principal.name, kind, per_hour, self._clock())
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)

@@ -261,7 +261,7 @@ def _check_scopes(protocol: Protocol, principal: Principal, body: JsonObject) ->
         raise InsufficientScope(OFFERED, body["id"])
     if body["method"] == "tools/call":
         needs = protocol.menu.needs(as_text(as_object(body.get("params")).get("name")))
-        if not all(map(principal.may, needs)):
+        if not principal.scopes.issuperset(needs) and not all(map(principal.may, needs)):
             raise InsufficientScope(sorted({*needs, *principal.scopes}), body["id"])
 
 
