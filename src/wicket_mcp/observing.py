@@ -4,14 +4,15 @@ Made by `serving.py`, so that a gateway over stdio neither loads nor pays for th
 decides nothing about a call.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
 from wicket_mcp.store.model import CallRecord
+from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.tasks import Tasks
+from wicket_mcp.telemetry.loop_lag import LoopLag
 from wicket_mcp.telemetry.metrics import Metrics, Reading
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 MAX_TOOLS = 500
 """Tools that have a label of their own; with more of them none has."""
 CHARS_PER_TOKEN = 4
-_LAG_EVERY = 1.0
 _NOT_CALLS = ("auth", "admin", "tools/list")
 
 
@@ -57,33 +57,7 @@ class CallCounter:
         return [("wicket_calls_total", key, count) for key, count in totals.items()]
 
 
-class LoopLag:
-    """The longest time by which a timer was late since it was last asked."""
-
-    def __init__(self) -> None:
-        self._longest = 0.0
-        self._due = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + _LAG_EVERY
-        self._timer = loop.call_at(self._due, self._look)
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def take(self) -> float:
-        longest, self._longest = self._longest, 0.0
-        return longest
-
-    def _look(self) -> None:
-        self._longest = max(self._longest, asyncio.get_running_loop().time() - self._due)
-        self.start()
-
-
-def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Metrics:
+def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admission: Admission) -> Metrics:
     """The metrics of `gateway` from now on."""
     metrics = Metrics()
     calls = CallCounter(metrics)
@@ -95,7 +69,7 @@ def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Metrics:
 
     metrics.read_from(read_calls)
     metrics.read_from(lambda: _read_upstreams(gateway))
-    metrics.read_from(lambda: _read_gateway(gateway, sessions, lag))
+    metrics.read_from(lambda: _read_gateway(gateway, sessions, lag, admission))
 
     def count_changes(old: Snapshot, new: Snapshot) -> None:
         for server, listing in new.listings.items():
@@ -119,12 +93,14 @@ def _read_upstreams(gateway: "Gateway") -> Iterable[Reading]:
         yield "wicket_upstream_strays_total", (server,), load.strays if load else 0
 
 
-def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag) -> Iterable[Reading]:
+def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admission: Admission) -> Iterable[Reading]:
     audit, counters = gateway.audit, gateway.outbox_counters
     yield "wicket_calls_in_flight", (), len(audit.running)
     yield "wicket_sessions", (), len(sessions)
     yield "wicket_held_calls", (), len(gateway.held)
     yield "wicket_event_loop_lag_seconds", (), lag.take()
+    yield "wicket_event_loop_held_total", (), lag.held_times
+    yield "wicket_requests_rejected_total", (), admission.rejected
     yield "wicket_audit_lost_total", (), gateway.lost_records
     yield "wicket_auth_failures_total", (), audit.rejections
     yield "wicket_background_failures_total", (), Tasks.failed

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
-from wicket_mcp.observing import LoopLag, observe, source_of
+from wicket_mcp.observing import observe, source_of
+from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
 from wicket_mcp.surface.dashboard.lazy import LazyDashboard
@@ -21,6 +22,7 @@ from wicket_mcp.surface.server import listen, make_server
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
+from wicket_mcp.telemetry.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -47,7 +49,8 @@ async def serve_http(
     sessions = Sessions(end_session, gateway.outbox_counters)
     gateway.feed.subscribe(sessions.changed)
     lag = LoopLag()
-    metrics = observe(gateway, sessions, lag)
+    admission = Admission(lag)
+    metrics = observe(gateway, sessions, lag, admission)
 
     def grants() -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
@@ -61,7 +64,7 @@ async def serve_http(
         return Guard(config.http, token, gateway.registry.keys, door=sign_in.door, public=config.registry.public)
 
     def mounts(config: Config) -> tuple[Mount, ...]:
-        mcp = StreamableHttp(protocols, sessions, config.http.max_body, sign_in.door)
+        mcp = StreamableHttp(protocols, sessions, config.http.max_body, admission, sign_in.door)
         return (
             mcp,
             Health(leaving),
@@ -93,6 +96,7 @@ async def serve_http(
         sock = ending.enter_context(closing(listen(http.host, http.port)))
         server = make_server(app)
         lag.start()
+        ending.callback(lag.stop)
         serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)
         host, port = sock.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -100,7 +104,6 @@ async def serve_http(
         on_ready(f"{address}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        lag.stop()
         leaving.set()
         for protocol in protocols.values():
             protocol.closing.set()

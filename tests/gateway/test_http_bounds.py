@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.conftest import OpenGateway
-from tests.gateway.serving import TOKEN, raw_client, serve_http
+from tests.conftest import OpenGateway, peer
+from tests.gateway.serving import META, TOKEN, raw_client, serve_http
 from wicket_mcp.surface import server as http_server
 from wicket_mcp.surface.connections import Connections
 from wicket_mcp.tasks import Tasks
@@ -195,3 +195,34 @@ async def test_v21_a_message_over_http_that_is_not_utf8_or_too_deep_is_a_parse_e
             body = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + bad + b"}}"
             status, _, answer = await client.post(body)
             assert (status, answer["error"]["code"]) == (400, -32700)
+
+
+@pytest.mark.promise(
+    "F34", "Load beyond what the loop can do is turned away with 503 and Retry-After, before it costs."
+)
+async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_served(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wicket_mcp.surface.admission.MOST_PER_PRINCIPAL", 2)
+    async with (
+        open_gateway({"x": peer("Echo")}) as gateway,
+        serve_http(gateway, "flat") as address,
+        raw_client(address) as client,
+    ):
+        await gateway.tools()
+        other, _ = await gateway.registry.keys.create("other", ["discover", "invoke"])
+        tasks = Tasks()
+        slow = [tasks.start(client.modern("tools/call", {"name": "x__slow", "arguments": {}}), "slow") for _ in "ab"]
+        while (await gateway.call("x.calls"))["structuredContent"]["waiting"] < 2:
+            pass
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+        routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
+        status, headers, answer = await client.post(body, routing)
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "more to do than it can" in answer["error"]
+        status, _, _ = await client.post(body, routing, token=other)
+        assert status == 200
+        await gateway.call("x.release")
+        assert [status for status, _ in [await task for task in slow]] == [200, 200]
+        status, _, _ = await client.post(body, routing)
+        assert status == 200

@@ -18,12 +18,11 @@ from wicket_mcp.errors import (
 )
 from wicket_mcp.model import JsonObject
 from wicket_mcp.surface.event_stream import EventStream
-from wicket_mcp.surface.http import Headers, Receive, Send, send_json, wait_until_left
+from wicket_mcp.surface.http import Connection, Headers, Send, send_json
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.tasks import Tasks
 
-WATCH_AFTER = 0.05  # seconds after which we look whether a modern client has left; most answers are there before
 STATUS_OF_ERROR = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
@@ -41,20 +40,20 @@ class Exchange:
 
     __slots__ = (
         "_answering",
+        "_connection",
         "_counters",
         "_given_up",
         "_gone",
         "_headers",
         "_over",
-        "_receive",
         "_send",
         "_stream",
         "_streaming",
         "_tasks",
     )
 
-    def __init__(self, receive: Receive, send: Send, counters: Counters) -> None:
-        self._receive = receive
+    def __init__(self, send: Send, counters: Counters, connection: Connection | None = None) -> None:
+        self._connection = connection
         self._send = send
         self._counters = counters
         self._headers: Headers = ()
@@ -80,7 +79,11 @@ class Exchange:
     async def run(self, protocol: Protocol, request: Request, headers: Headers = ()) -> None:
         """Answer `request`; `headers` are added to the response."""
         self._headers = headers
-        watching = asyncio.get_running_loop().call_later(WATCH_AFTER, self._watch) if request.modern else None
+        connection = self._connection if request.modern else None
+        if connection is not None:
+            if connection.lost:
+                return
+            connection.on_lost = self._leave
         try:
             response = await self._answer(protocol, request)
             if response is not None and self._stream is None:
@@ -90,8 +93,8 @@ class Exchange:
                 await self._finish(response)
         finally:
             self._over = True
-            if watching is not None:
-                watching.cancel()
+            if connection is not None:
+                connection.on_lost = None
             if self._tasks is not None:
                 await self._tasks.close()
 
@@ -131,11 +134,8 @@ class Exchange:
             self._tasks = Tasks()
         return self._tasks
 
-    def _watch(self) -> None:
-        self._own_tasks().start(self._until_gone(), "watch client")
-
-    async def _until_gone(self) -> None:
-        await wait_until_left(self._receive)
+    def _leave(self) -> None:
+        """The client has closed its connection."""
         self._gone = True
         self.cancel()
 

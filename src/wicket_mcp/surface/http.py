@@ -1,7 +1,7 @@
 """The smallest tools of whoever answers an HTTP request: headers, a bounded body, a JSON response. Decides nothing."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import BadArguments
@@ -15,6 +15,17 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 _NONE: frozenset[bytes] = frozenset()
+
+
+CONNECTION = "wicket.connection"
+"""Under which a request's scope has its connection."""
+
+
+class Connection(Protocol):
+    """What a request may know of its connection: whether the client has left, and when it does."""
+
+    lost: bool
+    on_lost: Callable[[], None] | None
 
 
 class Disconnected(Exception):

@@ -9,7 +9,7 @@ are bounded in all and for each address. Signals are not uvicorn's business: `ap
 import asyncio
 import contextlib
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, cast
 
 import uvicorn
@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.surface.connections import Connections
+from wicket_mcp.surface.http import CONNECTION
 from wicket_mcp.surface.outbox import StallWatch
 
 HEAD_DEADLINE = 10.0
@@ -59,6 +60,9 @@ class DeadlineProtocol(HttpToolsProtocol):
     _head_size = 0
     _piece = 0
     _rejection = (400, "Invalid HTTP request received.")
+    lost = False
+    on_lost: Callable[[], None] | None = None
+    """Called once when the client leaves: set by the request that is at work, which would have to keep asking."""
     _address: str | None = None
     """Where it comes from, while it counts among the connections."""
 
@@ -83,6 +87,9 @@ class DeadlineProtocol(HttpToolsProtocol):
         if self._stall is not None:
             self._stall.resume()
         super().connection_lost(exc)
+        self.lost = True
+        if self.on_lost is not None:
+            self.on_lost()
         self._unset_keepalive_if_required()  # uvicorn keeps the timer, and with it all buffers, after a reset
 
     def data_received(self, data: bytes) -> None:
@@ -123,6 +130,7 @@ class DeadlineProtocol(HttpToolsProtocol):
         self._awaited, self._turned = HEAD_DEADLINE, True
         self._in_head, self._between, self._head_size = True, False, 0
         super().on_message_begin()
+        cast("dict[str, Any]", self.scope)[CONNECTION] = self
 
     def on_url(self, url: bytes) -> None:
         if len(self.url) + len(url) > MAX_URL:

@@ -14,7 +14,7 @@ import threading
 from typing import Any
 
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import PARSE_ERROR
+from wicket_mcp.errors import PARSE_ERROR, Overloaded
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import LOCAL, Changed, JsonObject, Principal, as_object
 from wicket_mcp.surface.caller import LegacyClient, modern_caller
@@ -24,8 +24,11 @@ from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_mo
 from wicket_mcp.tasks import Tasks
 
 MAX_MESSAGE = 16 * 1024 * 1024
+MAX_RUNNING = 2000
+"""Requests of the client that are worked on at once."""
 DRAIN = 30.0
 SESSION = "stdio"  # one process, one client
+_BUSY = f"{MAX_RUNNING} requests of this client are at work."
 FLUSH = 5.0  # seconds for a slow reader to take our last words
 
 
@@ -156,6 +159,9 @@ class StdioClient(asyncio.Protocol):
         except RpcProblem as problem:
             number = as_object(message).get("id")
             self._send(error_response(number, problem))
+            return
+        if len(self._running) >= MAX_RUNNING:
+            self._send(error_response(request.id, Overloaded(_BUSY, hint="Try again when some have been answered.")))
             return
         self._greeted = self._greeted or not request.modern
         self._running[request.id] = self._tasks.start(self._serve(request), request.method)

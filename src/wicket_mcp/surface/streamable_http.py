@@ -23,12 +23,15 @@ from wicket_mcp.model import (
     as_text,
 )
 from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
+from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.caller import modern_caller
 from wicket_mcp.surface.exchange import STATUS_OF_ERROR, Exchange
 from wicket_mcp.surface.front_door import OFFERED, FrontDoor
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.http import (
+    CONNECTION,
     BodyTooLarge,
+    Connection,
     Disconnected,
     Headers,
     Receive,
@@ -50,6 +53,7 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} 
 _ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
 _PARAMETER = PREFIX.encode()
 _SESSION = b"mcp-session-id"
+_BUSY: JsonObject = {"error": "The gateway has more to do than it can. Try again after Retry-After seconds."}
 
 
 class StreamableHttp:
@@ -62,11 +66,13 @@ class StreamableHttp:
         protocols: Mapping[str, Protocol],
         sessions: Sessions,
         max_body: int,
+        admission: Admission,
         door: FrontDoor | None = None,
     ) -> None:
         self._protocols = protocols
         self._sessions = sessions
         self._max_body = max_body
+        self._admission = admission
         self._door = door
 
     def serves(self, path: str) -> bool:
@@ -79,7 +85,16 @@ class StreamableHttp:
         protocol = self._protocols[scope["path"].rstrip("/")]
         try:
             if method == "POST":
-                await self._post(protocol, principal, headers, receive, send)
+                connection: Connection | None = scope.get(CONNECTION)
+                if headers.get(b"mcp-method") == "subscriptions/listen":  # it waits for hours, and costs nothing
+                    await self._post(protocol, principal, headers, receive, send, connection)
+                elif wait := self._admission.enter(principal.name):
+                    await send_json(send, 503, _BUSY, ((b"retry-after", str(wait).encode()),))
+                else:
+                    try:
+                        await self._post(protocol, principal, headers, receive, send, connection)
+                    finally:
+                        self._admission.leave(principal.name)
             elif method == "GET":
                 await self._get(self._session(protocol, principal, headers), headers, receive, send)
             elif method == "DELETE":
@@ -98,7 +113,13 @@ class StreamableHttp:
             return
 
     async def _post(
-        self, protocol: Protocol, principal: Principal, headers: RequestHeaders, receive: Receive, send: Send
+        self,
+        protocol: Protocol,
+        principal: Principal,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
+        connection: Connection | None,
     ) -> None:
         body = await self._read(headers, receive)
         modern = self._era(body, headers)
@@ -114,7 +135,7 @@ class StreamableHttp:
         _check_accept(headers)
         if principal.issuer:
             _check_scopes(protocol, principal, body)
-        exchange = Exchange(receive, send, self._sessions.counters)
+        exchange = Exchange(send, self._sessions.counters, connection)
         params: JsonObject = body.get("params", {})
         if modern:
             caller = modern_caller(principal, f"modern {principal.name}", exchange.post, params["_meta"])

@@ -55,6 +55,8 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_tools_changed_total": Family("counter", ("server",), "Tools of a server that appeared, changed or went."),
     "wicket_oauth_refresh_total": Family("counter", ("server", "outcome"), "Refreshed access tokens of servers."),
     "wicket_event_loop_lag_seconds": Family("gauge", (), "The longest delay of the event loop since the last scrape."),
+    "wicket_event_loop_held_total": Family("counter", (), "Times that the event loop was held; the log says by what."),
+    "wicket_requests_rejected_total": Family("counter", (), "Requests that were turned away because of too much load."),
     "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be kept."),
     "wicket_auth_failures_total": Family("counter", (), "Requests that came with no token or a wrong one."),
     "wicket_background_failures_total": Family("counter", (), "Background tasks that failed; the log says which."),

@@ -41,7 +41,7 @@ async def _nothing(*_: Any) -> Any:
 
 
 def _busy(session: HttpSession) -> None:
-    session.running[1] = Exchange(_nothing, _nothing, Counters())
+    session.running[1] = Exchange(_nothing, Counters())
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""Who may have a request worked on now: load beyond what this process can do is turned away at once, and cheaply.
+
+The bound on requests at work follows from the lag of the event loop: while the loop keeps up there is none (a thousand
+calls that wait for slow servers cost nothing), while it is late the bound shrinks to what it can do, and grows again
+when it is in time. Each principal has a bound of its own that always holds. A few are admitted whatever happens.
+"""
+
+from collections import Counter
+
+from wicket_mcp.telemetry.loop_lag import LoopLag
+
+LATE = 0.08
+"""Seconds of lag at which the loop does not keep up."""
+LEAST = 64
+"""Requests at work that are admitted however late the loop is: fewer would leave it idle."""
+MOST_PER_PRINCIPAL = 2000
+_SHRINK, _GROW = 0.5, 1.2
+_A_SECOND = 500
+"""Requests that are asked to come back each second."""
+_LONGEST_WAIT = 30
+
+
+class Admission:
+    """See the module's docstring."""
+
+    def __init__(self, lag: LoopLag, *, most_per_principal: int | None = None) -> None:
+        self._lag = lag
+        self._most_per_principal = MOST_PER_PRINCIPAL if most_per_principal is None else most_per_principal
+        self._ticks = lag.ticks
+        self._limit: float | None = None
+        self._running: Counter[str] = Counter()
+        self._total = 0
+        self._rejected_lately = 0
+        self.rejected = 0
+
+    def __repr__(self) -> str:
+        limit = "" if self._limit is None else f" of {self._limit:.0f}"
+        return f"<Admission {self._total}{limit} at work, {self.rejected} rejected>"
+
+    def enter(self, principal: str) -> int:
+        """0 for who may go on, and must `leave` once; else the seconds after which to try again."""
+        if self._ticks != self._lag.ticks:
+            self._adjust()
+        limit = self._limit
+        if (limit is not None and self._total >= limit) or self._running[principal] >= self._most_per_principal:
+            self.rejected += 1
+            self._rejected_lately += 1
+            return min(_LONGEST_WAIT, 1 + self._rejected_lately // _A_SECOND)
+        self._total += 1
+        self._running[principal] += 1
+        return 0
+
+    def leave(self, principal: str) -> None:
+        self._total -= 1
+        self._running[principal] -= 1
+        if not self._running[principal]:
+            del self._running[principal]
+
+    def _adjust(self) -> None:
+        """Once for each measurement of the loop."""
+        self._ticks = self._lag.ticks
+        if self._lag.latest > LATE:
+            self._limit = max(LEAST, self._total * _SHRINK)
+        elif self._limit is not None:
+            self._limit *= _GROW
+            if self._limit > self._total * 4 + 10 * LEAST:
+                self._limit, self._rejected_lately = None, 0
+        self._rejected_lately = int(self._rejected_lately * _SHRINK)

@@ -1,0 +1,72 @@
+"""Admission: nobody is turned away while the loop is in time; load beyond what it can do is (F34)."""
+
+from wicket_mcp.surface.admission import LEAST, Admission
+from wicket_mcp.telemetry.loop_lag import LoopLag
+
+
+def measure(lag: LoopLag, seconds: float) -> None:
+    lag.latest = seconds
+    lag.ticks += 1
+
+
+def enter(admission: Admission, times: int, principal: str = "a") -> int:
+    """How many are admitted."""
+    return sum(admission.enter(principal) == 0 for _ in range(times))
+
+
+def test_f34_nobody_is_turned_away_while_the_loop_keeps_up() -> None:
+    lag = LoopLag()
+    admission = Admission(lag, most_per_principal=10_000)
+    assert enter(admission, 5000) == 5000
+    measure(lag, 0.02)
+    assert enter(admission, 1000) == 1000
+
+
+def test_f34_a_late_loop_halves_what_is_at_work_until_it_keeps_up_and_a_few_always_get_in() -> None:
+    lag = LoopLag()
+    admission = Admission(lag, most_per_principal=10_000)
+    enter(admission, 1000)
+    measure(lag, 0.5)
+    assert enter(admission, 10) == 0
+    for _ in range(600):
+        admission.leave("a")
+    assert enter(admission, 1000) == 100, "half of the thousand"
+    for _ in range(500):
+        admission.leave("a")
+    for _ in range(9):
+        measure(lag, 0.5)
+        enter(admission, 1)
+        admission.leave("a")
+    assert enter(admission, 1000) == LEAST
+    assert repr(admission) == f"<Admission {LEAST} of {LEAST} at work, {10 + 900 + 1000 - LEAST} rejected>"
+
+
+def test_f34_the_bound_is_gone_when_the_loop_has_been_in_time_for_a_while() -> None:
+    lag = LoopLag()
+    admission = Admission(lag)
+    enter(admission, 100)
+    measure(lag, 0.5)
+    assert enter(admission, 1) == 0
+    for _ in range(20):
+        measure(lag, 0.01)
+        admission.enter("b")
+    assert "of" not in repr(admission).split("at work", maxsplit=1)[0]
+
+
+def test_f34_the_more_are_turned_away_the_later_they_are_asked_to_come() -> None:
+    lag = LoopLag()
+    admission = Admission(lag)
+    enter(admission, 100)
+    measure(lag, 0.5)
+    waits = [admission.enter("a") for _ in range(20_000)]
+    assert waits[0] == 1
+    assert waits == sorted(waits)
+    assert waits[-1] == 30
+
+
+def test_v11_one_principal_has_a_bound_of_its_own() -> None:
+    admission = Admission(LoopLag(), most_per_principal=3)
+    assert enter(admission, 5, "a") == 3
+    assert enter(admission, 5, "b") == 3
+    admission.leave("a")
+    assert enter(admission, 5, "a") == 1
