@@ -42,6 +42,7 @@ async def serve_http(
     protocols = {"/mcp": gateway.protocol(*dialects)}
     protocols |= {f"/mcp/{name}": gateway.protocol(name) for name in factory.NAMES}
     leaving = asyncio.Event()
+    gateway.pool.serve_many()
 
     def end_session(session: str) -> None:
         gateway.tasks.start(gateway.pool.close_session(session), "end session")

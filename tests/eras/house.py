@@ -106,7 +106,14 @@ async def line(link: Link, server: AbstractAsyncContextManager[Server], **option
     """All of it; `options` are added to the upstream's configuration."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        config = {"connect_timeout": 30, "timeout": TIMEOUT, **await stack.enter_async_context(server), **options}
+        # A server that clients share is offered nobody's roots, and the matrix has a cell for them.
+        shared = {"isolation": "session"} if link.near == "http" and link.upstream == "legacy" else {}
+        config = {
+            "connect_timeout": 30,
+            "timeout": TIMEOUT,
+            **shared,
+            **await stack.enter_async_context(server),
+        } | options
         door = await stack.enter_async_context(wicket(link, folder, config))
         chair = await stack.enter_async_context(seated(door, link.client))
         yield Line(link, chair, door, stack)

@@ -57,11 +57,18 @@ async def test_an_empty_query_with_a_server_lists_its_tools(open_gateway: OpenGa
         assert "Did you mean 'git'?" in text_of(wrong)
 
 
-async def test_a_server_that_fails_is_named_beside_the_hits(open_gateway: OpenGateway) -> None:
-    async with open_gateway({"bad": peer("ExitsAtOnce"), "git": replay("git")}) as gateway:
-        found = text_of(await use(gateway, "find_tools", query="commit changes"))
-    assert "git.git_commit(" in found
-    assert "[Server 'bad' could not be listed: Server 'bad' exited with code 3" in found
+async def test_a_server_that_fails_is_named_where_it_matters(open_gateway: OpenGateway) -> None:
+    servers = {"bad": peer("ExitsAtOnce"), "git": replay("git"), "keyless": {**peer("Echo"), "env": {"A": "${NO_KEY}"}}}
+    async with open_gateway(servers) as gateway:
+        fits = text_of(await use(gateway, "find_tools", query="commit changes"))
+        assert fits.startswith("git.git_commit(")
+        assert "unavailable" not in fits
+        named = text_of(await use(gateway, "find_tools", query="commit changes with bad"))
+        assert named.endswith("\n[unavailable: bad (exited with code 3 before it answered)]")
+        nothing = text_of(await use(gateway, "find_tools", query="zxqv wvut"))
+        assert nothing.endswith(
+            "[unavailable: bad (exited with code 3 before it answered), keyless (NO_KEY is not set)]"
+        )
 
 
 async def test_unknown_names_are_reported_next_to_the_found_ones(open_gateway: OpenGateway) -> None:

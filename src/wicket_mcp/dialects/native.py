@@ -13,12 +13,15 @@ from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import WicketError
 from wicket_mcp.extensions import TASKS, declares
 from wicket_mcp.model import Detail, JsonObject, Tool
+from wicket_mcp.schema.descriptions import shorten
 from wicket_mcp.schema.signature import describe, signature
 from wicket_mcp.scripting import Script
 from wicket_mcp.scripts.languages import installed
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.verbs import Verbs
 
+_REASON = 80  # characters of why a server is not there
+_STARTING = "still starting"
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
 FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in full, the rest with less
 
@@ -39,7 +42,8 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         nothing = f"Server '{server}' offers no tools.{_failures(await verbs.known(principal))}"
         return text("\n".join(lines) + more if lines else nothing)
     answer = await verbs.search(query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None)
-    return text(_hits(answer) + _failures(await verbs.known(principal)))
+    view = await verbs.known(principal)
+    return text(_hits(answer) + _failures(view, None if not answer.confident else query))
 
 
 async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -101,11 +105,23 @@ def _hits(answer: Answer) -> str:
     return "\n".join(lines)
 
 
-def _failures(view: View) -> str:
-    """A line for each server that could not be asked, so that no tool is missing silently."""
-    return "".join(
-        f"\n[Server '{name}' could not be listed: {problem.splitlines()[0]}]" for name, problem in view.failures.items()
-    )
+def _failures(view: View, query: str | None = None) -> str:
+    """One line for the servers that could not be asked, so that no tool is missing silently.
+
+    With a `query` that others serve, only those that it names, and those that are about to answer.
+    """
+    said = [
+        f"{name} ({_reason(name, problem)})"
+        for name, problem in view.failures.items()
+        if name in view.servers and (query is None or name.lower() in query.lower() or _STARTING in problem)
+    ]
+    return f"\n[unavailable: {', '.join(said)}]" if said else ""
+
+
+def _reason(server: str, problem: str) -> str:
+    """Why a server is not there, in a few words: `wicket doctor` has all of them."""
+    first = problem.splitlines()[0].rpartition(f"erver '{server}' ")[2].removeprefix("needs the environment variable ")
+    return shorten(first.partition(". ")[0].replace(", which is not set", " is not set").rstrip("."), _REASON)
 
 
 def _limit(call: ToolCall, default: int) -> int:

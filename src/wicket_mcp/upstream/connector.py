@@ -47,6 +47,8 @@ class Connector:
         """Servers that are reached through another client than the others."""
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._keeper = Keeper()
+        self.many_clients = False
+        """Whether clients share connections: then no single one's roots may decide what a shared server works on."""
 
     def limit_messages(self, max_message: int) -> None:
         """Bound the messages of connections from now on."""
@@ -71,8 +73,11 @@ class Connector:
         async with self._starting_slot():
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
-                return await _greet(child, config.name)
+                return await _greet(child, config.name, roots=self._offers_roots(config))
             return await self._open_http(server, server.url, host, principal)
+
+    def _offers_roots(self, config: ServerConfig) -> bool:
+        return config.isolation == "session" or not self.many_clients
 
     @asynccontextmanager
     async def _starting_slot(self) -> AsyncGenerator[None]:
@@ -95,6 +100,7 @@ class Connector:
 
     async def _open_http(self, server: ResolvedServer, url: str, host: Host, principal: Principal) -> Session:
         name, transport = server.config.name, server.config.transport
+        roots = self._offers_roots(server.config)
         client, most = self._clients.get(name, self._http), self._max_message
         source = self._credentials
         own = None if source is None else await source.find(server, url, principal)
@@ -106,20 +112,20 @@ class Connector:
             return SseConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         if transport == "sse":
-            return await _greet(sse(), name)
+            return await _greet(sse(), name, roots=roots)
         try:
-            return await _greet(streamable(), name)
+            return await _greet(streamable(), name, roots=roots)
         except Unavailable as problem:
             # What the specification asks of clients: a POST refused with 4xx may be a server of the older transport.
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
-            return await _or_first(_greet(sse(), name), problem)
+            return await _or_first(_greet(sse(), name, roots=roots), problem)
 
 
-async def _greet(connection: Connection, server: str) -> Session:
+async def _greet(connection: Connection, server: str, *, roots: bool) -> Session:
     connection.envelope = envelope()
     try:
-        session = await negotiate(connection, server)
+        session = await negotiate(connection, server, roots=roots)
         await connection.listen()
     except BaseException:
         await uninterrupted(connection.close())

@@ -88,16 +88,19 @@ class Session:
         return await self.connection.request(method, params, callbacks, headers)
 
 
-async def negotiate(connection: Connection, server: str) -> Session:
-    """Meet the upstream. Raises what the connection raises, or ProtocolViolation when no era fits."""
+async def negotiate(connection: Connection, server: str, *, roots: bool = True) -> Session:
+    """Meet the upstream. Raises what the connection raises, or ProtocolViolation when no era fits.
+
+    `roots` says whether a legacy one may ask for the client's roots, which it then works on for everybody.
+    """
     tasks = Tasks()
     try:
         modern = tasks.start(_discover(connection, server), f"{server} discover", awaited=True)
         await asyncio.wait({modern}, timeout=SILENCE)
         if modern.done():
-            greeting = modern.result() or await _initialize(connection, server)
+            greeting = modern.result() or await _initialize(connection, server, roots)
         else:
-            legacy = tasks.start(_initialize(connection, server), f"{server} initialize", awaited=True)
+            legacy = tasks.start(_initialize(connection, server, roots), f"{server} initialize", awaited=True)
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
@@ -147,11 +150,12 @@ async def _request_discovery(connection: Connection) -> JsonObject:
     return await connection.request("server/discover", {"_meta": envelope()})
 
 
-async def _initialize(connection: Connection, server: str) -> Greeting:
+async def _initialize(connection: Connection, server: str, roots: bool) -> Greeting:
     connection.protocol_version = ""
+    capabilities = LEGACY_CAPABILITIES if roots else {k: v for k, v in LEGACY_CAPABILITIES.items() if k != "roots"}
     answer = await connection.request(
         "initialize",
-        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": LEGACY_CAPABILITIES, "clientInfo": CLIENT_INFO},
+        {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": capabilities, "clientInfo": CLIENT_INFO},
     )
     version: Any = answer.get("protocolVersion")
     if version not in LEGACY_VERSIONS:

@@ -232,6 +232,10 @@ class Pool:
         leaving = [self._forget(key) for key in list(self._upstreams) if key.session == session]
         await asyncio.gather(*(upstream.close() for upstream in leaving))
 
+    def serve_many(self) -> None:
+        """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
+        self._connector.many_clients = True
+
     async def close(self) -> None:
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
         await self._connector.close()
