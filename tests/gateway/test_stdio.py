@@ -171,9 +171,9 @@ async def test_sigterm_lets_calls_finish_and_leaves_no_orphan(tmp_path: Path) ->
 async def test_nothing_but_protocol_reaches_stdout(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"broken": peer("ExitsAtOnce"), "noisy": peer("WritesGarbage")})
     await command.initialize()
-    found = await command.call("find_tools", {"query": "echo"})
+    found = await command.call("find_tools", {"query": "echo with broken"})
     assert "noisy.echo" in found["content"][0]["text"]
-    assert "'broken' could not be listed" in found["content"][0]["text"]
+    assert "[unavailable: broken (" in found["content"][0]["text"]
     assert command.process.stdin is not None
     command.process.stdin.close()
     output, log = await command.process.communicate()
