@@ -12,18 +12,25 @@ from wicket_mcp.model import JsonObject, as_object, as_text
 
 UI = "io.modelcontextprotocol/ui"
 TASKS = "io.modelcontextprotocol/tasks"
+SKILLS = "io.modelcontextprotocol/skills"
+GROUPS = "io.modelcontextprotocol/groups"
+RESOLUTION = "io.modelcontextprotocol/tool-resolution"
 OLD_RESOURCE_KEY = "ui/resourceUri"
 APP_SCHEME = "ui://"
+SKILL_SCHEME = "skill://"
 MISSING_CLIENT_CAPABILITY = -32021
 APP_TYPE = "text/html;profile=mcp-app"
 
 OURS: Mapping[str, JsonObject] = {
     UI: {"mimeTypes": [APP_TYPE]},
     TASKS: {},
+    SKILLS: {"directoryRead": True},
+    GROUPS: {},
+    RESOLUTION: {},
 }
 """What Wicket itself offers clients, whatever is behind it."""
 
-AS_CLIENT: JsonObject = {"extensions": {UI: {"mimeTypes": [APP_TYPE]}}}
+AS_CLIENT: JsonObject = {"extensions": {UI: {"mimeTypes": [APP_TYPE]}, SKILLS: {}}}
 """What Wicket declares where it asks on its own behalf: servers may list a tool with an interface only then."""
 
 

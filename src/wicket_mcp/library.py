@@ -7,6 +7,7 @@ until surfaces, scripts, dialects and the registry are loaded.
 from wicket_mcp.calls.forward import Forward
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.skills import Skills
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.identity.vault import Vault
@@ -39,6 +40,7 @@ class Library:
         self.catalogue = Catalogue(
             config.servers, self.pool, self.forward, self.store, config.limits, config.aliases, Pins(self.store)
         )
+        self.skills = Skills(self.catalogue, self.forward)
         self.finder = Finder(
             self.catalogue,
             self.pool,

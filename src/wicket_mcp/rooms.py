@@ -132,6 +132,7 @@ def build(config: Config, live: Live) -> Rooms:
         config.base_dir,
         library.accounts,
         library.task_ids,
+        library.skills,
         config.untrusted,
     )
     return Rooms(config, live, pipeline, verbs)

@@ -18,11 +18,12 @@ from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.calls.watches import Changed, Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.skills import Skills
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import NeedsSignIn, UnknownName, WicketError
-from wicket_mcp.extensions import union
+from wicket_mcp.extensions import SKILL_SCHEME, union
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
@@ -68,12 +69,14 @@ class Verbs:
         base_dir: Path,
         accounts: Accounts,
         task_ids: TaskIds,
+        skills: Skills,
         notice: str = "",
     ) -> None:
         self.notice = notice
         """Why there are no servers, for whoever looks for tools; mostly empty."""
         self._catalogue = catalogue
         self.task_ids = task_ids
+        self.skills = skills
         self.scripting = scripting
         self._base_dir = base_dir
         self._accounts = accounts
@@ -163,7 +166,7 @@ class Verbs:
         self, uri: str, caller: Caller, meta: Mapping[str, Any] = EMPTY, resume: Mapping[str, Any] = EMPTY
     ) -> JsonObject:
         """A resource of a server, by the address that `resources/list` shows."""
-        return await self._fetch("resources/read", uri, {}, caller, meta, resume)
+        return await self.fetch("resources/read", uri, {}, caller, meta, resume)
 
     async def get_prompt(
         self,
@@ -175,7 +178,7 @@ class Verbs:
     ) -> JsonObject:
         """A prompt of a server, by the name that `prompts/list` shows."""
         params: JsonObject = {} if arguments is None else {"arguments": arguments}
-        return await self._fetch("prompts/get", name, params, caller, meta, resume)
+        return await self.fetch("prompts/get", name, params, caller, meta, resume)
 
     async def complete(self, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY) -> JsonObject:
         """Completion of a prompt's or template's argument, by whoever offers it."""
@@ -224,7 +227,7 @@ class Verbs:
         """A result whose links lead through us: resources in it under the addresses that `resources/list` shows."""
         return self.addresses.rewrite(result.body, result.request.server)
 
-    async def _fetch(
+    async def fetch(
         self,
         method: str,
         name: str,
@@ -235,7 +238,10 @@ class Verbs:
     ) -> JsonObject:
         span = Span(arguments=params.get("arguments"))
         request = Request(method=method, caller=caller, params=params, name=name, meta=meta, resume=resume, span=span)
-        return self.rewrite(await self._pipeline(request))
+        result = await self._pipeline(request)
+        if method == "resources/read" and as_text(result.request.params.get("uri")).startswith(SKILL_SCHEME):
+            await self.skills.check(result.request.server, result.body)
+        return self.rewrite(result)
 
     async def run(self, script: Script, caller: Caller) -> "Outcome":
         """A script to its end; what went wrong in it is part of the outcome."""

@@ -189,3 +189,70 @@ async def test_the_calls_of_an_app_stay_with_servers_that_have_one(open_gateway:
         several = await ask(client, "tools/call", {"name": "refresh", "arguments": {}}, {UI: {}})
         assert "one.refresh" in several["message"]
         assert "two.refresh" in several["message"]
+
+
+# Skills, groups, tool resolution
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_skills_of_all_servers_are_listed_read_and_found(open_gateway: OpenGateway, era: str) -> None:
+    async with house(open_gateway, era) as client:
+        await ask(client, "resources/list", {})
+        skills = (await ask(client, "skills/list", {}))["skills"]
+        assert [skill["uri"] for skill in skills] == [f"skill://{name}/pdf-forms/SKILL.md" for name in ("one", "two")]
+        skill = (await ask(client, "skills/get", {"uri": skills[1]["uri"]}))["skill"]
+        assert skill == skills[1]
+        assert (skill["frontmatter"]["uri"], skill["vendor"]) == ("untouched", 1)
+        assert [file["uri"] for file in skill["resources"]] == [
+            "skill://two/pdf-forms/SKILL.md",
+            "skill://two/pdf-forms/other.md",
+        ]
+        content = (await ask(client, "resources/read", {"uri": skill["uri"]}))["contents"][0]
+        assert content["uri"] == skill["uri"]
+        assert content["text"].endswith("Open the form.")
+        listed = await ask(client, "resources/directory/read", {"uri": "skill://two/pdf-forms"})
+        assert listed["resources"][0]["uri"] == "skill://two/pdf-forms/SKILL.md"
+        forged = await ask(client, "resources/read", {"uri": "skill://two/pdf-forms/other.md"})
+        assert "digest differs" in forged["message"]
+
+
+async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern") as client:
+        await ask(client, "resources/list", {})
+        find = {"name": "find_tools", "arguments": {"query": "fill in a pdf form"}}
+        found = (await ask(client, "tools/call", find))["content"][0]["text"]
+        address = "skill://one/pdf-forms/SKILL.md"
+        assert f'[Skill one/pdf-forms: Fill in PDF forms. Read it: read_result(id="{address}")]' in found
+        read = {"name": "read_result", "arguments": {"id": address}}
+        assert "Open the form." in (await ask(client, "tools/call", read))["content"][0]["text"]
+        other = {"name": "find_tools", "arguments": {"query": "send an email"}}
+        assert "Skill" not in (await ask(client, "tools/call", other))["content"][0]["text"]
+
+
+async def test_servers_and_tags_are_groups_with_typed_tools(open_gateway: OpenGateway) -> None:
+    servers = {name: {**extended("modern", name), "tags": ["both", name]} for name in ("one", "two")}
+    async with (
+        open_gateway(servers) as gateway,
+        serve_http(gateway) as address,
+        raw_client(address) as client,
+    ):
+        groups = [group["name"] for group in (await ask(client, "groups/list", {}))["groups"]]
+        assert groups == ["one", "two", "tag:both", "tag:one", "tag:two"]
+        inside = (await ask(client, "groups/get", {"name": "two"}))["contents"]
+        assert [tool["name"] for tool in inside["tools"]] == ["two__seen", "two__open", "two__only_two"]
+        assert inside["tools"][0]["vendorField"] == {"kept": True}
+        called = await ask(client, "tools/call", {"name": "two__seen", "arguments": {}})
+        assert called["structuredContent"]["server"] == "two"
+        tagged = (await ask(client, "groups/get", {"name": "tag:both"}))["contents"]
+        assert tagged["groups"] == [{"name": "one"}, {"name": "two"}]
+        assert "two" in (await ask(client, "groups/get", {"name": "twoo"}))["message"]
+
+
+async def test_a_call_is_resolved_to_the_annotations_of_the_real_tool(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern") as client:
+        call: dict[str, Any] = {"name": "call_tool", "arguments": {"name": "one.seen", "arguments": {}}}
+        assert (await ask(client, "tools/resolve", call))["annotations"] == {"readOnlyHint": True, "title": "Seen"}
+        script = await ask(client, "tools/resolve", {"name": "run_script", "arguments": {"code": "1"}})
+        assert script["annotations"]["destructiveHint"] is True
+        own = await ask(client, "tools/resolve", {"name": "find_tools", "arguments": {}})
+        assert own["annotations"]["readOnlyHint"] is True

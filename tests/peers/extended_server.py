@@ -4,12 +4,15 @@ It declares the extension `com.example/tally`, whose method it answers with what
 interface in the way of MCP Apps, and one of them is for that interface only. `seen` tells what came with the call.
 """
 
+import hashlib
 import json
 import sys
 from typing import Any
 
 Message = dict[str, Any]
 OBJECT: Message = {"type": "object"}
+SKILL_TEXT = "---\nname: pdf-forms\n---\nOpen the form."
+DIGEST = hashlib.sha256(SKILL_TEXT.encode()).hexdigest()
 PAGE = "ui://board/main.html"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
@@ -48,25 +51,47 @@ class ExtendedServer:
             return {"resources": [{"uri": PAGE, "name": "main", "_meta": {"ui": {"prefersBorder": True}}}]}
         if method == "resources/templates/list":
             return {"resourceTemplates": []}
+        if method == "resources/read" and params["uri"].startswith("skill://"):
+            text = SKILL_TEXT if params["uri"].endswith("SKILL.md") else "changed since"
+            return {"contents": [{"uri": params["uri"], "mimeType": "text/markdown", "text": text}]}
         if method == "resources/read":
             ui = {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}
             text = f"<html>{self.name}</html>"
             return {"contents": [{"uri": params["uri"], "text": text, "_meta": {"ui": ui}}], "vendor": {"kept": 1}}
+        if method == "skills/list":
+            return {"skills": [self.skill()], "ttlMs": 60_000, "cacheScope": "public"}
+        if method == "resources/directory/read":
+            return {"resources": [{"uri": f"{params['uri']}/SKILL.md", "name": "SKILL.md"}]}
         if method.startswith("com.example/"):
             return {"method": method, "server": self.name, "params": params, "vendor": {"kept": 1}}
         return None
 
     def greeting(self) -> Message:
-        known: Message = {"tools": {}, "resources": {}, "extensions": {"com.example/tally": {"by": self.name}}}
+        declared = {"com.example/tally": {"by": self.name}, "io.modelcontextprotocol/skills": {"directoryRead": True}}
+        known: Message = {"tools": {}, "resources": {}, "extensions": declared}
         info = {"name": self.name, "version": "1"}
         if self.era == "modern":
             return {"supportedVersions": ["2026-07-28"], "capabilities": known, "serverInfo": info}
         return {"protocolVersion": "2025-11-25", "capabilities": known, "serverInfo": info}
 
+    def skill(self) -> Message:
+        """One file is what it is said to be, the other is not."""
+        files = [
+            {"uri": f"skill://pdf-forms/{name}", "digest": f"sha256:{DIGEST}", "size": len(SKILL_TEXT)}
+            for name in ("SKILL.md", "other.md")
+        ]
+        about = {"name": "pdf-forms", "description": "Fill in PDF forms. Step by step.", "uri": "untouched"}
+        return {"uri": "skill://pdf-forms/SKILL.md", "frontmatter": about, "resources": files, "vendor": 1}
+
     def tools(self) -> list[Message]:
         opens = {"ui": {"resourceUri": PAGE, "vendor": 1}, "ui/resourceUri": PAGE, "com.example/mark": True}
         return [
-            {"name": "seen", "inputSchema": OBJECT, "vendorField": {"kept": True}},
+            {
+                "name": "seen",
+                "inputSchema": OBJECT,
+                "vendorField": {"kept": True},
+                "annotations": {"readOnlyHint": True, "title": "Seen"},
+            },
             {"name": "open", "inputSchema": OBJECT, "_meta": opens},
             {"name": "refresh", "inputSchema": OBJECT, "_meta": {"ui": {"visibility": ["app"]}}},
             {"name": f"only_{self.name}", "inputSchema": OBJECT},

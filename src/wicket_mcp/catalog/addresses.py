@@ -9,11 +9,13 @@ from typing import Any
 
 from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
 from wicket_mcp.errors import UnknownName
-from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY
+from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY, SKILL_SCHEME
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.spelling import nearest
 
 SCHEME = "mcp://"
+OWN_SCHEMES = (APP_SCHEME, SKILL_SCHEME)
+"""What keeps its scheme, with the server as its first part."""
 
 
 class Addresses:
@@ -27,8 +29,9 @@ class Addresses:
         """A resource's address as clients see it."""
         if self.unprefixed:
             return uri
-        if uri.startswith(APP_SCHEME):  # hosts take an interface from no other scheme
-            return f"{APP_SCHEME}{server}/{uri.removeprefix(APP_SCHEME)}"
+        for scheme in OWN_SCHEMES:  # hosts take an interface or a skill from no other scheme
+            if uri.startswith(scheme):
+                return f"{scheme}{server}/{uri.removeprefix(scheme)}"
         return f"{SCHEME}{server}/{uri}"
 
     def prompt_name(self, server: str, name: str) -> str:
@@ -67,19 +70,20 @@ class Addresses:
         server, slash, original = uri.removeprefix(SCHEME).partition("/")
         if uri.startswith(SCHEME) and slash and server in self._catalogue.servers:
             return server, original
-        if uri.startswith(APP_SCHEME):
-            return self._locate_app(uri, principal)
+        scheme = next((scheme for scheme in OWN_SCHEMES if uri.startswith(scheme)), "")
+        if scheme:
+            return self._locate_own(scheme, uri, principal)
         known = [self.address(name, as_text(entry.get("uri"))) for name, entry in self._entries("resources")]
         bare = [address for address in known if address.endswith(f"/{uri}")]
         if len(bare) == 1:  # a link inside a result, as the upstream wrote it
             return self.locate(bare[0], principal)
         raise _unknown("resource", uri, bare or nearest(uri, known), principal)
 
-    def _locate_app(self, uri: str, principal: Principal) -> tuple[str, str]:
-        """Server and original address of an interface, which may name another resource of its server as that does."""
-        server, _, rest = uri.removeprefix(APP_SCHEME).partition("/")
+    def _locate_own(self, scheme: str, uri: str, principal: Principal) -> tuple[str, str]:
+        """Server and original address of an interface or a skill, which may be named as its server does."""
+        server, _, rest = uri.removeprefix(scheme).partition("/")
         if server in self._catalogue.servers:
-            return server, f"{APP_SCHEME}{rest}"
+            return server, f"{scheme}{rest}"
         listed = self._entries("resources")
         owners = [name for name, entry in listed if entry.get("uri") == uri]
         if len(owners) == 1:

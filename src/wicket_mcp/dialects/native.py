@@ -6,15 +6,16 @@ A hit of `find_tools` is a typed signature, enough to call at once, so that most
 from typing import Any
 
 from wicket_mcp.catalog.instructions import capability_index
+from wicket_mcp.catalog.skills import matches
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, own_tool, takes, text
 from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import WicketError
-from wicket_mcp.extensions import TASKS, declares
-from wicket_mcp.model import Detail, JsonObject, Tool
+from wicket_mcp.extensions import SKILL_SCHEME, TASKS, declares
+from wicket_mcp.model import Detail, JsonObject, Tool, as_list, as_object, as_text
 from wicket_mcp.schema.descriptions import shorten
-from wicket_mcp.schema.signature import describe, signature
+from wicket_mcp.schema.signature import describe, first_sentence, signature
 from wicket_mcp.scripting import Script
 from wicket_mcp.scripts.languages import installed
 from wicket_mcp.search import Answer, disclose
@@ -42,8 +43,10 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         nothing = f"Server '{server}' offers no tools.{_failures(await verbs.known(principal))}"
         return text("\n".join(lines) + more if lines else nothing)
     answer = await verbs.search(query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None)
+    skills = [] if server else matches(await verbs.skills.entries(), query)
+    lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
     view = await verbs.known(principal)
-    return text(_hits(answer) + _failures(view, None if not answer.confident else query))
+    return text(_hits(answer) + lines + _failures(view, None if not answer.confident else query))
 
 
 async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -71,6 +74,8 @@ async def run_script(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments: Any = call.arguments
+    if str(arguments["id"]).startswith(SKILL_SCHEME):
+        return await _read_skill(verbs, call, arguments["id"])
     part = await verbs.read(
         arguments["id"],
         call.caller.principal,
@@ -80,6 +85,19 @@ async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
         limit=max(0, arguments.get("limit") or 0) or None,
     )
     return text(f"{part.text}\n{part.note}" if part.text else part.note)
+
+
+async def _read_skill(verbs: Verbs, call: ToolCall, uri: str) -> JsonObject:
+    contents = as_list((await verbs.read_resource(uri, call.caller, call.meta, call.resume)).get("contents"))
+    return text("\n".join(as_text(as_object(content).get("text")) for content in contents))
+
+
+def _skill_line(verbs: Verbs, server: str, entry: JsonObject) -> str:
+    """A skill as a search shows it: what it is for, and how to read it."""
+    frontmatter = as_object(entry.get("frontmatter"))
+    words = first_sentence(as_text(frontmatter.get("description")), 160)
+    address = verbs.addresses.address(server, as_text(entry.get("uri")))
+    return f'\n[Skill {server}/{frontmatter.get("name")}: {words}. Read it: read_result(id="{address}")]'
 
 
 def _line(tool: Tool) -> str:

@@ -47,7 +47,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.surface import tasks_methods
+from wicket_mcp.surface import discovery_methods, tasks_methods
 from wicket_mcp.surface.answers import not_found, paged, undress
 from wicket_mcp.surface.caller import LegacyClient, client_name
 from wicket_mcp.surface.feed import Feed
@@ -64,7 +64,10 @@ SERVER_INFO: JsonObject = {"name": "wicket", "title": "Wicket", "version": __ver
 WITHOUT_DISCOVERY = "Tools are called by name here. This API key may not look for them: it lacks the scope 'discover'."
 TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only, and would miss the rest
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
-_LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"}) | {
+    "skills/list",
+    "groups/list",
+}
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 _FLAGS: Mapping[ListKind, str] = {
     "tools": "toolsListChanged",
@@ -464,6 +467,12 @@ _METHODS: Mapping[str, Method] = {
     "prompts/list": Protocol.list_prompts,
     "prompts/get": Protocol.get_prompt,
     "completion/complete": Protocol.complete,
+    "resources/directory/read": discovery_methods.read_directory,
+    "skills/list": discovery_methods.list_skills,
+    "skills/get": discovery_methods.get_skill,
+    "groups/list": discovery_methods.list_groups,
+    "groups/get": discovery_methods.get_group,
+    "tools/resolve": discovery_methods.resolve_tool,
     "tasks/get": tasks_methods.get,
     "tasks/update": tasks_methods.update,
     "tasks/cancel": tasks_methods.cancel,

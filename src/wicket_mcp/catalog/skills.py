@@ -1,0 +1,113 @@
+"""Skills of all servers that have them: listed when somebody asks, kept for as long as their server says, verified.
+
+A skill is a folder of files with a description; `skill://x` of server `s` is `skill://s/x` to clients. What a server
+lists is passed as it is. A file is given to nobody whose digest differs from the one that was listed.
+"""
+
+import hashlib
+import time
+from base64 import b64decode
+from binascii import Error as NotBase64
+
+from wicket_mcp.catalog.addresses import Addresses
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.errors import ProtocolViolation, WicketError
+from wicket_mcp.extensions import SKILLS, declares
+from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.request import Handler, internal
+
+SHORTEST_TTL = 5.0  # seconds for which a list is kept, also where its server says less
+MAX_PAGES = 20
+TIMEOUT = 10.0
+
+
+class Skills:
+    """The lists of one gateway."""
+
+    def __init__(self, catalogue: Catalogue, forward: Handler) -> None:
+        self._catalogue = catalogue
+        self._forward = forward
+        self._kept: dict[str, tuple[float, list[JsonObject]]] = {}
+        """By server: until when the list is good, and the entries in the server's own words."""
+
+    async def entries(self) -> list[tuple[str, JsonObject]]:
+        """Server and entry of every skill. A server that cannot be asked is left out."""
+        found: list[tuple[str, JsonObject]] = []
+        for server, listing in (await self._catalogue.load()).listings.items():
+            if declares(listing.capabilities, SKILLS):
+                found += [(server, entry) for entry in await self._list(server)]
+        return found
+
+    async def check(self, server: str, body: JsonObject) -> None:
+        """Raises ProtocolViolation where a file that was read is not the one that was listed."""
+        listed = {
+            as_text(resource.get("uri")): resource
+            for entry in await self._list(server)
+            for resource in map(as_object, as_list(entry.get("resources")))
+        }
+        for content in map(as_object, as_list(body.get("contents"))):
+            expected = as_text(listed.get(as_text(content.get("uri")), {}).get("digest"))
+            if expected.startswith("sha256:") and expected != _digest(content):
+                raise ProtocolViolation(
+                    server,
+                    f"'{content.get('uri')}' is not the file that server '{server}' listed: its digest differs.",
+                    hint="List the skills again; if it stays so, do not use this skill.",
+                )
+
+    async def _list(self, server: str) -> list[JsonObject]:
+        until, entries = self._kept.get(server, (0.0, []))
+        if time.monotonic() < until:
+            return entries
+        ttl = SHORTEST_TTL
+        entries = list[JsonObject]()
+        params: JsonObject = {}
+        try:
+            for _ in range(MAX_PAGES):
+                page = (await self._forward(internal(server, "skills/list", params, TIMEOUT))).body
+                entries += [as_object(entry) for entry in as_list(page.get("skills")) if isinstance(entry, dict)]
+                said = page.get("ttlMs")
+                ttl = max(ttl, said / 1000) if isinstance(said, int | float) else ttl
+                if not as_text(page.get("nextCursor")):
+                    break
+                params = {"cursor": page["nextCursor"]}
+        except WicketError:
+            entries.clear()
+        self._kept[server] = time.monotonic() + ttl, entries
+        return entries
+
+
+def rewrite_skill(addresses: Addresses, server: str, entry: JsonObject) -> JsonObject:
+    """An entry as clients see it: its own address and those of its files, and nothing else, are ours."""
+    shown = {**entry, "uri": addresses.address(server, as_text(entry.get("uri")))}
+    if isinstance(entry.get("resources"), list):
+        files = [as_object(resource) for resource in as_list(entry["resources"])]
+        shown["resources"] = [{**file, "uri": addresses.address(server, as_text(file.get("uri")))} for file in files]
+    return shown
+
+
+def matches(entries: list[tuple[str, JsonObject]], query: str, most: int = 3) -> list[tuple[str, JsonObject]]:
+    """The skills whose name or description shares most words with the query, and at least half of them."""
+    wanted = {word for word in _words(query) if len(word) > 2}
+    scored: list[tuple[int, int]] = []
+    for position, (_, entry) in enumerate(entries):
+        frontmatter = as_object(entry.get("frontmatter"))
+        known = _words(f"{frontmatter.get('name', '')} {frontmatter.get('description', '')}")
+        shared = sum(any(word[:5] == other[:5] for other in known) for word in wanted)
+        if shared * 2 >= len(wanted) > 0:
+            scored.append((-shared, position))
+    return [entries[position] for _, position in sorted(scored)[:most]]
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(letter if letter.isalnum() else " " for letter in text.lower()).split())
+
+
+def _digest(content: JsonObject) -> str:
+    if isinstance(content.get("blob"), str):
+        try:
+            data = b64decode(content["blob"], validate=True)
+        except NotBase64:
+            return ""
+    else:
+        data = as_text(content.get("text")).encode()
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -1,0 +1,120 @@
+"""Skills, groups and tool resolution: extensions by which a client finds its way without a list of everything.
+
+skills/list, skills/get, resources/directory/read    of all servers, under addresses that say whose they are
+groups/list, groups/get                              servers and tags as groups, with their tools typed in full
+tools/resolve                                        the annotations of the tool that a call really leads to
+"""
+
+from typing import TYPE_CHECKING
+
+from wicket_mcp.catalog.instructions import purpose
+from wicket_mcp.catalog.names import wire_names
+from wicket_mcp.catalog.skills import rewrite_skill
+from wicket_mcp.catalog.view import View
+from wicket_mcp.errors import INVALID_PARAMS, UnknownName
+from wicket_mcp.model import Caller, JsonObject, Tool, as_object, as_text
+from wicket_mcp.spelling import nearest
+from wicket_mcp.surface.answers import paged
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.trust.policy import demand
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.protocol import Protocol, Request
+
+TAG = "tag:"
+"""How the names of groups begin that are not servers."""
+
+# Skills
+
+
+async def list_skills(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    demand(caller.principal, "discover", "listing skills")
+    verbs = protocol.verbs
+    shown = [rewrite_skill(verbs.addresses, server, entry) for server, entry in await verbs.skills.entries()]
+    return paged(request, "skills", shown, "uri")
+
+
+async def get_skill(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    verbs, uri = protocol.verbs, request.text("uri")
+    demand(caller.principal, "discover", "reading about skills")
+    for server, entry in await verbs.skills.entries():
+        shown = rewrite_skill(verbs.addresses, server, entry)
+        if shown["uri"] == uri:
+            return {"skill": shown}
+    raise RpcProblem(INVALID_PARAMS, f"No skill has the address {uri[:200]}.", {"uri": uri})
+
+
+async def read_directory(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    uri = request.text("uri")
+    params = {key: value for key, value in request.params.items() if key not in ("uri", "_meta")}
+    return await protocol.verbs.fetch("resources/directory/read", uri, params, caller, request.meta, resume)
+
+
+# Groups
+
+
+async def list_groups(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    demand(caller.principal, "discover", "listing groups")
+    view = await protocol.verbs.view(caller.principal)
+    groups: list[JsonObject] = []
+    for name, config in view.servers.items():
+        words = purpose(config, view.listings.get(name), 200) or f"The tools of server {name}."
+        groups.append({"name": name, "title": config.title or name, "description": words})
+    for tag, servers in _tags(view).items():
+        groups.append({"name": f"{TAG}{tag}", "title": tag, "description": f"Servers: {', '.join(servers)}."})
+    return paged(request, "groups", groups, "name")
+
+
+async def get_group(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    """A server's tools, prompts and resources; for a tag, its servers."""
+    demand(caller.principal, "discover", "looking into groups")
+    verbs, name = protocol.verbs, request.text("name")
+    view = await verbs.view(caller.principal)
+    tags = _tags(view)
+    if name.startswith(TAG) and (members := tags.get(name.removeprefix(TAG))) is not None:
+        groups = [{"name": member} for member in members]
+        return {"contents": {"tools": [], "prompts": [], "resources": [], "groups": groups}}
+    if name not in view.servers:
+        raise UnknownName("group", name, nearest(name, [*view.servers, *(f"{TAG}{tag}" for tag in tags)]))
+    addresses, listing = verbs.addresses, view.listings.get(name)
+    named = {(tool.server, tool.name): wire for wire, tool in view.spell(wire_names).items()}
+    tools = [_typed(protocol, named[tool.server, tool.name], tool) for tool in view.by_server.get(name, ())]
+    offered = (listing.prompts, listing.resources) if listing else ((), ())
+    prompts = [{**entry, "name": addresses.prompt_name(name, as_text(entry.get("name")))} for entry in offered[0]]
+    resources = [{**entry, "uri": addresses.address(name, as_text(entry.get("uri")))} for entry in offered[1]]
+    body: JsonObject = {"contents": {"tools": tools, "prompts": prompts, "resources": resources, "groups": []}}
+    return {"instructions": listing.instructions, **body} if listing and listing.instructions else body
+
+
+def _typed(protocol: "Protocol", name: str, tool: Tool) -> JsonObject:
+    return protocol.verbs.addresses.rewrite_apps({**tool.definition, "name": name}, tool.server)
+
+
+def _tags(view: View) -> dict[str, list[str]]:
+    tags: dict[str, list[str]] = {}
+    for name, config in view.servers.items():
+        for tag in config.tags:
+            tags.setdefault(tag, []).append(name)
+    return tags
+
+
+# Tool resolution
+
+_SCRIPT: JsonObject = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
+"""What a script does is known when it has run."""
+
+
+async def resolve_tool(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    """The annotations of the tool that a call of a tool on our menu leads to."""
+    demand(caller.principal, "discover", "asking about a tool")
+    name, arguments = request.text("name"), as_object(request.params.get("arguments"))
+    verbs, menu = protocol.verbs, protocol.menu
+    own = {tool["name"]: tool for tool in await menu.list(verbs, caller.principal)} if menu.fixed else {}
+    if name == "run_script" and name in own:
+        return {"annotations": _SCRIPT}
+    if name == "call_tool" and name in own:
+        name = as_text(arguments.get("name"))
+    elif name in own:
+        return {"annotations": as_object(own[name].get("annotations"))}
+    tool = await verbs.resolve(name, caller.principal)
+    return {"name": tool.key, "annotations": as_object(tool.definition.get("annotations"))}
