@@ -1,0 +1,211 @@
+"""Signing in to remote servers: said wherever it is missing, done once, renewed unnoticed, never another's."""
+
+import asyncio
+import re
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+
+from tests.conftest import OpenGateway
+from tests.gateway.serving import serve_http
+from tests.identity.browser import browse
+from tests.peers.protected import (
+    AnswersForAnother,
+    HtmlAnswer,
+    NoS256,
+    Protected,
+    Refuses,
+    SlowToken,
+    WrongIssuer,
+)
+from wicket_mcp import Gateway
+from wicket_mcp.errors import NeedsSignIn, SignInFailed
+from wicket_mcp.model import LOCAL
+from wicket_mcp.tasks import Tasks
+
+
+async def sign_in(gateway: Gateway, server: str = "x") -> None:
+    """What `wicket login` does, with this browser."""
+    pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server(server), gateway.principal)
+    await browse(pending.link)
+    await pending.wait()
+
+
+def text_of(result: Any) -> str:
+    return result["content"][0]["text"]
+
+
+async def test_a_missing_sign_in_is_said_everywhere_until_it_is_there(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        with pytest.raises(NeedsSignIn, match="wicket login x"):
+            await gateway.call("x.whoami")
+        [status] = await gateway.servers()
+        assert (status.state, status.tools) == ("needs sign-in", None)
+        assert "wicket login x" in status.problem
+        assert "Needs sign-in (wicket login NAME): x" in await gateway.instructions()
+        await sign_in(gateway)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+        [status] = await gateway.servers()
+        assert (status.state, status.tools, status.problem) == ("ready", 1, "")
+        assert "sign-in" not in await gateway.instructions()
+
+
+async def test_another_process_knows_a_sign_in_and_its_end(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote:
+        config = {"x": {"url": remote.url}}
+        async with open_gateway(config) as gateway:
+            await sign_in(gateway)
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+        async with open_gateway(config) as gateway:
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+            assert await gateway.accounts.sign_ins.sign_out(gateway.catalogue.server("x"), LOCAL)
+            with pytest.raises(NeedsSignIn):
+                await gateway.call("x.whoami")
+        async with open_gateway(config) as gateway:
+            [status] = await gateway.verbs.servers(LOCAL)  # asks no server
+            assert (status.state, status.tools) == ("needs sign-in", 1)
+
+
+async def test_a_token_is_renewed_once_for_all_who_wait(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        await gateway.call("x.whoami")
+        remote.tokens.clear()  # the server forgets every access token
+        answers = await asyncio.gather(*(gateway.call("x.whoami") for _ in range(20)))
+        assert {text_of(answer) for answer in answers} == {"ann"}
+        assert len(remote.seen("/token")) == 2  # the sign-in, and one renewal
+
+
+async def test_a_token_is_renewed_before_its_end(open_gateway: OpenGateway) -> None:
+    async with Protected(lifetime=0) as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        remote.lifetime = 3600
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+        assert len(remote.seen("/token")) == 2
+        assert not [one for one in remote.seen("/mcp") if one.token and one.token not in remote.tokens]
+
+
+async def test_a_revoked_sign_in_is_said_and_the_tools_stay_known(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        await gateway.call("x.whoami")
+        remote.tokens.clear()
+        remote.refresh_tokens.clear()
+        with pytest.raises(NeedsSignIn, match="revoked.*wicket login x"):
+            await gateway.call("x.whoami")
+        [status] = await gateway.servers()
+        assert (status.state, status.tools) == ("needs sign-in", 1)
+        answer = await gateway.verbs.search("whose account is used", principal=LOCAL)
+        assert [entry.reason for entry in answer.withheld if "wicket login x" in entry.reason]
+        await sign_in(gateway)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+
+
+async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gateway: OpenGateway) -> None:
+    config = {"x": {"url": "", "auth": {"scopes": ["read"]}}}
+    async with Protected(scope="read") as remote:
+        config["x"]["url"] = remote.url
+        async with open_gateway(config) as gateway:
+            await sign_in(gateway)
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+            remote.scope = "write"
+            with pytest.raises(NeedsSignIn, match="more rights"):
+                await gateway.call("x.whoami")
+        del config["x"]["auth"]
+        async with open_gateway(config) as gateway:
+            with pytest.raises(NeedsSignIn):
+                await gateway.call("x.whoami")
+            await sign_in(gateway)
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+        assert [set(asked.split()) for asked in remote.asked_scopes] == [{"read"}, {"read", "write"}]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (WrongIssuer, "says that it is another one"),
+        (NoS256, "PKCE"),
+        (HtmlAnswer, "without a token"),
+        (AnswersForAnother, "did not come from the authorization server"),
+        (Refuses, "access_denied"),
+    ],
+)
+async def test_what_cannot_be_trusted_is_not_used(
+    fault: type[Protected], words: str, open_gateway: OpenGateway
+) -> None:
+    async with fault() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        with pytest.raises(SignInFailed, match=words):
+            await sign_in(gateway)
+        with pytest.raises(NeedsSignIn):
+            await gateway.call("x.whoami")
+        assert not remote.tokens
+
+
+async def test_a_redirect_works_once(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
+        state = pending.authorization.state
+        query = {"state": state, "code": "stolen", "iss": "https://evil.example"}
+        assert "did not come from" in await gateway.accounts.sign_ins.finish(query)
+        assert "used already" in await gateway.accounts.sign_ins.finish({**query, "iss": remote.origin})
+        assert not remote.seen("/token")
+
+
+async def test_a_call_waits_for_no_other_servers_sign_in(open_gateway: OpenGateway) -> None:
+    async with SlowToken() as slow, Protected() as quick:
+        servers = {"slow": {"url": slow.url}, "quick": {"url": quick.url}}
+        async with open_gateway(servers) as gateway:
+            tasks = Tasks()
+            waiting = tasks.start(sign_in(gateway, "slow"), "sign in")
+            await slow.asked.wait()
+            await sign_in(gateway, "quick")
+            assert text_of(await gateway.call("quick.whoami")) == "ann"
+            slow.released.set()
+            await waiting
+            assert text_of(await gateway.call("slow.whoami")) == "ann"
+
+
+# In the middle of a call
+
+
+async def visit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+    assert isinstance(params, types.ElicitRequestURLParams)
+    status, _ = await browse(params.url)
+    return types.ElicitResult(action="accept" if status == 200 else "cancel")
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_call_asks_for_the_sign_in_and_goes_on(mode: Any, open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        async with serve_http(gateway, token=None) as address:
+            async with Client(address, mode=mode, elicitation_callback=visit) as client:
+                result = await client.call_tool("call_tool", {"name": "x.whoami"})
+        assert [block.text for block in result.content if isinstance(block, types.TextContent)] == ["ann"]
+        assert not result.is_error
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_that_cannot_be_asked_gets_the_address(mode: Any, open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        async with serve_http(gateway, token=None) as address, Client(address, mode=mode) as client:
+            refused = await client.call_tool("call_tool", {"name": "x.whoami"})
+            assert refused.is_error
+            [block] = refused.content
+            assert isinstance(block, types.TextContent)
+            [link] = re.findall(r"http://\S+/oauth/start/\S+", block.text)
+            assert (await browse(link))[0] == 200
+            result = await client.call_tool("call_tool", {"name": "x.whoami"})
+        assert not result.is_error
+
+
+async def test_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        async with serve_http(gateway, token=None):
+            pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
+            assert (await browse(pending.url))[0] == 403  # straight to the provider: it never opened our link
+            assert not remote.seen("/token")
+            assert (await browse(pending.link))[0] == 200
+            await pending.wait()
