@@ -301,7 +301,8 @@ class Gateway(Library):
 
     async def _reconnect(self, server: str, owner: str) -> None:
         if server in self.catalogue.servers:
-            await asyncio.gather(self.pool.renounce(server, owner), self.catalogue.renew(server))
+            account = Principal(owner)  # of which the name alone matters here
+            await asyncio.gather(self.pool.renounce(server, owner), self.catalogue.renew(server, account))
 
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)

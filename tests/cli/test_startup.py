@@ -74,3 +74,11 @@ def test_the_summary_of_every_verb_is_how_its_own_help_begins() -> None:
     for verb in VERBS:
         assert commands[verb.name].help.splitlines()[0] == verb.summary
         assert commands[verb.name].name == verb.name
+
+
+def test_a_gateway_where_nobody_signs_in_loads_nothing_of_it(shell: Shell) -> None:
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    modules = loaded(shell, "call", "echo.echo", "message=hello")
+    assert "wicket_mcp.app" in modules
+    assert not {name for name in modules if name.startswith("wicket_mcp.identity.oauth")}
+    assert not packages(modules) & {"cryptography", "joserfc", "aiohttp", "keyring"}

@@ -68,7 +68,9 @@ class Protected:
         @web.middleware
         async def keep(request: web.Request, handler: Any) -> web.StreamResponse:
             self.received.append(Received(str(request.rel_url), dict(request.headers), (await request.read()).decode()))
-            return await handler(request)
+            response: web.StreamResponse = await handler(request)
+            response.force_close()  # so that it is not there at all once it has stopped
+            return response
 
         app = web.Application(middlewares=[keep])
         app.router.add_get("/.well-known/oauth-protected-resource/mcp", self.resource_metadata)

@@ -39,6 +39,7 @@ LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 LISTING_RETRIES = 2
 MOST_SEEING = 1000  # principals whose view is found without asking what they may see
+MAX_READERS = 32  # users of one server that are remembered as those who could list it
 MAX_PAGES = 200  # of one of a server's lists
 LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
 
@@ -134,10 +135,10 @@ class Catalogue:
         self._renewed: dict[str, deque[float]] = {}
         self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         """Servers that could not be listed: how many more times they were tried, and when they are next."""
-        self._unauthenticated: set[str] = set()
-        """Servers that could not be listed because nobody is signed in."""
-        self._readers: dict[str, Principal] = {}
-        """Who asked last for a server that only its users can ask."""
+        self._unauthenticated: dict[str, str] = {}
+        """Servers that could not be listed because nobody is signed in, and why."""
+        self._readers: dict[str, list[Principal]] = {}
+        """Who may be able to ask a server that only its users can ask, the latest last."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
         self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
@@ -173,7 +174,8 @@ class Catalogue:
         unseen = [name for name in wanted if name not in snapshot.listings]
         awaited = [name for name in unseen if servers is not None or name not in self.failures]
         if principal is not None:
-            self._readers |= dict.fromkeys(unseen, principal)
+            for name in unseen:
+                self._offer_reader(name, principal)
         for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
@@ -237,8 +239,13 @@ class Catalogue:
             log.warning("what '%s' offers could not be pinned: %s", server, problem)
         return review.listing
 
-    async def renew(self, server: str) -> None:
-        """Read the lists of `server` now; one reading at a time. Failures are noted, not raised."""
+    async def renew(self, server: str, principal: Principal | None = None) -> None:
+        """Read the lists of `server` now; one reading at a time. Failures are noted, not raised.
+
+        `principal` has an account there, where each user has their own.
+        """
+        if principal is not None:
+            self._offer_reader(server, principal)
         await asyncio.shield(self._reading(server))
 
     def _reading(self, server: str) -> "asyncio.Task[None]":
@@ -273,7 +280,7 @@ class Catalogue:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
                 raise UnknownName(problem.kind, problem.name, near, hint=problem.hint) from None
             if silent in self._unauthenticated:
-                raise NeedsSignIn(silent) from None
+                raise NeedsSignIn(silent, self._unauthenticated[silent]) from None
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
 
     async def _find(self, view: View, name: str, principal: Principal) -> Tool:
@@ -322,7 +329,7 @@ class Catalogue:
         if event.method.endswith("/list_changed") and event.server in self._running:
             self._overtaken.add(event.server)
         elif event.method == "connected" or event.method.endswith("/list_changed"):
-            self._readers[event.server] = event.principal
+            self._offer_reader(event.server, event.principal)
             self._schedule(event.server)
 
     async def close(self) -> None:
@@ -366,25 +373,33 @@ class Catalogue:
             pass  # it was reconfigured meanwhile: what was read may be the old server's
 
     async def _read_lists(self, server: str, identity: str) -> bool:
-        """Read and publish what a server offers; False when it is another one by the time that is known."""
+        """Read and publish what a server offers; False when it is another one by the time that is known, or when
+        somebody else may be able to ask it.
+        """
+        reader = self._reader(server)
         try:
-            greeting = await self._pool.start(server, principal=self._reader(server))
+            greeting = await self._pool.start(server, principal=reader)
             listing = await read_listing(
                 server,
                 greeting,
-                lambda method, params: self._ask(server, method, params),
+                lambda method, params: self._ask(server, method, params, reader),
                 self._limits.max_tools,
                 MAX_PAGES,
             )
         except WicketError as problem:
             if self._has_changed(server, identity):
                 return False
+            if isinstance(problem, NeedsSignIn) and reader is not GATEWAY:
+                if self._dismiss_reader(server, reader):
+                    return False
+                if server in self.now.listings:
+                    return True  # what is known stays true, and who has an account can use it
             if self.failures.get(server) != str(problem):  # once for each change, not for each attempt
                 log.warning("server '%s' could not be listed: %s", server, problem)
             self.failures[server] = str(problem)
-            self._unauthenticated.discard(server)
+            self._unauthenticated.pop(server, None)
             if isinstance(problem, NeedsSignIn):
-                self._unauthenticated.add(server)
+                self._unauthenticated[server] = problem.why
             elif isinstance(problem, ConfigError | CannotStart):
                 self._hopeless.add(server)
             else:
@@ -393,7 +408,7 @@ class Catalogue:
         if self._has_changed(server, identity):
             return False
         self.failures.pop(server, None)
-        self._unauthenticated.discard(server)
+        self._unauthenticated.pop(server, None)
         self._forget_retries(server)
         for entry in listing.rejected[:LOGGED_REJECTIONS]:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
@@ -406,14 +421,28 @@ class Catalogue:
         await self._keep(listing)
         return True
 
-    async def _ask(self, server: str, method: str, params: JsonObject) -> JsonObject:
-        return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, self._reader(server)))).body
+    async def _ask(self, server: str, method: str, params: JsonObject, reader: Principal) -> JsonObject:
+        return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, reader))).body
+
+    def _offer_reader(self, server: str, principal: Principal) -> None:
+        """Somebody who may have an account at a server wants to know what it offers, or is connected to it."""
+        config = self.servers.get(server)
+        if config is not None and config.credentials == "user":
+            others = [reader for reader in self._readers.get(server, ()) if reader != principal]
+            self._readers[server] = [*others[-MAX_READERS:], principal]
 
     def _reader(self, server: str) -> Principal:
         """On whose behalf a server is asked: Wicket's own, or a user's where each has an account there."""
         config = self.servers.get(server)
-        own = config is not None and config.credentials == "user"
-        return self._readers.get(server, LOCAL) if own else GATEWAY
+        if config is None or config.credentials != "user":
+            return GATEWAY
+        readers = self._readers.get(server)
+        return readers[-1] if readers else LOCAL
+
+    def _dismiss_reader(self, server: str, reader: Principal) -> bool:
+        """Somebody has no account after all; whether there is somebody else to try."""
+        self._readers[server] = [other for other in self._readers.get(server, ()) if other != reader]
+        return bool(self._readers[server])
 
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity

@@ -33,7 +33,7 @@ from wicket_mcp.identity.oauth.messages import (
 )
 from wicket_mcp.identity.pages import PATH, START
 from wicket_mcp.model import Principal
-from wicket_mcp.upstream.credentials import owner_of
+from wicket_mcp.upstream.credentials import Challenge, owner_of
 
 LIFE = 600.0  # seconds in which a sign-in must be finished
 MOST_PENDING = 100
@@ -191,6 +191,8 @@ class SignIns:
         forgotten = await self.keep.drop_grant(owner, config.name)
         forgotten |= await self.keep.drop_environment(owner, config.name)
         await self._accounts.signed_in(config.name, owner)
+        if forgotten:
+            await self._accounts.need(config.name, owner, Challenge())
         return forgotten
 
     async def _complete(self, pending: Pending, query: dict[str, str]) -> None:

@@ -1,0 +1,126 @@
+"""`credentials = "user"`: two users, one server, and no byte of one's credential where the other's belongs."""
+
+import asyncio
+import re
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import PEERS, OpenGateway
+from tests.identity.browser import browse
+from tests.peers.protected import Protected
+from wicket_mcp import Gateway
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.errors import NeedsSignIn
+from wicket_mcp.model import SCOPES, Principal, Silent
+from wicket_mcp.request import tool_call
+from wicket_mcp.scripting import Script
+
+ANN, BOB = Principal("ann", SCOPES), Principal("bob", SCOPES)
+CANARY = re.compile(r"canary-(ann|bob)-")
+
+
+async def sign_in(gateway: Gateway, remote: Protected, principal: Principal, server: str = "x") -> None:
+    remote.account = principal.name
+    pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server(server), principal)
+    await browse(pending.link)
+    await pending.wait()
+
+
+async def ask(gateway: Gateway, principal: Principal, name: str = "x.whoami") -> str:
+    request = tool_call(name, {}, Silent(principal, session=principal.name), whole=True)
+    return (await gateway.verbs.call(request)).body["content"][0]["text"]
+
+
+def own(remote: Protected, **options: Any) -> dict[str, Any]:
+    return {"url": remote.url, "credentials": "user", **options}
+
+
+async def test_each_user_has_an_account_of_their_own_under_load(open_gateway: OpenGateway) -> None:
+    async with (
+        Protected() as remote,
+        open_gateway({"x": own(remote, cache={"whoami": "5m"}), "y": own(remote)}) as gateway,
+    ):
+        await sign_in(gateway, remote, ANN)
+        assert await ask(gateway, ANN) == "ann"
+        with pytest.raises(NeedsSignIn):
+            await ask(gateway, BOB)
+        await sign_in(gateway, remote, BOB)
+        for principal in (ANN, BOB):
+            await sign_in(gateway, remote, principal, "y")
+        remote.tokens.clear()  # so that all of them renew at once
+        everybody = [ANN, BOB] * 20
+        said = await asyncio.gather(*(ask(gateway, who, f"{s}.whoami") for s in ("x", "y") for who in everybody))
+        assert said == [who.name for _ in ("x", "y") for who in everybody]
+        for request in remote.received:
+            assert len(set(CANARY.findall(request.whole))) <= 1, request.path
+
+
+async def test_no_account_is_used_for_another_by_script_fallback_or_reload(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, AsyncExitStack() as stack:
+        first = await stack.enter_async_context(Protected())
+        servers = {"x": own(remote), "first": {"url": first.url, "fallback": ["x"]}}
+        async with open_gateway(servers) as gateway:
+            await sign_in(gateway, first, ANN, "first")
+            assert await ask(gateway, ANN, "first.whoami") == "ann"
+            for principal in (ANN, BOB):
+                await sign_in(gateway, remote, principal)
+                assert await ask(gateway, principal) == principal.name
+                outcome = await gateway.verbs.run(Script("return x.whoami({}):await()", "lua"), Silent(principal))
+                assert (outcome.problem, outcome.value) == (None, principal.name)
+            await stack.aclose()  # the first server is gone
+            assert [await ask(gateway, who, "first.whoami") for who in (ANN, BOB)] == ["ann", "bob"]
+            changed = {**servers, "x": own(remote, description="changed", timeout="5s")}
+            gateway.apply(Config.from_dict({"servers": changed, "state_dir": str(gateway.config.state_path)}))
+            said = await asyncio.gather(*(ask(gateway, who) for who in [ANN, BOB] * 5))
+            assert said == ["ann", "bob"] * 5
+
+
+async def test_who_signs_out_is_signed_out_alone(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": own(remote)}) as gateway:
+        for principal in (ANN, BOB):
+            await sign_in(gateway, remote, principal)
+        await gateway.accounts.sign_ins.sign_out(gateway.catalogue.server("x"), ANN)
+        with pytest.raises(NeedsSignIn):
+            await ask(gateway, ANN)
+        assert await ask(gateway, BOB) == "bob"
+        states = {who.name: (await gateway.verbs.servers(who))[0].state for who in (ANN, BOB)}
+        assert states["ann"] == "needs sign-in"
+        assert states["bob"] != "needs sign-in"
+
+
+async def test_a_sign_in_as_somebody_else_uses_no_connection_of_the_first(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        for account in (ANN, BOB):  # one shared account, and then another one
+            await sign_in(gateway, remote, account)
+            assert await ask(gateway, ANN) == account.name
+
+
+async def test_a_token_is_sent_to_no_other_address(open_gateway: OpenGateway) -> None:
+    async with Protected() as first, Protected() as second:
+        async with open_gateway({"x": {"url": first.url}}) as gateway:
+            await sign_in(gateway, first, ANN)
+            assert await ask(gateway, ANN) == "ann"
+        async with open_gateway({"x": {"url": second.url}}) as gateway:
+            with pytest.raises(NeedsSignIn):
+                await ask(gateway, ANN)
+        assert second.received
+        assert not [request for request in second.received if CANARY.search(request.whole)]
+
+
+async def test_each_user_has_a_child_with_keys_of_their_own(open_gateway: OpenGateway) -> None:
+    command = {"command": sys.executable, "args": [str(PEERS / "key_server.py")], "cwd": str(Path.cwd())}
+    servers = {"x": {**command, "required_keys": ["KEY"], "credentials": "user"}}
+    async with open_gateway(servers) as gateway:
+        with pytest.raises(NeedsSignIn, match="'ann' has not given KEY"):
+            await ask(gateway, ANN, "x.whose")
+        config = gateway.catalogue.server("x")
+        for principal in (ANN, BOB):
+            await gateway.accounts.give(config, principal, {"KEY": f"canary-{principal.name}"})
+        said = await asyncio.gather(*(ask(gateway, who, "x.whose") for who in [ANN, BOB] * 5))
+        keys = [answer.split() for answer in said]
+        assert [key for key, _ in keys] == ["canary-ann", "canary-bob"] * 5
+        assert len({process for _, process in keys}) == 2
