@@ -54,6 +54,7 @@ from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
     from wicket_mcp.registry.facade import Desk
+    from wicket_mcp.telemetry.trace import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Gateway(Library):
         self.audit_file = AuditFile(config.audit_path)
         self.audit = Audit(self.store.record_call)
         self.audit.listen(self.audit_file.record)
+        self.tracing = _open_tracing(config)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
         self.local_tasks = LocalTasks()
@@ -97,6 +99,7 @@ class Gateway(Library):
             self._admit,
             Memory(),
             lambda: self.registry,
+            self.tracing,
         )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
@@ -241,6 +244,7 @@ class Gateway(Library):
         from wicket_mcp.surface.stdio import serve_stdio
 
         protocol = self.protocol(*dialects)
+        protocol.trace = self.tracing.server("pipe") if self.tracing else None
         self.attend()
         await serve_stdio(protocol, stop, await self._principal(os.environ), self.outbox_counters)
 
@@ -337,12 +341,30 @@ class Gateway(Library):
             await self._desk.close()
         self.audit.flush()
         await self.audit_file.close()
+        if self.tracing is not None:
+            await self.tracing.close()
         await super().close()
 
 
 def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
     disclose = rooms.live.audit.disclose
     return Served(rooms.verbs, rooms.menu(names), lambda: rooms.instructions(names), disclose)
+
+
+def _open_tracing(config: Config) -> "Tracing | None":
+    """Raises ConfigError where spans are to be exported and what exports them is not installed."""
+    options = config.trace
+    if options.endpoint is None:
+        return None
+    try:
+        from wicket_mcp.telemetry.trace import Tracing
+    except ImportError:
+        raise ConfigError(
+            "traces need what is not installed",
+            key="trace.endpoint",
+            hint="Install it: pip install 'wicket-mcp[otel]', or leave the option out.",
+        ) from None
+    return Tracing(options.endpoint, percent=options.percent, content=options.content)
 
 
 def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:

@@ -27,6 +27,7 @@ from wicket_mcp.dialects.factory import DeskOf
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL
+from wicket_mcp.request import Handler
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.trust.flow import Flow, Memory
@@ -35,6 +36,7 @@ from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
     from wicket_mcp.dialects.base import Menu
+    from wicket_mcp.telemetry.trace import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Live:
     """What sessions have read, for rules about flow."""
     desk: DeskOf
     """The registry, made when somebody needs it."""
+    tracing: "Tracing | None" = None
+    """Where spans are exported."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +115,12 @@ def build(config: Config, live: Live) -> Rooms:
             admit=live.admit,
             cache=live.cache,
             buckets=live.buckets,
-            forward=library.forward,
+            forward=_traced(library, live.tracing),
             subscribe=live.watches.subscribe,
             sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
             task_ids=library.task_ids,
             approvals=_approvals(config, live),
+            trace=live.tracing.name() if live.tracing else None,
         )
     )
     verbs = Verbs(
@@ -153,6 +158,10 @@ def _approvals(config: Config, live: Live) -> Approvals | None:
     follows = policy.flow != "off" or rules.looks_at_labels
     flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
     return Approvals(rules, live.library.store, flow)
+
+
+def _traced(library: Library, tracing: "Tracing | None") -> Handler:
+    return library.forward if tracing is None else tracing.client(library.catalogue.servers.get)(library.forward)
 
 
 def check(config: Config) -> None:

@@ -41,6 +41,8 @@ async def serve_http(
     check_exposure(http, authenticated=token is not None)
     protocols = {"/mcp": gateway.protocol(*dialects)}
     protocols |= {f"/mcp/{name}": gateway.protocol(name) for name in factory.NAMES}
+    for protocol in protocols.values():
+        protocol.trace = gateway.tracing.server("tcp") if gateway.tracing else None
     leaving = asyncio.Event()
     gateway.pool.serve_many()
 

@@ -17,6 +17,7 @@ from wicket_mcp.config.model.config import (
     RegistryConfig,
     ResultsConfig,
     ServerConfig,
+    TraceConfig,
     VaultConfig,
 )
 from wicket_mcp.config.model.scripts import Limits
@@ -118,6 +119,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         ),
         audit=AuditConfig(file="audit.jsonl"),
         meta=MetaConfig(upper=True),
+        trace=TraceConfig(endpoint="http://127.0.0.1:4318", percent=10, content=True),
         registry=RegistryConfig(
             public=True,
             rates={"discovery": 5},

@@ -1,6 +1,6 @@
 """The corridor: which layers a request passes, in which order. Read this first.
 
-    audit -> authorise -> [sign in] -> resolve -> limit(principal)
+    [trace] -> audit -> authorise -> [sign in] -> resolve -> limit(principal)
           -> [fallback] -> [held] -> arguments -> [approve] -> [cache] -> [limit(server)] -> forward
 
 Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
@@ -64,6 +64,7 @@ class Parts:
     sign_in: Layer | None = None
     approvals: Approvals | None = None
     """The rules about calls, where there are any."""
+    trace: Layer | None = None
 
 
 class Pipeline:
@@ -71,6 +72,7 @@ class Pipeline:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._outermost = [audit(parts.audit)] if parts.trace is None else [parts.trace, audit(parts.audit)]
         self._servers: dict[str, tuple[ServerConfig, Handler]] = {}
         self._following = follow_tasks(parts.task_ids)(parts.forward)
         self._owner = self._stacks(owner=True)
@@ -107,7 +109,7 @@ class Pipeline:
         """The layers for a call whose server is no configured one: everything that is about the caller."""
         parts = self._parts
         return nest(
-            [audit(parts.audit), authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")],
+            [*self._outermost, authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")],
             inner,
         )
 
@@ -115,9 +117,9 @@ class Pipeline:
         parts = self._parts
         signing_in = [] if parts.sign_in is None else [parts.sign_in]
         if owner:
-            return nest([audit(parts.audit), *signing_in, resolve], inner)
+            return nest([*self._outermost, *signing_in, resolve], inner)
         kind = "invocation" if scope == "invoke" else "discovery"
-        outer = [audit(parts.audit), authorise(scope, doing), *signing_in]
+        outer = [*self._outermost, authorise(scope, doing), *signing_in]
         return nest([*outer, resolve, limit_principal(parts.admit, kind)], inner)
 
     async def _to_server(self, request: Request) -> Result:

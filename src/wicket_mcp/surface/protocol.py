@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
@@ -57,6 +57,9 @@ from wicket_mcp.surface.problems import RpcProblem, error_of
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
+
+if TYPE_CHECKING:
+    from wicket_mcp.telemetry.trace import ServerTrace
 
 log = logging.getLogger(__name__)
 
@@ -184,6 +187,8 @@ class Protocol:
     held: HeldCalls
     tasks: LocalTasks
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    trace: "ServerTrace | None" = None
+    """Goes around every answer where traces are exported."""
 
     @property
     def served(self) -> Served:
@@ -210,6 +215,11 @@ class Protocol:
 
     async def answer(self, request: Request) -> JsonObject:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
+        if self.trace is not None:
+            return await self.trace(request, lambda: self._answer(request))
+        return await self._answer(request)
+
+    async def _answer(self, request: Request) -> JsonObject:
         method = _METHODS.get(request.method)
         if method is None or request.method in (_LEGACY_ONLY if request.modern else _MODERN_ONLY):
             if method is not None or request.method.startswith(_OWN_METHODS):

@@ -40,6 +40,7 @@ __all__ = [
     "ResolvedServer",
     "ResultsConfig",
     "ServerConfig",
+    "TraceConfig",
     "VaultConfig",
 ]
 
@@ -94,6 +95,17 @@ class AuditConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     file: Annotated[
         str | None, Meta(description="File to which every record is appended as a line of JSON, for other programs.")
     ] = None
+
+
+class TraceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Traces and durations for an OpenTelemetry collector (`pip install 'wicket-mcp[otel]'`)."""
+
+    endpoint: Annotated[
+        str | None,
+        Meta(description="Address of an OTLP collector over HTTP: `http://127.0.0.1:4318`. None exports nothing."),
+    ] = None
+    percent: Annotated[int, Meta(ge=0, le=100, description="How many of the traces that begin here are kept.")] = 100
+    content: Annotated[bool, Meta(description="Make arguments and results of tools part of the spans.")] = False
 
 
 class MetaConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,6 +185,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scripts: Limits = Limits()
     audit: AuditConfig = AuditConfig()
     meta: MetaConfig = MetaConfig()
+    trace: TraceConfig = TraceConfig()
     registry: RegistryConfig = RegistryConfig()
     policy: PolicyConfig = PolicyConfig()
     vault: VaultConfig = VaultConfig()

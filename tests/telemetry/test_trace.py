@@ -1,0 +1,103 @@
+"""Traces: one from a client through the gateway to a server, named by the conventions, seen by a collector."""
+
+from typing import Any
+
+import pytest
+from tests.conftest import OpenGateway, peer
+from tests.gateway.serving import META, raw_client, serve_http
+
+pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+from tests.peers.otlp_receiver import Received, attributes, collector
+from tests.surface.loaded import modules_of_a_served_gateway
+
+from wicket_mcp.telemetry.trace import BUCKETS, NAMES
+
+SERVER, CLIENT = 2, 3
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+ERROR = 2
+
+
+async def trace(open_gateway: OpenGateway, *calls: tuple[str, dict[str, Any]], **options: Any) -> Received:
+    """What a collector gets of these requests over HTTP, with a parent in their `_meta`."""
+    with collector() as received:
+        settings = {"endpoint": received.address, **options}
+        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway, serve_http(gateway) as address:
+            async with raw_client(address) as client:
+                for method, params in calls:
+                    name = {"Mcp-Name": params["name"]} if "name" in params else {}
+                    routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, **name}
+                    meta = {**META, "traceparent": f"00-{TRACE}-{PARENT}-01"}
+                    message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}
+                    await client.post(message, routing)
+        return received
+
+
+def call(name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+    return "tools/call", {"name": "call_tool", "arguments": {"name": name, "arguments": arguments}}
+
+
+async def test_one_trace_leads_from_the_client_to_the_server(open_gateway: OpenGateway) -> None:
+    received = await trace(open_gateway, call("echo.echo", message="hello"), ("tools/list", {}))
+    outer, inner = sorted(received.named("tools/call echo"), key=lambda span: span.kind)
+    assert (outer.kind, inner.kind) == (SERVER, CLIENT)
+    assert outer.trace_id.hex() == inner.trace_id.hex() == TRACE
+    assert outer.parent_span_id.hex() == PARENT
+    assert inner.parent_span_id == outer.span_id
+    seen = attributes(outer)
+    assert seen["mcp.method.name"] == "tools/call"
+    assert seen["gen_ai.tool.name"] == "echo"
+    assert seen["gen_ai.operation.name"] == "execute_tool"
+    assert seen["mcp.protocol.version"] == "2026-07-28"
+    assert (seen["jsonrpc.request.id"], seen["network.transport"]) == ("7", "tcp")
+    assert attributes(inner)["network.transport"] == "pipe"
+    assert received.named("tools/list")
+    everything = {name for span in received.spans for name in attributes(span)}
+    assert everything <= NAMES
+    assert not {"gen_ai.tool.call.arguments", "gen_ai.tool.call.result"} & everything
+
+
+async def test_failures_are_errors_where_the_conventions_say_so(open_gateway: OpenGateway) -> None:
+    received = await trace(open_gateway, call("echo.fails"), call("echo.refuses"))
+    for span in received.named("tools/call fails"):
+        assert attributes(span)["error.type"] == "tool_error"
+        assert span.status.code == ERROR
+    (client,) = [span for span in received.named("tools/call refuses") if span.kind == CLIENT]
+    assert client.status.code == ERROR
+    assert attributes(client)["rpc.response.status_code"] == attributes(client)["error.type"]
+
+
+async def test_content_is_part_of_spans_only_when_asked_for(open_gateway: OpenGateway) -> None:
+    received = await trace(open_gateway, call("echo.echo", message="hello"), content=True)
+    (client,) = [span for span in received.spans if span.kind == CLIENT]
+    assert "hello" in attributes(client)["gen_ai.tool.call.arguments"]
+    assert "hello" in attributes(client)["gen_ai.tool.call.result"]
+
+
+async def test_durations_are_histograms_with_the_buckets_of_the_conventions(open_gateway: OpenGateway) -> None:
+    received = await trace(open_gateway, call("echo.pid"))
+    for name in ("mcp.server.operation.duration", "mcp.client.operation.duration"):
+        (point,) = received.metrics[name].histogram.data_points
+        assert tuple(point.explicit_bounds) == BUCKETS
+        assert received.metrics[name].unit == "s"
+
+
+async def test_the_calls_of_a_script_are_children_of_its_span(open_gateway: OpenGateway) -> None:
+    source = "echo.echo({message = 'one'}) echo.echo({message = 'two'}) return 1"
+    given = {"name": "run_script", "arguments": {"language": "lua", "code": source}}
+    received = await trace(open_gateway, ("tools/call", given))
+    (script,) = received.named("tools/call run_script")
+    children = received.named("tools/call echo")
+    assert len(children) == 2
+    assert {child.parent_span_id for child in children} == {script.span_id}
+
+
+async def test_a_share_of_the_traces_is_kept(open_gateway: OpenGateway) -> None:
+    with collector() as received:
+        settings = {"endpoint": received.address, "percent": 0}
+        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway:
+            await gateway.call("echo.pid")
+        assert received.spans == []
+
+
+def test_nothing_of_it_is_loaded_where_nothing_is_exported() -> None:
+    assert not {name for name in modules_of_a_served_gateway() if name.startswith("opentelemetry")}
