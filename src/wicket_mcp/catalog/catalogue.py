@@ -197,6 +197,10 @@ class Catalogue:
         """What of a server nobody has accepted yet, and so cannot be called."""
         return self._held.get(server, {})
 
+    def listings_as_said(self) -> list[Listing]:
+        """What servers said themselves, also where something else is shown."""
+        return [self._unreviewed.get(name, listing) for name, listing in self._snapshot.listings.items()]
+
     async def approve(self, held: Held, by: str) -> None:
         """Accept an entry of a server as it is now."""
         if self._pins is not None:

@@ -23,11 +23,14 @@ def purpose(config: ServerConfig, listing: Listing | None, limit: int = _PURPOSE
     return first_sentence(str(words), limit)
 
 
-def capability_index(view: View, budget: int = INDEX_BUDGET) -> str:
-    """The servers with purpose and number of tools; by name and number alone, largest first, when room is tight."""
+def capability_index(view: View, budget: int = INDEX_BUDGET, *, own_words: bool = False) -> str:
+    """The servers with purpose and number of tools; by name and number alone, largest first, when room is tight.
+
+    With `own_words`, a purpose is what the user wrote, or nothing: what servers say of themselves is data.
+    """
     servers = view.servers
     counts = {name: len(view.by_server.get(name, ())) for name in servers}
-    full = [_line(config, view, counts[name]) for name, config in servers.items()]
+    full = [_line(config, view, counts[name], own_words=own_words) for name, config in servers.items()]
     if sum(len(line) + 1 for line in full) <= budget:
         return "\n".join(full)
     ordered = sorted(servers, key=lambda name: (-counts[name], name))
@@ -49,10 +52,10 @@ def instructions(view: View, guide: str) -> str:
     amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
     return (
         f"The visible tools are the door to {amount}, found by search: {guide} "
-        f"Servers (number of tools):\n{capability_index(view)}"
+        f"Servers (number of tools):\n{capability_index(view, own_words=True)}"
     )
 
 
-def _line(config: ServerConfig, view: View, count: int) -> str:
-    words = purpose(config, view.listings.get(config.name))
+def _line(config: ServerConfig, view: View, count: int, *, own_words: bool) -> str:
+    words = purpose(config, None if own_words else view.listings.get(config.name))
     return f"- {config.name}{f' ({count})' if count else ''}{f': {words}' if words else ''}"

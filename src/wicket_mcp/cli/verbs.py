@@ -46,6 +46,7 @@ VERBS = (
     Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
     Verb("logs", KEEP, "logs:logs", "Show who called what, with what outcome."),
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
+    Verb("lint", KEEP, "lint:lint", "Look for hidden text and orders in what servers say."),
     Verb("pins", KEEP, "pins:pins", "List what servers may say, and who approved it."),
     Verb("approve", KEEP, "pins:approve", "Approve a tool that changed, or a call that waits."),
     Verb("pin", KEEP, "pins:pin", "Pin the packages of servers to their versions."),

@@ -22,6 +22,7 @@ from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import StoredPin
 from wicket_mcp.trust.launchers import package_of
+from wicket_mcp.trust.lint import suspicion
 
 FIRST_SIGHT = "first sight"
 ACCEPTED = "accepted by the configuration"
@@ -50,6 +51,8 @@ class Held:
     definition: JsonObject
     pinned: JsonObject | None
     """As it was accepted last; None for a new one."""
+    suspicion: str = ""
+    """What is wrong with its text, by the linter."""
 
     @property
     def key(self) -> str:
@@ -59,8 +62,9 @@ class Held:
     def words(self) -> str:
         """What changed, without a word of the server's own: an agent may read this."""
         if self.pinned is None:
-            return f"it is new: server '{self.server}' did not have it when it was first seen"
-        return "; ".join(changes(self.pinned, self.definition)) or "its definition changed"
+            return self.suspicion or f"it is new: server '{self.server}' did not have it when it was first seen"
+        found = changes(self.pinned, self.definition) or ["its definition changed"]
+        return "; ".join([*found, self.suspicion] if self.suspicion else found)
 
     @property
     def remedy(self) -> str:
@@ -123,9 +127,8 @@ class Pins:
         """Compare what a server offers now with what was accepted."""
         known = self._known.get((server.name, source))
         entries = dict(_entries(listing))
-        if known is None:
-            pins = [_pin(server.name, source, entry, body, FIRST_SIGHT) for entry, body in entries.items()]
-            return Review(listing, {}, tuple(pins), ())
+        first_sight = known is None
+        known = known or {}
         held: dict[Entry, Held] = {}
         pins: list[StoredPin] = []
         told: list[str] = []
@@ -135,8 +138,12 @@ class Pins:
             if accepted is not None and digest in accepted:
                 continue
             pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
-            change = Held(server.name, *entry, digest, body, pinned)
             policy = policy_for(server, added=pinned is None)
+            wrong = suspicion(body) if policy == "hold" else ""
+            change = Held(server.name, *entry, digest, body, pinned, wrong)
+            if first_sight and not wrong:
+                pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT))
+                continue
             if policy == "hold":
                 held[entry] = change
             else:

@@ -1,0 +1,49 @@
+"""`wicket lint`: what is wrong with the texts of servers."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, name_failures, with_library
+from wicket_mcp.cli.output import say, say_json, table
+
+if TYPE_CHECKING:
+    from wicket_mcp.library import Library
+    from wicket_mcp.trust.lint import Finding
+
+_ORDER = {"high": 0, "medium": 1, "low": 2}
+
+
+def lint(
+    server: Annotated[str | None, typer.Argument(help="Only this server.", show_default=False)] = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Look for hidden text and orders in what servers say.
+
+    Exit code 1 when something of high severity is found.
+
+    Example: wicket lint github
+    """
+
+    async def work(library: "Library") -> "list[Finding]":
+        from wicket_mcp.trust.lint import lint as examine
+
+        catalogue = library.catalogue
+        wanted = None if server is None else [catalogue.server(server).name]
+        await catalogue.complete(wanted)
+        name_failures(catalogue.failures, verbose=verbose)
+        found = examine(catalogue.listings_as_said())
+        return [finding for finding in found if wanted is None or finding.server in wanted]
+
+    found = sorted(with_library(config, work, verbose=verbose), key=lambda each: (_ORDER[each.severity], each.server))
+    if json:
+        fields = ("id", "severity", "server", "place", "quote")
+        say_json([{field: getattr(finding, field) for field in fields} for finding in found])
+    elif not found:
+        say("Nothing was found.")
+    else:
+        table(("SEVERITY", "SERVER", "ID", "FINDING"), ((f.severity, f.server, f.id, f.words) for f in found))
+    if any(finding.severity == "high" for finding in found):
+        raise typer.Exit(1)

@@ -1,0 +1,266 @@
+"""What is wrong with the text of a server: a description is data, and must not steer whoever reads it. Pure.
+
+Every finding has an id, a severity, a place and words. What is `high` (hidden characters, terminal escapes, orders to
+the model) is held from the first sight on for servers whose changes are held (`pins.py`); the rest is told by `wicket
+lint`.
+Patterns run in linear time (RE2, loaded at the first text) over the first 20,000 characters of a text, which is more
+than any honest description has.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object, as_text
+
+Severity: TypeAlias = Literal["high", "medium", "low"]
+
+LONG = 6000  # characters of one description
+LOOKED_AT = 20_000
+_QUOTED = 80
+_SHORTEST = 12  # characters of a text that can be an order
+
+_HIDDEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\uffa0"
+    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+)
+_JOINERS = "\u200d\ufe0f"  # inside an emoji they are honest
+_ESCAPE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_TAGGED = r"<\s*(?:important|system|secret|hidden|instructions?|admin|critical|override)\b[^>]{0,40}>"
+
+_ANY = r"[^.\n]{0,60}"
+_FILES = (
+    r"(?:\.ssh\b|id_rsa|id_ed25519|\.env\b|\.aws\b|mcp\.json|claude_desktop_config|/etc/(?:passwd|shadow)|"
+    r"\.bash_history|\.netrc)"
+)
+_SECRETS = r"(?:credentials?|api[_ -]?keys?|private keys?|passwords?|tokens?|seed phrase|cookies|secrets)\b"
+_TAKES = r"\b(?:exfiltrat\w+|leak|steal|harvest|dump|collect|upload|transmit|forward|smuggle)\b"
+_HARM = (
+    r"exfiltrat\w*|backdoors?|malware|ransomware|keylogg\w*|rootkit|botnet|phishing|spyware|trojan|reverse shell|"
+    r"privilege escalation|data theft|hijack\w*|sabotag\w*|tamper(?:s|ing|ed)|unauthori[sz]ed|malicious(?:ly)?|"
+    r"covert\w*|steal(?:s|ing)?|eavesdrop\w*|impersonates?|falsif\w*|illicit\w*|undermin\w*|surveil\w*|"
+    r"manipulat\w+|disrupt(?:s|ing|ion|ions)?|compromis(?:es|ing)|corrupts?|deceiv\w*|mislead\w*|fraud\w*|"
+    r"deliberately|harmful|misus\w+|exploit(?:s|ing|ation)|illegal\w*|blackmail\w*|spoof\w*|obfuscat\w*|bypass(?:es|ing)"
+)
+_IGNORE = (
+    rf"\b(?:ignore|disregard|forget|override|bypass){_ANY}\b(?:previous|prior|above|earlier|other|all|your|any|system|safety)"
+    rf"{_ANY}\b(?:instructions?|prompts?|rules?|guidelines?|polic(?:y|ies)|directions?|restrictions?|guardrails?)"
+)
+_HIDE = (
+    rf"\b(?:do not|don't|never|without|avoid|must not)\b{_ANY}\b(?:tell|mention|inform|reveal|alert|disclos|notif)\w*\b"
+    rf"{_ANY}\b(?:the user|users?|anyone|human)\b"
+)
+_SECRETLY = (
+    r"\b(?:secretly|covertly|stealthily|surreptitiously|without the user'?s? (?:knowing|knowledge|consent|awareness)|"
+    r"silently (?:send|read|cop|upload|forward|collect|log|record|exfiltrat|delete|modif|redirect|call|execut)\w*)\b"
+)
+_BEFORE = (
+    r"\b(?:before|prior to|whenever|every time|each time|when|instead of)\b[^.\n]{0,30}"
+    rf"\b(?:any|every|all|each|other|another)\b[^.\n]{{0,20}}\b(?:tools?|functions?)\b{_ANY}\b(?:must|should|always|first|call|use|read|send|run)\b"
+)
+_ELSEWHERE = (
+    rf"\b(?:send|post|forward|upload|transmit|exfiltrate|leak|submit|copy|bcc)\b{_ANY}\b(?:attacker|external server|"
+    r"remote server|our server|my server|third[- ]party server|unauthori[sz]ed)"
+)
+_ROLE = r"\b(?:you are now|pretend to be|from now on,? you|new instructions?:|jailbreak|developer mode)"
+_HARM_STEMS = (
+    "exfiltrat backdoor malware ransomware keylogg rootkit botnet phishing spyware trojan shell escalation "
+    "theft hijack sabotag tamper unauthori malicious covert steal eavesdrop impersonat falsif illicit undermin "
+    "surveil manipulat disrupt compromis corrupt deceiv mislead fraud deliberate harmful misus exploit illegal "
+    "blackmail spoof obfuscat bypass"
+)
+_ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
+    ("markup-order", _TAGGED, "high", "<"),
+    ("ignore-instructions", _IGNORE, "high", "ignore disregard forget override bypass"),
+    ("hide-from-user", _HIDE, "high", "tell mention inform reveal alert disclos notif"),
+    (
+        "secretly",
+        _SECRETLY,
+        "high",
+        "secretly covertly stealthily surreptitiously silently knowing knowledge consent aware",
+    ),
+    ("before-any-tool", _BEFORE, "high", "tool function"),
+    (
+        "read-secrets",
+        rf"\b(?:read|open|cat|access|contents?|pass|send|include)\b{_ANY}{_FILES}",
+        "high",
+        ".ssh id_rsa id_ed25519 .env .aws mcp.json claude_desktop_config /etc/ .bash_history .netrc",
+    ),
+    ("take-secrets", rf"{_TAKES}{_ANY}\b{_SECRETS}", "medium", "credential key password token phrase cookies secrets"),
+    ("send-elsewhere", _ELSEWHERE, "medium", "attacker server unauthori"),
+    ("role-play", _ROLE, "medium", "now pretend instruction jailbreak developer"),
+    (
+        "attack-words",
+        rf"\b(?:{_HARM})\b",
+        "medium",
+        _HARM_STEMS,
+    ),
+)
+"""Id, pattern, severity, and the stems of which a text must have one: a pattern is tried on few texts only."""
+
+_WORDS = {
+    "hidden-characters": "invisible or bidirectional characters",
+    "terminal-escape": "control characters that a terminal obeys",
+    "markup-order": "markup that poses as an instruction of the system",
+    "look-alike": "a name that looks like another one",
+    "long": "a description that is too long to be read",
+    "ignore-instructions": "an order to ignore other instructions",
+    "hide-from-user": "an order to hide something from the user",
+    "secretly": "something that is to happen in secret",
+    "before-any-tool": "an order about the use of other tools",
+    "read-secrets": "an order to read files that hold secrets",
+    "take-secrets": "an order to pass on secrets",
+    "send-elsewhere": "an order to send data elsewhere",
+    "role-play": "an order to be somebody else",
+    "attack-words": "words of an attack",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, and where."""
+
+    id: str
+    severity: Severity
+    server: str
+    place: str
+    """`tool NAME: description`, `tool NAME: inputSchema.properties.x.description`, `instructions`."""
+    quote: str
+    """The words, with what cannot be seen spelled out."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.place} has {_WORDS[self.id]}: {self.quote}"
+
+
+def lint(listings: Iterable[Listing]) -> list[Finding]:
+    """Everything that is wrong with what servers say, and with their names among each other."""
+    every = list(listings)
+    found = [finding for listing in every for finding in lint_listing(listing)]
+    return found + list(_look_alikes(tool for listing in every for tool in listing.tools))
+
+
+def lint_listing(listing: Listing) -> Iterator[Finding]:
+    """What is wrong with the texts of one server."""
+    for place, text in _texts(listing):
+        yield from (Finding(name, severity, listing.server, place, quote) for name, severity, quote in lint_text(text))
+
+
+def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
+    """Id, severity and words of what is wrong with one text; each id once."""
+    looked_at = text[:LOOKED_AT]
+    if (hidden := _hidden(looked_at)) is not None:
+        yield "hidden-characters", "high", hidden
+    if (escape := _ESCAPE.search(looked_at)) is not None:
+        yield "terminal-escape", "high", _quote(looked_at, escape.start(), escape.end())
+    if len(text) > LONG:
+        yield "long", "low", f"{len(text):,} characters"
+    if len(looked_at) < _SHORTEST:
+        return
+    plain = looked_at if looked_at.isascii() else unicodedata.normalize("NFKC", _HIDDEN.sub("", looked_at))
+    lowered = plain.lower()
+    for name, pattern, severity, stems in _compiled():
+        if any(stem in lowered for stem in stems) and (match := pattern.search(plain)) is not None:
+            yield name, severity, _quote(plain, match.start(), match.end())
+
+
+def suspicion(definition: JsonObject) -> str:
+    """What of `high` severity is wrong with a definition, in words of ours; empty where nothing is."""
+    found = (name for _, text in _described(definition) for name, severity, _ in lint_text(text) if severity == "high")
+    name = next(found, "")
+    return f"its text has {_WORDS[name]}" if name else ""
+
+
+@cache
+def _compiled() -> tuple[tuple[str, Any, Severity, tuple[str, ...]], ...]:
+    re2: Any = import_module("re2")  # loaded when there is a text to look at, not when the gateway starts
+    return tuple(
+        (name, re2.compile(f"(?i){regex}"), level, tuple(stems.split())) for name, regex, level, stems in _ORDERS
+    )
+
+
+def skeleton(name: str) -> str:
+    """A name as the eye sees it: look-alike letters, case and separators folded."""
+    folded = unicodedata.normalize("NFKC", name).translate(_CONFUSABLE).casefold()
+    return re.sub(r"[\s_.\-]+", "", _HIDDEN.sub("", folded)).translate(_SHAPES)
+
+
+_CONFUSABLE = str.maketrans("аеорсухіјѕԁһкмтвнгӏοαρντικυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aeopcyxijsdhkmtbhrloaрvтικυxABEZHIKMNOPTYX")
+_SHAPES = str.maketrans("01|", "oll")
+
+
+def _look_alikes(tools: Iterable[Tool]) -> Iterator[Finding]:
+    """Names that differ only to a machine, within a server or across servers (the same name is honest)."""
+    seen: dict[str, Tool] = {}
+    for tool in tools:
+        first = seen.setdefault(skeleton(tool.name), tool)
+        if first.name != tool.name and _deceives(first.name, tool.name):
+            yield Finding(
+                "look-alike", "high", tool.server, f"tool {tool.key}", f"'{_spell(tool.name)}' and '{first.key}'"
+            )
+
+
+def _deceives(one: str, other: str) -> bool:
+    """Whether two names that look alike are more than two spellings of one word (`get_user`, `getUser`)."""
+    plain = [re.sub(r"[\s_.\-]+", "", name).casefold() for name in (one, other)]
+    return plain[0] != plain[1]
+
+
+def _hidden(text: str) -> str | None:
+    for match in _HIDDEN.finditer(text):
+        if match[0] in _JOINERS and match.start() and ord(text[match.start() - 1]) > 0x2000:
+            continue
+        return _quote(text, match.start(), match.end())
+    return None
+
+
+def _quote(text: str, start: int, end: int) -> str:
+    margin = max(0, (_QUOTED - (end - start)) // 2)
+    return f"“{_spell(text[max(0, start - margin) : min(len(text), start + _QUOTED)].strip())}”"
+
+
+def _spell(text: str) -> str:
+    """`text` with what cannot be seen written out."""
+    return "".join(
+        character if character.isprintable() else " " if character in "\n\t\r" else f"<U+{ord(character):04X}>"
+        for character in text
+    )
+
+
+def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
+    if listing.instructions:
+        yield "instructions", listing.instructions
+    for tool in listing.tools:
+        yield f"tool {tool.key}: name", tool.name
+        yield from ((f"tool {tool.key}: {place}", text) for place, text in _described(tool.definition))
+    others = (("prompt", listing.prompts), ("template", listing.templates), ("resource", listing.resources))
+    for kind, entries in others:
+        for entry in entries:
+            label = f"{kind} {as_text(entry.get('name'))}"
+            yield from ((f"{label}: {place}", text) for place, text in _described(entry))
+
+
+def _described(definition: JsonObject) -> Iterator[tuple[str, str]]:
+    """Every text of a definition that a model may read, and where it stands."""
+    yield from _walk(
+        {key: definition[key] for key in ("title", "description", "text", "arguments") if key in definition}, ""
+    )
+    for schema in ("inputSchema", "outputSchema"):
+        if schema in definition:
+            yield from _walk(definition[schema], schema)
+
+
+def _walk(value: Any, place: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        if place:
+            yield place, value
+    elif depth < 40:
+        items = as_object(value).items() if isinstance(value, dict) else enumerate(as_list(value))
+        for key, item in items:
+            yield from _walk(item, f"{place}.{key}" if place else str(key), depth + 1)
+            if depth and isinstance(key, str) and place.endswith("properties"):
+                yield f"{place}.{key}: name", key
