@@ -199,7 +199,7 @@ class Catalogue:
 
     def listings_as_said(self) -> list[Listing]:
         """What servers said themselves, also where something else is shown."""
-        return [self._unreviewed.get(name, listing) for name, listing in self._snapshot.listings.items()]
+        return [self._unreviewed.get(name, listing) for name, listing in self.now.listings.items()]
 
     async def approve(self, held: Held, by: str) -> None:
         """Accept an entry of a server as it is now."""
