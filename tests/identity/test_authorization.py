@@ -320,12 +320,14 @@ async def test_a_form_of_another_site_is_refused(open_gateway: OpenGateway) -> N
     async with flow(open_gateway) as (client, gateway):
         await client.register()
         sealed = await client.sealed()
-        for origin in ("https://evil.example", "null"):
+        other_port = client.base.rpartition(":")[0] + ":1"
+        for origin, status in (("https://evil.example", 403), ("null", 403), (other_port, 400), ("", 400)):
             form = {"request": sealed, "decision": "approve", "credential": TOKEN, "scope": "invoke"}
+            headers = {"Origin": origin} if origin else {}
             async with client.session.post(
-                f"{client.base}/oauth/authorize", data=form, headers={"Origin": origin}, allow_redirects=False
+                f"{client.base}/oauth/authorize", data=form, headers=headers, allow_redirects=False
             ) as answer:
-                assert answer.status == 403
+                assert (answer.status, "Location" in answer.headers) == (status, False)
         assert await gateway.store.grants() == []
 
 

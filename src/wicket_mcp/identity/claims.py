@@ -57,8 +57,10 @@ def audiences(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
-    """Who it stands for. Raises InvalidToken without a subject."""
-    subject = claims.get("sub")
+    """Who it stands for: a person, or a program that signed in for itself. Raises InvalidToken."""
+    subject, program = claims.get("sub"), claims.get("client_id")
+    if subject is None and isinstance(program, str) and program:
+        subject = f"client:{program}"
     if not isinstance(subject, str) or not subject:
         raise InvalidToken("it names nobody")
     groups = frozenset(_texts(_at(claims, issuer.groups))[:MAX_GROUPS])

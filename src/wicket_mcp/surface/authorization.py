@@ -53,6 +53,11 @@ class Exchange:
     receive: Receive
     send: Send
 
+    @property
+    def origin(self) -> str:
+        split = urlsplit(self.base)
+        return f"{split.scheme}://{split.netloc}"
+
     async def page(self, status: int, html: str, redirect_uri: str = "") -> None:
         await self._send(status, page_headers(redirect_uri), html.encode())
 
@@ -184,7 +189,9 @@ class Authorization:
         return known_scopes(given.get("scope", "").split()) or OFFERED
 
     async def _decide(self, exchange: Exchange) -> None:
-        """Do what somebody decided on the consent page."""
+        """Do what somebody decided on the consent page: ours, and no page of another port of this machine."""
+        if exchange.headers.get(b"origin") != exchange.origin:
+            raise OAuthError("invalid_request", "This form was sent by another page.")
         form = await exchange.form()
         given = _fields([(name, value) for name, value in form if name != "scope"])
         cookie = exchange.cookie()
