@@ -332,6 +332,24 @@ class FloodsStdout(Echo):
         super().on_call(number, name, arguments, meta)
 
 
+class FloodsProgress(Echo):
+    """Reports progress and logs without end when `slow` is called, until that call is cancelled."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        super().on_call(number, name, arguments, meta)
+        if name == "slow":
+            threading.Thread(target=self.flood, args=(number, meta["progressToken"]), daemon=True).start()
+
+    def flood(self, number: Any, token: Any) -> None:
+        progress = 0
+        while number in self.waiting:
+            progress += 1
+            said = {"progressToken": token, "progress": progress, "message": "x" * 99}
+            self.notify("notifications/progress", said)
+            if progress % 100 == 0:
+                self.notify("notifications/message", {"level": "error", "data": "y" * 99})
+
+
 class FloodsStderr(Echo):
     """Writes to stderr all the time."""
 

@@ -36,6 +36,8 @@ class Counters:
     """Messages that were not sent."""
     replaced: int = 0
     """Notifications that a later one of the same kind took the place of."""
+    largest: int = 0
+    """The most bytes that waited for one client when there was no room for more."""
 
 
 class Outbox:
@@ -106,6 +108,7 @@ class Outbox:
             self._counters.replaced += 1
         self._latest[key] = data
         self._latest_size += len(data)
+        self._counters.largest = max(self._counters.largest, self.size)
         while self._latest_size > self._limit:
             self._latest_size -= len(self._latest.pop(next(iter(self._latest))))
             self._counters.dropped += 1
@@ -125,11 +128,14 @@ class StallWatch:
     """
 
     def __init__(
-        self, transport: asyncio.WriteTransport, is_due: Callable[[], bool] | None = None, seconds: float = STALLED
+        self,
+        transport: asyncio.WriteTransport,
+        is_due: Callable[[], bool] | None = None,
+        seconds: float | None = None,
     ) -> None:
         self._transport = transport
         self._is_due = is_due
-        self._seconds = seconds
+        self._seconds = STALLED if seconds is None else seconds
         self._unsent = 0
         self._timer: asyncio.TimerHandle | None = None
 
