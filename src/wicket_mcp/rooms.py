@@ -19,7 +19,7 @@ from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import fingerprint
-from wicket_mcp.catalog.instructions import instructions
+from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, RegistryConfig
 from wicket_mcp.dialects import factory
@@ -84,15 +84,18 @@ class Rooms:
             return self.config.untrusted
         library = self.live.library
         servers = library.catalogue.servers
+        snapshot = await library.catalogue.load()
+        inlined = ""
+        if "native" in (names or self.config.dialects) and len(snapshot.listings) == len(servers):
+            inlined = inline_signatures(snapshot.view(LOCAL))
         words = factory.guide(names or self.config.dialects)
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
         ]
         key = f"instructions {hashlib.blake2b(encode([words, *identity]), digest_size=16).hexdigest()}"
-        text = await library.store.load_note(key)
+        text = inlined or await library.store.load_note(key)
         if text is None:
-            snapshot = await library.catalogue.load()
             text = instructions(snapshot.view(LOCAL), words)
             if len(snapshot.listings) == len(servers):
                 await library.store.save_note(key, text)
@@ -191,4 +194,7 @@ def check(config: Config) -> None:
 
 def visible_options(config: Config) -> Mapping[str, object]:
     """What decides which tools of ours a client sees."""
-    return {name: getattr(config, name) for name in ("dialects", "dotted_names", "unprefixed", "meta", "favourites")}
+    return {
+        name: getattr(config, name)
+        for name in ("vendor_keys", "dialects", "dotted_names", "unprefixed", "meta", "favourites")
+    }

@@ -10,9 +10,13 @@ from typing import Any
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing
-from wicket_mcp.schema.signature import first_sentence
+from wicket_mcp.schema.signature import first_sentence, signature
 
 INDEX_BUDGET = 800  # characters, some 280 tokens of names: with the sentences around it the whole stays under 400
+INLINE_BUDGET = 9000  # characters of signatures, at most 3,000 tokens
+MANY_TOOLS = 300
+SIGNATURE = 300  # characters of one signature: names and types, and none of the server's sentences
+INLINE_TOOLS = 150  # more than this are not worth a look: they never fit
 _PURPOSE = 60  # characters of one server's purpose
 
 
@@ -51,8 +55,32 @@ def instructions(view: View, guide: str) -> str:
     total, servers = len(view.tools), len(view.servers)
     amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
     return (
-        f"The visible tools are the door to {amount}, found by search: {guide} "
+        f"The visible tools are the door to {amount}, found by search: {guide} {_advice(total)}"
         f"Servers (number of tools):\n{capability_index(view, own_words=True)}"
+    )
+
+
+def _advice(total: int) -> str:
+    """When to script, by how much there is to find."""
+    return "Search once for each task; script when a step needs several calls. " if total > MANY_TOOLS else ""
+
+
+def inline_signatures(view: View) -> str:
+    """For a small catalogue, all there is to know before calling: no search is needed. Empty for a larger one."""
+    if not 0 < len(view.tools) <= INLINE_TOOLS:
+        return ""
+    lines: list[str] = []
+    room = INLINE_BUDGET
+    for tool in view.tools:
+        line = signature(tool, budget=SIGNATURE)
+        room -= len(line) + 1
+        if room < 0:
+            return ""
+        lines.append(line)
+    return (
+        f"All {len(lines)} tools are listed below: call_tool calls one by its name at once, no search is needed. "
+        "run_script is for a step that needs several calls, describe_tools for a full schema, read_result for what was "
+        "too large to show.\n" + "\n".join(lines)
     )
 
 

@@ -147,8 +147,10 @@ _CALLING = ("invoke",)
 class Menu:
     """The dialects that one address serves, as one list of tools."""
 
-    def __init__(self, dialects: tuple[Dialect, ...]) -> None:
+    def __init__(self, dialects: tuple[Dialect, ...], *, vendor_keys: bool = False) -> None:
         self.dialects = dialects
+        self.vendor_keys = vendor_keys
+        """Whether our own tools are marked for clients that read more than the protocol."""
         self.name = "+".join(dialect.name for dialect in dialects)
         self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
         tables = [dialect for dialect in reversed(dialects) if isinstance(dialect, Table)]

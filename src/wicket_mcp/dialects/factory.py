@@ -86,7 +86,7 @@ def menu(names: Sequence[str], config: Config, desk: DeskOf) -> Menu:
         raise ConfigError(
             f"dialect '{unknown[0]}' is not built in", key="dialects", hint=f"Known are {', '.join(NAMES)}."
         )
-    return Menu(tuple(_ENTRIES[name].make(config, desk) for name in names))
+    return Menu(tuple(_ENTRIES[name].make(config, desk) for name in names), vendor_keys=config.vendor_keys)
 
 
 def guide(names: Iterable[str]) -> str:

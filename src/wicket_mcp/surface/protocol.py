@@ -17,6 +17,7 @@ from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
 from wicket_mcp.calls.audit import measure
 from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
+from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -292,6 +293,8 @@ class Protocol:
         verbs, menu, _, disclose = self.served
         tools = await menu.list(verbs, caller.principal)
         disclose(caller, menu.name, "list", menu.size_of(tools))
+        if menu.vendor_keys:
+            tools = [add_keys(tool) for tool in tools]
         if declares(caller.capabilities, UI):
             from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
 

@@ -167,6 +167,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool,
         Meta(description="Let the names and addresses of a single server pass as they are (dialect `flat`)."),
     ] = False
+    vendor_keys: Annotated[
+        bool, Meta(description="Mark Wicket's own tools for clients that read more than the protocol (Claude Code).")
+    ] = True
     state_dir: Annotated[
         str | None,
         Meta(description="Folder for Wicket's database and token. The platform's state folder when not set."),
