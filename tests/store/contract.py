@@ -196,14 +196,14 @@ class TestCalls:
         assert await store.find_calls(AuditQuery(after=page[-1].id, newest_first=False)) == [last]
 
     async def test_calls_are_added_up_by_server_and_time(self, store: Store) -> None:
-        start = int(time.time()) // 60 * 60.0 - 60
-        for second, outcome in ((0, "ok"), (1, "error"), (61, "cached"), (62, "cancelled")):
+        start = int(time.time()) // 3600 * 3600.0 - 3600
+        for second, outcome in ((0, "ok"), (3599, "error"), (3600, "cached"), (3601, "cancelled")):
             store.record_call(replace(call(principal="ann", outcome=outcome), at=start + second, arguments_bytes=4))
         store.record_call(replace(call(principal="bob"), at=start, server="y"))
         store.record_call(replace(call(principal="bob"), at=start, server="", method="admin"))
-        first, second = CallTotals(start, "x", 2, 1, 0, 3.0, 8, 20), CallTotals(start + 60, "x", 2, 0, 1, 3.0, 8, 20)
-        assert await store.call_totals(start, 60, "ann") == [first, second]
-        assert {total.server for total in await store.call_totals(start, 60)} == {"x", "y"}
+        first, second = CallTotals(start, "x", 2, 1, 0, 3.0, 8, 20), CallTotals(start + 3600, "x", 2, 0, 1, 3.0, 8, 20)
+        assert await store.call_totals(start + 9, 3600, "ann") == [first, second]
+        assert {total.server for total in await store.call_totals(start, 3600)} == {"x", "y"}
 
     async def test_only_calls_of_tools_count_as_usage(self, store: Store) -> None:
         store.record_call(replace(call(principal="ann"), method="resources/read"))

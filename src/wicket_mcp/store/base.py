@@ -80,7 +80,10 @@ class AuditStore(Protocol):
         ...
 
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
-        """Calls of servers since then, added up by server and stretches of `width` seconds, oldest first."""
+        """Calls of servers since that hour, added up by server and stretches of `width` seconds, oldest first.
+
+        A stretch is a whole number of hours.
+        """
         ...
 
 

@@ -10,6 +10,7 @@ from wicket_mcp.store.records import SUCCESSES, Batch
 from wicket_mcp.store.sqlite.connection import Part
 
 AUDIT_DAYS = 30
+HOUR = 3600
 _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
     "upstream_ms, arguments_bytes, rule"
@@ -57,12 +58,10 @@ class SqliteAudit(Part):
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
         await self._recorder.settle()
         whose, values = ("AND principal = ?", (principal,)) if principal else ("", ())
-        text = f"""SELECT CAST(at / ? AS INTEGER) * ? AS start, server, count(*),
-                          sum(outcome NOT IN {SUCCESSES}), sum(outcome = 'cached'), sum(duration_ms),
-                          sum(arguments_bytes), sum(result_bytes)
-                   FROM audit WHERE at >= ? AND server != '' {whose}
-                   GROUP BY start, server ORDER BY start"""  # noqa: S608  (only our own words)
-        return [CallTotals(*row) for row in await self._rows(text, width, width, since, *values)]
+        text = f"""SELECT CAST(hour * 3600 / ? AS INTEGER) * ? AS start, server, sum(calls), sum(failed), sum(cached),
+                          sum(duration_ms), sum(arguments_bytes), sum(result_bytes)
+                   FROM audit_hour WHERE hour >= ? {whose} GROUP BY start, server ORDER BY start"""  # noqa: S608
+        return [CallTotals(*row) for row in await self._rows(text, width, width, int(since // HOUR), *values)]
 
 
 def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
@@ -76,7 +75,17 @@ def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
     ]
     if calls:
         db.executemany(f"INSERT INTO audit ({_CALL}) VALUES ({_MARKS})", calls)  # noqa: S608
-        db.execute("DELETE FROM audit WHERE at < ?", (time.time() - AUDIT_DAYS * 86400,))
+        oldest = time.time() - AUDIT_DAYS * 86400
+        db.execute("DELETE FROM audit WHERE at < ?", (oldest,))
+        db.executemany(
+            """INSERT INTO audit_hour VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hour, principal, server) DO UPDATE
+               SET calls = calls + excluded.calls, failed = failed + excluded.failed, cached = cached + excluded.cached,
+                   duration_ms = duration_ms + excluded.duration_ms,
+                   arguments_bytes = arguments_bytes + excluded.arguments_bytes,
+                   result_bytes = result_bytes + excluded.result_bytes""",
+            _hours(batch),
+        )
+        db.execute("DELETE FROM audit_hour WHERE hour < ?", (int(oldest // HOUR),))
         db.executemany(
             """INSERT INTO usage VALUES (?, ?, ?)
                ON CONFLICT (principal, tool) DO UPDATE SET calls = calls + excluded.calls""",
@@ -85,3 +94,18 @@ def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
     db.executemany(
         "UPDATE api_key SET used_at = ? WHERE digest = ?", [(at, digest) for digest, at in batch.keys_used.items()]
     )
+
+
+def _hours(batch: Batch) -> list[tuple[object, ...]]:
+    """The calls of servers in a batch, added up by hour, principal and server."""
+    sums: dict[tuple[int, str, str], list[float]] = {}
+    for r in batch.calls:
+        if r.server:
+            row = sums.setdefault((int(r.at // HOUR), r.principal, r.server), [0, 0, 0, 0.0, 0, 0])
+            row[0] += 1
+            row[1] += r.outcome not in SUCCESSES
+            row[2] += r.outcome == "cached"
+            row[3] += r.duration_ms
+            row[4] += r.arguments_bytes
+            row[5] += r.result_bytes
+    return [(*key, *row) for key, row in sums.items()]

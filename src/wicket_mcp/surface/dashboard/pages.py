@@ -27,6 +27,8 @@ from wicket_mcp.surface.dashboard.source import Source
 DAY, WEEK = 86400.0, 7 * 86400.0
 PAGE = 60
 MOST_LISTS = 20_000
+SAMPLE = 500
+"""How many of the latest calls latencies are taken from."""
 SHOWN_RESULT = 20_000
 Asked = Mapping[str, str]
 """The query of an address, or the fields of a form."""
@@ -60,10 +62,16 @@ class Pages:
         }
 
     async def servers(self, who: Principal, asked: Asked) -> JsonObject:
-        records = await self.source.store.find_calls(
-            AuditQuery(principal=_own(who), method="tools/call", since=time.time() - DAY, limit=5000)
-        )
-        return {"servers": await self._servers(who), "activity": by_server(records)}
+        now = time.time()
+        latest = await self.source.store.find_calls(AuditQuery(principal=_own(who), method="tools/call", limit=SAMPLE))
+        counts = await self.source.store.call_totals(now - DAY, DAY, _own(who))
+        calls: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
+        for total in counts:
+            calls[total.server] += total.calls
+            failed[total.server] += total.failed
+        servers = await self._servers(who)
+        return {"servers": servers, "calls": calls, "failed": failed, "activity": by_server(latest)}
 
     async def server(self, who: Principal, asked: Asked, name: str) -> JsonObject:
         verbs = self.source.verbs()
@@ -72,7 +80,7 @@ class Pages:
         (status,) = [each for each in await self._servers(who) if each["name"] == config.name]
         listing = view.listings.get(config.name)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=_own(who), server=config.name, since=time.time() - DAY, limit=2000)
+            AuditQuery(principal=_own(who), server=config.name, since=time.time() - DAY, limit=SAMPLE)
         )
         return {
             "server": status,
@@ -217,7 +225,9 @@ class Pages:
         if who.may("admin"):
             rejected = await self.source.store.find_calls(AuditQuery(method="auth", limit=30))
         clients: dict[tuple[str, str], float] = {}
-        for record in await self.source.store.find_calls(AuditQuery(principal=_own(who), since=now - DAY, limit=2000)):
+        for record in await self.source.store.find_calls(
+            AuditQuery(principal=_own(who), since=now - DAY, limit=SAMPLE)
+        ):
             if record.method not in ("admin", "auth"):
                 clients.setdefault((record.principal, record.client), record.at)
         return {"keys": keys, "acts": acts, "rejected": rejected, "clients": clients, "now": now}
