@@ -7,6 +7,7 @@ handed from one generation to the next (`app.py`).
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, RegistryConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import DeskOf
-from wicket_mcp.errors import ConfigError
+from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL
 from wicket_mcp.request import Handler
@@ -94,11 +95,16 @@ class Rooms:
             for server in servers.values()
         ]
         key = f"instructions {hashlib.blake2b(encode([words, *identity]), digest_size=16).hexdigest()}"
-        text = inlined or await library.store.load_note(key)
+        text = inlined
+        if not text:
+            text = None
+            with suppress(WicketError):  # without its state Wicket greets all the same
+                text = await library.store.load_note(key)
         if text is None:
             text = instructions(snapshot.view(LOCAL), words)
             if len(snapshot.listings) == len(servers):
-                await library.store.save_note(key, text)
+                with suppress(WicketError):
+                    await library.store.save_note(key, text)
         unsigned = await library.accounts.missing(servers.values(), LOCAL)
         return f"{text}\nNeeds sign-in (wicket login NAME): {', '.join(sorted(unsigned))}" if unsigned else text
 

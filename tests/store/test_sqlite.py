@@ -1,5 +1,6 @@
 """The state file: opened by several processes at once, by other versions, damaged, locked, on a full disk."""
 
+import os
 import sqlite3
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from wicket_mcp.errors import ConfigError
+from wicket_mcp.errors import ConfigError, Internal
 from wicket_mcp.model import LOCAL
 from wicket_mcp.store.open import open_store
 
 HERE = Path(__file__).parent
 ROUNDS = 12
+KILLS = 25
 HOLDS_THE_WRITE_LOCK = """
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -146,7 +148,8 @@ async def test_another_kind_of_store_is_refused_by_name() -> None:
         await open_store("postgresql://user:secret@host/wicket")
 
 
-async def test_a_deleted_file_does_not_stop_a_store_that_is_open(tmp_path: Path) -> None:
+@pytest.mark.promise("F19", "A state file that is deleted while in use is written again, with all it held.")
+async def test_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     store = await open_store(path)
     await store.save_note("a", "b")
@@ -154,6 +157,49 @@ async def test_a_deleted_file_does_not_stop_a_store_that_is_open(tmp_path: Path)
         file.unlink()
     await store.save_note("c", "d")
     assert [await store.load_note(name) for name in "ac"] == ["b", "d"]
+    assert path.stat().st_mode & 0o777 == 0o600
     await store.close()
+    later = await open_store(path)
+    assert [await later.load_note(name) for name in "ac"] == ["b", "d"]
+    await later.close()
+
+
+@pytest.mark.promise("F19", "Damage that shows while Wicket runs costs what was asked then; a new file is begun.")
+async def test_a_file_that_turns_out_to_be_damaged_is_set_aside_while_we_run(tmp_path: Path) -> None:
+    path = tmp_path / "wicket.db"
+    store = await open_store(path)
+    await store.save_note("large", "x" * 200_000)
+    await store.close()
+    whole = path.read_bytes()
+    with path.open("r+b") as file:  # the header and the schema stay as they are
+        file.seek(len(whole) - 150_000)
+        file.write(os.urandom(150_000))
+    damaged = path.read_bytes()
+    store = await open_store(path)
+    with pytest.raises(Internal, match="could not be used"):
+        await store.load_note("large")
+    await store.save_note("a", "b")
+    assert await store.load_note("a") == "b"
+    await store.close()
+    assert [file.read_bytes() for file in tmp_path.glob("*.damaged-*")] == [damaged]
+
+
+@pytest.mark.promise("F25", "What was acknowledged is there after the process was killed at any moment.")
+async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "wicket.db"
+    acknowledged: list[str] = []
+    for number in range(KILLS):
+        process = await create_subprocess_exec(
+            sys.executable, str(HERE / "writer.py"), str(path), str(number), stdin=DEVNULL, stdout=PIPE
+        )
+        acknowledged += [await answer(process) for _ in range(1 + 7 * number % 40)]
+        process.kill()
+        rest, _ = await process.communicate()
+        acknowledged += [line for line in rest.decode().split("\n")[:-1] if line]
+    store = await open_store(path)
+    lost = [name for name in acknowledged if await store.load_note(name) != f"content of {name}"]
+    await store.close()
+    assert lost == []
+    assert len(acknowledged) > KILLS
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (0,)
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

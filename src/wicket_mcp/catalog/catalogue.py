@@ -38,6 +38,7 @@ RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 LISTING_RETRIES = 2
+PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
 MOST_SEEING = 1000  # principals whose view is found without asking what they may see
 MAX_READERS = 32  # users of one server that are remembered as those who could list it
 MAX_PAGES = 200  # of one of a server's lists
@@ -238,9 +239,10 @@ class Catalogue:
             self._unreviewed.pop(server, None)
             self._held.pop(server, None)
         try:
-            await self._pins.save(review.pins)
-        except WicketError as problem:
-            log.warning("what '%s' offers could not be pinned: %s", server, problem)
+            async with asyncio.timeout(PIN_PATIENCE):
+                await self._pins.save(review.pins)
+        except (WicketError, TimeoutError) as problem:
+            log.warning("what '%s' offers could not be pinned: %s", server, problem or "the state is busy")
         return review.listing
 
     async def renew(self, server: str, principal: Principal | None = None) -> None:
@@ -488,7 +490,11 @@ class Catalogue:
         self._segments[listing.server] = (listing, segment)
 
     async def _load(self) -> None:
-        stored = {one.listing.server: one for one in await self._store.load_listings()}
+        try:
+            stored = {one.listing.server: one for one in await self._store.load_listings()}
+        except WicketError as problem:
+            log.warning("what is known of servers could not be read, they are asked anew: %s", problem)
+            return
         known = {
             name: stored[name].listing
             for name, config in self.servers.items()

@@ -4,6 +4,7 @@ A key is 256 random bits, so a plain SHA-256 keeps it safe: there is nothing to 
 """
 
 import hashlib
+import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,12 +12,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from wicket_mcp.config.model.names import is_valid
-from wicket_mcp.errors import BadArguments, RateLimited, UnknownName
+from wicket_mcp.errors import BadArguments, Internal, RateLimited, UnknownName
 from wicket_mcp.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import KeyStore, LimitStore, OnboardingStore
 from wicket_mcp.store.model import StoredKey
 from wicket_mcp.trust.policy import demand
+
+log = logging.getLogger(__name__)
 
 KINDS = ("discovery", "registration", "health", "invocation")
 """What is limited by the hour, for each key."""
@@ -36,6 +39,8 @@ class Keys:
         self._clock = clock
         self._known: dict[bytes, StoredKey] = {}
         """Keys that were read while the store was at `_version`."""
+        self._last: dict[bytes, StoredKey] = {}
+        """Keys as they were read last, for when the store cannot be read."""
         self._version: int | None = None
         self.use(rates)
 
@@ -109,7 +114,11 @@ class Keys:
         """Count a request against the key's allowance an hour. Raises RateLimited with the seconds to wait."""
         per_hour = dict(principal.rates).get(kind, self._rates.get(kind, 0))
         if per_hour and principal.name != LOCAL.name:
-            wait = await self._store.take(principal.name, kind, per_hour, self._clock())
+            wait = 0.0
+            try:
+                wait = await self._store.take(principal.name, kind, per_hour, self._clock())
+            except Internal as problem:  # a state that cannot be written stops nobody
+                log.warning("a limit could not be counted: %s", problem)
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
 
@@ -117,11 +126,18 @@ class Keys:
         """The key from memory, as long as nothing was written to the store by anybody; a revoked one ends at once."""
         version = self._store.keys_version()
         if version is None or version != self._version:
+            self._last.update(self._known)
             self._known.clear()
             self._version = version
         if digest in self._known:
             return self._known[digest]
-        key = await self._store.key_of(digest)
+        try:
+            key = await self._store.key_of(digest)
+        except Internal:
+            if digest in self._last:  # the state cannot be read: a key that was good a moment ago still is
+                return self._last[digest]
+            raise
+        self._last.pop(digest, None)
         if key is not None and version is not None and version == self._version:
             self._known[digest] = key  # unknown ones are not kept: guesses must not fill the memory
         return key

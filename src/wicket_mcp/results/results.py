@@ -29,6 +29,7 @@ from wicket_mcp.results.references import (
     replace_references,
     select_part,
 )
+from wicket_mcp.results.shelf import Shelf
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 
@@ -54,7 +55,7 @@ class Results:
     """The stored results of all principals."""
 
     def __init__(self, store: ResultStore, config: ResultsConfig) -> None:
-        self._store = store
+        self._shelf = Shelf(store)
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
         """Characters up to which a result is shown whole."""
@@ -80,8 +81,7 @@ class Results:
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
         stored, shown = await asyncio.to_thread(put_aside) if is_large else put_aside()
-        await self._store.save_result(stored, self.config.max_bytes)
-        return shown
+        return shown if await self._shelf.save(stored, self.config.max_bytes) else _say_unsaved(shown)
 
     async def read(
         self,
@@ -145,7 +145,7 @@ class Results:
         latest = self._latest
         if latest is not None and latest.is_for(handle, principal):
             return latest.stored
-        stored = await self._store.load_result(handle, principal)
+        stored = await self._shelf.load(handle, principal)
         if stored is None:
             raise UnknownResult(
                 f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."
@@ -208,6 +208,12 @@ class _Decoded:
     def is_for(self, handle: str, principal: Principal) -> bool:
         stored = self.stored
         return stored.id == handle and stored.principal == principal.name and stored.expires_at >= time.time()
+
+
+def _say_unsaved(shown: JsonObject) -> JsonObject:
+    """The beginning of a result with a word that its handle works only as long as this process lives."""
+    words = "[The state file cannot be written: this result is kept in memory only.]"
+    return {**shown, "content": [*shown["content"], {"type": "text", "text": words}]}
 
 
 def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:

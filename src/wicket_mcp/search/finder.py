@@ -6,8 +6,9 @@ what was built is stored beside the listing, so that the next process reads inst
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
 from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
+from wicket_mcp.errors import WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
@@ -25,6 +27,7 @@ from wicket_mcp.store.base import ListingStore, UsageStore
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.pool import Pool
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Unsigned = Callable[[Iterable[ServerConfig], Principal], Awaitable[frozenset[str]]]
 """The servers that a principal cannot use before somebody signs in."""
@@ -135,7 +138,13 @@ class Finder:
         if built:
             for server, segment in built.items():
                 self._catalogue.note_segment(self._indexed[server], segment)
-            self._tasks.start(self._listings.save_segments(built), "store search segments")
+            self._tasks.start(self._save_segments(built), "store search segments")
+
+    async def _save_segments(self, built: Mapping[str, bytes]) -> None:
+        try:
+            await self._listings.save_segments(built)
+        except WicketError as problem:  # the next start builds them again
+            log.info("search segments could not be stored: %s", problem)
 
     def _trouble(self, unsigned: frozenset[str]) -> Callable[[str], str]:
         """For one answer: why a server's tools cannot be used now (empty: they can), found out once for each server.

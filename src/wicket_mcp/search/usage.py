@@ -5,12 +5,16 @@ they are older than a minute, so that a search uses what is at hand. Knows neith
 finder asks it.
 """
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 
+from wicket_mcp.errors import WicketError
 from wicket_mcp.model import Principal
 from wicket_mcp.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 _FRESH = 60.0
 _PRINCIPALS = 256  # in memory at most; the one that searched longest ago is read again
@@ -46,6 +50,9 @@ class Usage:
     async def _refresh(self, principal: Principal) -> Mapping[str, int]:
         try:
             counts = await self._read(principal)
+        except WicketError as problem:  # ranking does without, and the store is asked again later
+            log.info("usage could not be read: %s", problem)
+            counts = self._counts[principal.name][1] if principal.name in self._counts else dict[str, int]()
         finally:
             self._refreshing.discard(principal.name)
         self._counts[principal.name] = time.monotonic(), counts

@@ -1,23 +1,31 @@
 """One state file with a thread that writes and a thread that reads, so that the event loop waits for neither.
 
 Writes happen one after the other in the order they were asked for. Reads see what was committed before, and wait for
-no writer, in this process or another. Owns no tables: the modules beside it do, each as a `Part`.
+no writer, in this process or another. Trouble is survived: a file that another program holds is waited for once and
+then tried quickly, a deleted one is written again from what is still open, a damaged one is set aside and a new one
+begun. Owns no tables: the modules beside it do, each as a `Part`.
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from wicket_mcp.errors import Internal
+from wicket_mcp.errors import ConfigError, Internal
 from wicket_mcp.store.records import Recorder
-from wicket_mcp.store.sqlite.files import Connections, open_file
+from wicket_mcp.store.sqlite.files import BUSY_TIMEOUT, Connections, copy_to, inode_of, is_busy, open_file, set_aside
 from wicket_mcp.store.sqlite.transaction import transaction
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
+
+_BUSY_AGAIN = 0.05  # seconds to wait for a lock that was waited for in vain just before
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class Connection:
@@ -32,6 +40,11 @@ class Connection:
         self._path = path
         self._write_thread, self._read_thread = threads
         self._writer, self._reader, self._watcher = connections
+        self._inode = inode_of(path)
+        self._generation = 0
+        """How many times the file was opened again."""
+        self._busy: dict[str, bool] = {"write": False, "read": False}
+        """Whether the last write, and the last read, found the file locked."""
         self._closed = False
 
     @classmethod
@@ -53,22 +66,26 @@ class Connection:
         """Run `work` in a transaction of its own. Raises Internal when the file does not allow it."""
 
         def job() -> T:
+            if self._closed:
+                raise sqlite3.OperationalError("it is being closed")
+            self._follow_file()
             with transaction(self._writer) as db:
                 return work(db)
 
-        return await self._run(self._write_thread, job)
+        return await self._run(self._write_thread, "write", job)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work`, which only reads, on one snapshot. Raises Internal when the file does not allow it."""
 
         def job() -> T:
-            self._reader.execute("BEGIN DEFERRED")
+            reader = self._reader
+            reader.execute("BEGIN DEFERRED")
             try:
-                return work(self._reader)
+                return work(reader)
             finally:
-                self._reader.execute("ROLLBACK")
+                reader.execute("ROLLBACK")
 
-        return await self._run(self._read_thread, job)
+        return await self._run(self._read_thread, "read", job)
 
     def version(self) -> int | None:
         """Differs from every earlier answer when anything was committed since, by any process; None if unknown.
@@ -76,29 +93,94 @@ class Connection:
         Asked on the event loop: it looks at shared memory and waits for no lock.
         """
         try:
-            return self._watcher.execute("PRAGMA data_version").fetchone()[0]
+            return (self._generation << 32) + self._watcher.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.Error:
             return None
 
     async def close(self) -> None:
+        """What still waits to be written is given up; nothing is waited for longer than one lock."""
         if self._closed:
             return
         self._closed = True
         loop = asyncio.get_running_loop()
         self._watcher.close()
         await loop.run_in_executor(self._read_thread, self._reader.close)
-        await loop.run_in_executor(self._write_thread, self._writer.close)
+        await loop.run_in_executor(self._write_thread, self._close_writer)
         self._read_thread.shutdown(wait=True)
         self._write_thread.shutdown(wait=True)
 
-    async def _run(self, thread: ThreadPoolExecutor, job: Callable[[], T]) -> T:
+    async def _run(self, thread: ThreadPoolExecutor, kind: str, job: Callable[[], T]) -> T:
         try:
-            return await asyncio.get_running_loop().run_in_executor(thread, job)
-        except sqlite3.Error as problem:
+            return await asyncio.get_running_loop().run_in_executor(thread, self._attempt, kind, job)
+        except (sqlite3.Error, ConfigError, OSError) as problem:
             raise Internal(
                 f"The state file {self._path} could not be used: {problem}.",
                 hint="Check free space and permissions, and that no other program holds it.",
             ) from None
+
+    # On the threads
+
+    def _attempt(self, kind: str, job: Callable[[], T]) -> T:
+        try:
+            result = job()
+        except sqlite3.DatabaseError as problem:
+            self._note_lock(kind, busy=is_busy(problem))
+            if getattr(problem, "sqlite_errorcode", 0) & 0xFF in _DAMAGED and not self._closed:
+                self._write_thread.submit(self._replace_damaged, problem, self._inode)
+            raise
+        self._note_lock(kind, busy=False)
+        return result
+
+    def _note_lock(self, kind: str, *, busy: bool) -> None:
+        """Wait less for a lock that somebody keeps: whatever is queued behind must not wait as long again."""
+        if self._busy[kind] != busy:
+            self._busy[kind] = busy
+            wait = _BUSY_AGAIN if busy else BUSY_TIMEOUT
+            with suppress(sqlite3.Error):
+                connection = self._writer if kind == "write" else self._reader
+                connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
+
+    def _follow_file(self) -> None:
+        """Notice that the file was deleted or replaced; what we still hold open is written again where it was."""
+        there = inode_of(self._path)
+        if there == self._inode:
+            return
+        if there == 0:
+            copy_to(self._writer, self._path)
+            log.warning("the state file %s was deleted; it was written again from what is open", self._path)
+        else:
+            log.warning("the state file %s was replaced by another one, which is used from now on", self._path)
+        self._adopt(open_file(self._path))
+
+    def _replace_damaged(self, problem: sqlite3.DatabaseError, inode: int) -> None:
+        """Set a damaged file aside and begin a new one, unless that was done already, here or in another process."""
+        if self._closed or inode != self._inode:
+            return
+        try:
+            if inode_of(self._path) == inode:
+                set_aside(self._path, problem)
+            self._adopt(open_file(self._path))
+        except (ConfigError, OSError) as trouble:
+            log.warning("the damaged state file could not be replaced: %s", trouble)
+
+    def _adopt(self, connections: Connections) -> None:
+        old = (self._writer, self._reader, self._watcher)
+        self._writer, self._reader, self._watcher = connections
+        self._inode = inode_of(self._path)
+        self._busy = {"write": False, "read": False}
+        self._generation += 1
+        for connection, thread in zip(old, (self._write_thread, self._read_thread, self._write_thread), strict=True):
+            thread.submit(_close_quietly, connection)
+
+    def _close_writer(self) -> None:
+        with suppress(sqlite3.Error):
+            self._writer.execute("PRAGMA busy_timeout = 0")  # the log is tidied up where nobody else holds the file
+        self._writer.close()
+
+
+def _close_quietly(connection: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):
+        connection.close()
 
 
 class Part:

@@ -41,7 +41,7 @@ def open_file(path: Path) -> Connections:
         except sqlite3.DatabaseError as problem:
             if isinstance(problem, sqlite3.OperationalError):
                 raise
-            _set_aside(path, problem)
+            set_aside(path, problem)
             return _retry(lambda: _connections(path))
     except TooNew as problem:
         raise ConfigError(
@@ -73,6 +73,32 @@ def _connections(path: Path) -> Connections:
     return Connections(writer, reader, watcher)
 
 
+def inode_of(path: Path) -> int:
+    """Which file stands there; 0 where there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def copy_to(source: sqlite3.Connection, path: Path) -> None:
+    """Write all that `source` holds to a new file at `path`, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    with closing(sqlite3.connect(unfinished)) as target:
+        source.backup(target)
+    for leftover in (f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(leftover).unlink(missing_ok=True)
+    unfinished.rename(path)
+
+
+def is_busy(problem: Exception) -> bool:
+    """Whether somebody else holds the file."""
+    return _primary_code(problem) in _BUSY
+
+
 def _check_version(path: Path) -> None:
     """Look without touching: a connection that may write changes the file when it closes."""
     if not path.exists() or not path.stat().st_size:
@@ -100,7 +126,8 @@ def _retry(work: Callable[[], T]) -> T:
         pause = min(2 * pause, 0.1)
 
 
-def _set_aside(path: Path, problem: sqlite3.DatabaseError) -> None:
+def set_aside(path: Path, problem: sqlite3.DatabaseError) -> None:
+    """Keep a damaged file under another name: somebody may want what can be saved of it."""
     aside = path.with_suffix(f".damaged-{int(time.time())}")
     with suppress(FileNotFoundError):  # another process was quicker
         path.rename(aside)

@@ -1,0 +1,51 @@
+"""Where results are kept: in the store, or in memory as long as the store does not take them.
+
+The call that made a result has been made, and perhaps cannot be made again: that its answer cannot be stored must not
+lose it. Bounded by bytes. `results.py` decides what is large; this only keeps and finds.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+
+from wicket_mcp.errors import Internal
+from wicket_mcp.model import Principal
+from wicket_mcp.store.base import ResultStore
+from wicket_mcp.store.model import StoredResult
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 3.0  # seconds that an answer waits to be stored
+MOST_BYTES = 64 * 1024**2  # of results that are kept in memory; the newest is kept whatever its size
+
+
+class Shelf:
+    """The stored results, and those that could not be stored."""
+
+    def __init__(self, store: ResultStore) -> None:
+        self._store = store
+        self._unsaved: OrderedDict[str, StoredResult] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<Shelf {len(self._unsaved)} in memory>"
+
+    async def save(self, result: StoredResult, max_total_bytes: int) -> bool:
+        """Keep a result; False when it is in memory only."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._store.save_result(result, max_total_bytes)
+        except (Internal, TimeoutError) as problem:
+            log.warning("a result of %s is kept in memory only: %s", result.tool, problem or "the state is busy")
+            self._unsaved[result.id] = result
+            while len(self._unsaved) > 1 and sum(len(kept.body) for kept in self._unsaved.values()) > MOST_BYTES:
+                self._unsaved.popitem(last=False)
+            return False
+        return True
+
+    async def load(self, handle: str, principal: Principal) -> StoredResult | None:
+        """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""
+        kept = self._unsaved.get(handle)
+        if kept is None:
+            return await self._store.load_result(handle, principal)
+        return kept if kept.principal == principal.name and kept.expires_at >= time.time() else None
