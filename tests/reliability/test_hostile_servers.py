@@ -33,6 +33,14 @@ async def test_words_without_a_call_reach_nobody_once_two_principals_were_served
         assert len(first.asked) == 1
 
 
+async def test_words_about_somebody_who_cannot_be_asked_reach_nobody_else(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("TalksLater")}) as gateway:
+        await gateway.call("x.echo", {"message": "from the owner, who hears nothing"})
+        second = person("second")
+        assert "has served several users" in await call(gateway, second, "x.slow")
+        assert second.heard == second.asked == []
+
+
 @pytest.mark.promise("V8", "A server with a connection for each client may ask that client.")
 async def test_a_connection_of_its_own_may_ask_its_client(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("TalksLater", isolation="session")}) as gateway:

@@ -113,7 +113,7 @@ class Catalogue:
         self.failures: dict[str, str] = {}
         """Servers that could not be listed when last asked, and why."""
         self.patience: float | None = None
-        """Seconds to wait for servers that were never seen and that nobody named; None for as long as they take."""
+        """Seconds that a search waits for servers that were never seen; None for as long as they take."""
         self._hopeless: set[str] = set()
         """Servers that cannot start before somebody changes something: asked by name only."""
         self._aliases: Mapping[str, str] = aliases or {}
@@ -160,9 +160,16 @@ class Catalogue:
             await asyncio.shield(self._loading)
         return self.now
 
-    async def complete(self, servers: Iterable[str] | None = None, principal: Principal | None = None) -> Snapshot:
+    async def complete(
+        self,
+        servers: Iterable[str] | None = None,
+        principal: Principal | None = None,
+        *,
+        patience: float | None = None,
+    ) -> Snapshot:
         """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
 
+        Those that nobody named are waited for no longer than `patience`, in seconds, and then named as starting.
         A server that fails is named in `failures` and never fails the others. It is asked again the next time, and
         waited for only by those who ask for it by name. A server with accounts of its users is asked on behalf of
         `principal`.
@@ -173,14 +180,15 @@ class Catalogue:
             snapshot = self.now
         wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
         unseen = [name for name in wanted if name not in snapshot.listings]
-        awaited = [name for name in unseen if servers is not None or name not in self.failures]
+        starting = self._running if patience is None else ()
+        awaited = [name for name in unseen if servers is not None or name not in self.failures or name in starting]
         if principal is not None:
             for name in unseen:
                 self._offer_reader(name, principal)
         for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
-            await self._wait_for(awaited, self.patience if servers is None else None)
+            await self._wait_for(awaited, patience if servers is None else None)
         self._renew_expired()
         return self.now
 
@@ -274,9 +282,10 @@ class Catalogue:
         except UnknownName:
             meant = snapshot.aliases.get(name, name)
             unseen = [server for server in snapshot.servers if server not in snapshot.listings]
-            likely = [server for server in unseen if meant.startswith(f"{server}.")]
-        if unseen:
-            snapshot = await self.complete(likely or None, principal)
+            likely = [server for server in unseen if meant.startswith((f"{server}.", f"{server}__"))]
+            open_still = [server for server in unseen if server in self._running or server not in self.failures]
+        if unseen:  # whoever calls a tool by name waits for the servers that may have it, as long as they take
+            snapshot = await self.complete(likely or open_still, principal)
         view = snapshot.view(principal)
         try:
             return await self._find(view, name, principal)

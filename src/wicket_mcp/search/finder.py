@@ -105,7 +105,7 @@ class Finder:
 
     async def _current(self, servers: Collection[str] | None, principal: Principal) -> Snapshot:
         """The snapshot, with the index brought up to it."""
-        snapshot = await self._catalogue.complete(servers, principal)
+        snapshot = await self._catalogue.complete(servers, principal, patience=self._catalogue.patience)
         async with self._lock:
             if self._indexed != snapshot.listings:
                 self._index = await self._compute(lambda: self._update(snapshot))

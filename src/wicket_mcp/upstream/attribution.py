@@ -7,6 +7,7 @@ is asked and nobody hears it. Used by `supervisor.py`, which has one of these fo
 
 from wicket_mcp.errors import Unasked
 from wicket_mcp.model import JsonObject
+from wicket_mcp.request import GATEWAY
 from wicket_mcp.upstream.connection import Callbacks
 
 CALL_NOTIFICATIONS = ("notifications/message", "notifications/elicitation/complete")
@@ -23,9 +24,13 @@ class Attribution:
         self._open: list[tuple[Callbacks, str]] = []
         self._served: set[str] = set()
 
+    def serve(self, principal: str) -> None:
+        """Something is sent on behalf of somebody, who may hear nothing. Our own listings do not count."""
+        if principal not in ("", GATEWAY.name):
+            self._served.add(principal)
+
     def begin(self, callbacks: Callbacks, principal: str) -> None:
         self._open.append((callbacks, principal))
-        self._served.add(principal)
 
     def end(self, callbacks: Callbacks) -> None:
         self._open = [entry for entry in self._open if entry[0] is not callbacks]
