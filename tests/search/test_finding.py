@@ -183,3 +183,27 @@ async def test_short_errands_each_get_a_tool_and_the_answer_says_which(
         said = await Speaker(gateway, "native").text("find_tools", query=query)
         assert said.endswith(f"[{answer.tool_by_task}]")
         assert all(f": {name}" in answer.tool_by_task for name in wanted)
+
+
+def test_words_that_find_nothing_leave_the_word_to_meaning(index: SearchIndex) -> None:
+    paraphrase = index.explain("put a new bug report into our project", tool_of(index, "github.create_issue"))
+    keywords = index.explain("github create_issue", tool_of(index, "github.create_issue"))
+    assert paraphrase.meaning > paraphrase.letters
+    assert keywords.letters > keywords.meaning
+
+
+def test_an_answer_is_a_choice_between_servers_unless_one_is_named() -> None:
+    def listing(server: str, *names: str) -> Listing:
+        tools = (Tool(server, name, {"name": name, "description": f"{name.title()} of an invoice."}) for name in names)
+        return Listing(server, tools=tuple(tools))
+
+    many = listing("ledger", *(f"change_{word}" for word in ("amount", "date", "name", "state", "text", "total")))
+    index = SearchIndex.build([many, listing("books", "change_sum"), listing("desk", "change_note", "change_mark")])
+    found = [hit.tool.server for hit in index.search("change of an invoice").hits]
+    assert found.count("ledger") == 2
+    named = [hit.tool.server for hit in index.search("ledger: change of an invoice").hits]
+    assert named.count("ledger") == 5
+
+
+def tool_of(index: SearchIndex, key: str) -> Tool:
+    return next(hit.tool for hit in index.search(key, limit=20).hits if hit.tool.key == key)

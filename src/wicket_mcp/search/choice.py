@@ -5,6 +5,7 @@ is asked about and not for the whole catalogue. Scores do not depend on other to
 after ranking gives the same order.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import exp, log1p
@@ -29,8 +30,11 @@ FLOOR = 0.06
 LIKELY, STEEPNESS = 0.2, 25.0
 """The score at which a first hit serves its query as often as not, and how fast that changes."""
 _CLOSE = 0.8
-"""Share of a hit's score from which a tool of another server may take the last place."""
+"""Share of the best score for a part of a query from which a hit serves that part too."""
 _SURE = 0.5
+_OF_ONE_SERVER = 2
+_TAKES_PLACE = 0.9
+"""Share of its score from which a tool of another server takes the place of a third one of the same server."""
 _ENOUGH = 3  # an answer shorter than this has no place to spare for variety
 _CHUNK = 64
 
@@ -56,6 +60,8 @@ class Choice:
     servers: Collection[str] | None
     visible: Callable[[Tool], bool] | None
     trouble: Callable[[Tool], str] | None
+    named: Collection[str] = ()
+    """The servers that the query names."""
 
     def answer(self, limit: int) -> Answer:
         fit = self.scores.fit
@@ -69,25 +75,32 @@ class Choice:
         return self._judge(hits, withheld, served)
 
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
-        """Positions of the hits, and the tools that would have come before or among them."""
+        """Positions of the hits, and the tools that would have come before or among them.
+
+        An answer is a choice: a server that the query does not name has two places in it, and more only where no tool
+        of another server comes close.
+        """
         chosen: list[int] = []
+        spare: list[int] = []
         withheld: list[Withheld] = []
+        taken: Counter[str] = Counter()
         for position in descending(fit):
             score, tool = float(fit[position]), self.tools[position]
-            if score < FLOOR or (len(chosen) >= limit and score < _CLOSE * float(fit[chosen[-1]])):
+            if score < FLOOR or len(chosen) >= limit:
+                break
+            if len(chosen) + len(spare) >= limit and spare and score < _TAKES_PLACE * float(fit[spare[0]]):
                 break
             if not self._allowed(tool):
                 continue
             if reason := self.trouble(tool) if self.trouble else "":
                 withheld.append(Withheld(Hit(tool, score), reason))
-            elif len(chosen) < limit:
+            elif limit >= _ENOUGH and tool.server not in self.named and taken[tool.server] >= _OF_ONE_SERVER:
+                spare.append(position)
+            else:
                 chosen.append(position)
-            elif limit < _ENOUGH or any(self.tools[other].server != tool.server for other in chosen):
-                break
-            elif tool.server != self.tools[chosen[-1]].server:
-                chosen[-1] = position
-                break
-        return chosen, withheld
+                taken[tool.server] += 1
+        chosen += spare[: limit - len(chosen)]
+        return sorted(chosen, key=lambda position: -float(fit[position])), withheld
 
     def _allowed(self, tool: Tool) -> bool:
         if self.servers is not None and tool.server not in self.servers:

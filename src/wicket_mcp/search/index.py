@@ -12,6 +12,7 @@ from wicket_mcp.model import Listing, Tool
 from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.segment import Model, Segment, build_segment
+from wicket_mcp.search.text import words
 
 if TYPE_CHECKING:
     from wicket_mcp.search.matrix import Matrix
@@ -111,7 +112,13 @@ class SearchIndex:
         }
         for position in self._deprecated:
             added[position] = added.get(position, 0.0) - DEPRECATED
-        return Choice(self._tools, scores, added, servers, visible, trouble).answer(limit)
+        named = self._named(query)
+        return Choice(self._tools, scores, added, servers, visible, trouble, named).answer(limit)
+
+    def _named(self, query: str) -> set[str]:
+        """The servers whose name stands in the query."""
+        said = set(words(query))
+        return {server for server in self._parts if (name := words(server)) and said.issuperset(name)}
 
     def explain(
         self, query: str, tool: Tool, *, usage: Mapping[str, int] | None = None, favourites: Collection[str] = ()

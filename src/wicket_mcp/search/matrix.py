@@ -15,7 +15,7 @@ from wicket_mcp.search.segment import Segment
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NORMALISATION = 0.75
+_NORMALISATION = 0.5
 """How far a long text is held against a tool: 1 is a plain cosine, which has real tools with many parameters
 lose to bare ones; 0 would let a tool win by sheer length."""
 _USUAL_LENGTH = 45.0

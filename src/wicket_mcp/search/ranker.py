@@ -17,10 +17,10 @@ from wicket_mcp.search.text import parts, split_tasks, words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MEANING = 0.45
-"""The worth of a cosine of meanings against one of letters."""
-SEMANTIC = (0.3, 0.3)
-"""With a sentence encoder: the worth of the table's cosine, and of the encoder's."""
+MEANING, MEANING_ALONE = 0.45, 1.3
+"""The worth of a cosine of meanings against one of letters: where the words of a query find a tool, and where not."""
+WORDS_FIND, WORDS_MISS = 0.3, 0.15
+"""The best cosine of letters at which the words are taken to have found something, and to have found nothing."""
 PART = 0.25
 """The worth of the best-fitting part of a query against the whole."""
 SHORTLIST = 512
@@ -47,19 +47,19 @@ def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
-    worth = SEMANTIC if model else (MEANING,)
-    scale = 1 + sum(worth)
     vectors = [packaged_table().vectors(split), *([model.encode(texts)] if model else [])]
-    sides = list(zip(worth, vectors, (matrix.meanings, matrix.learned), strict=False))
-    meaning = _sum([weight * (tools @ asked[0]) for weight, asked, tools in sides])
+    sides = list(zip(vectors, (matrix.meanings, matrix.learned), strict=False))
+    worth = np.array([_worth(float(row.max(initial=0.0))) for row in letters], np.float32)
+    meaning = worth[0] * _mean([tools @ asked[0] for asked, tools in sides])
+    scale = 1 + float(worth[0])
     whole = (letters[0] + meaning) / np.float32(scale)
     if len(texts) == 1:
         return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
     # Meanings of the parts are compared for tools that have a chance only: it is the costliest step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
-    of_parts = _sum([weight * (asked[1:] @ tools[near].T) for weight, asked, tools in sides])
+    of_parts = worth[1:, None] * _mean([asked[1:] @ tools[near].T for asked, tools in sides])
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
-    by_part[:, near] = (letters[1:, near] + of_parts) / np.float32(scale)
+    by_part[:, near] = (letters[1:, near] + of_parts) / (1 + worth[1:, None])
     fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART) if ranked else whole
     return Scores(fit, letters[0], meaning, scale, tuple(pieces), by_part)
 
@@ -71,5 +71,12 @@ def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
     return np.argpartition(scores, len(scores) - size)[-size:]
 
 
-def _sum(parts: "list[NDArray[np.float32]]") -> "NDArray[np.float32]":
-    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+def _worth(best: float) -> float:
+    """What meaning is worth for a query whose words fit their best tool so well: the better, the less."""
+    missed = (WORDS_FIND - best) / (WORDS_FIND - WORDS_MISS)
+    return MEANING + (MEANING_ALONE - MEANING) * min(1.0, max(0.0, missed))
+
+
+def _mean(cosines: "list[NDArray[np.float32]]") -> "NDArray[np.float32]":
+    """The table's cosine, or the mean of it and a sentence encoder's."""
+    return cosines[0] if len(cosines) == 1 else (cosines[0] + cosines[1]) / np.float32(2)
