@@ -195,7 +195,7 @@ def check(config: Config) -> None:
     if config.http != HttpConfig():
         from wicket_mcp.identity.settings import check as check_sign_in  # noqa: PLC0415  (few serve HTTP otherwise)
 
-        check_sign_in(config.http)
+        check_sign_in(config)
 
 
 def visible_options(config: Config) -> Mapping[str, object]:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
@@ -21,12 +22,12 @@ from tests.gateway.test_http import INITIALIZE, call
 from tests.peers.http_faults import HttpPeer, Received, send
 from tests.peers.identity_provider import AnswersHtml, IdentityProvider, NeverAnswers
 from wicket_mcp import Gateway
-from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.model.config import Config, IssuerConfig
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.identity.claims import person_name
 from wicket_mcp.identity.documents import Documents, Unreadable
-from wicket_mcp.model import Principal
 from wicket_mcp.rooms import check
+from wicket_mcp.store.model import AuditQuery
 
 PUBLIC = "http://127.0.0.1:9999"
 AUDIENCE = f"{PUBLIC}/mcp"
@@ -63,6 +64,23 @@ async def knock(client: Raw, token: str | None, message: dict[str, Any] = INITIA
     """The status for a token, and the challenge that came with it."""
     status, headers, _ = await client.post(message, token=token)
     return status, headers.get("WWW-Authenticate", "")
+
+
+async def test_issuers_come_and_go_while_it_runs(open_gateway: OpenGateway) -> None:
+    async with IdentityProvider() as provider:
+        async with open_gateway({}) as gateway, serve_http(gateway) as address, raw_client(address) as client:
+            plain, token = gateway.config, provider.token(aud=address)
+            http = msgspec.structs.replace(plain.http, issuers=(IssuerConfig(issuer=provider.issuer),))
+            missing = IssuerConfig(issuer=provider.issuer, client_secret="${NOT_SET_ANYWHERE}")
+            assert (await knock(client, token))[0] == 401
+            gateway.apply(msgspec.structs.replace(plain, http=http))
+            assert (await knock(client, token))[0] == 200
+            bad = msgspec.structs.replace(plain, http=msgspec.structs.replace(http, issuers=(missing,)))
+            with pytest.raises(ConfigError, match="NOT_SET_ANYWHERE"):
+                gateway.apply(bad)
+            assert (await knock(client, token))[0] == 200
+            gateway.apply(plain)
+            assert await knock(client, token) == (401, "Bearer")
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp/native", "/mcp/flat/"])
@@ -125,7 +143,9 @@ async def test_a_person_calls_tools_and_the_others_go_on_working(open_gateway: O
             _, _, body = await client.post(call("echo.echo", message="hello"), session, token=token)
             assert body["result"]["content"][0]["text"] == "hello"
         person = person_name(provider.issuer, "ann")
-        assert [record.principal for record in await gateway.store.recent_calls(Principal(person), 9)] == [person]
+        calls = await gateway.store.find_calls(AuditQuery(principal=person))
+        assert {(record.method, record.tool) for record in calls} == {("tools/call", "echo"), ("admin", "sign-in")}
+        assert [f"(ann) of {provider.issuer}"] == [record.detail for record in calls if record.method == "admin"]
 
 
 async def test_a_renewed_token_is_the_same_person(open_gateway: OpenGateway) -> None:

@@ -2,6 +2,8 @@
 
 import base64
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -149,6 +151,15 @@ async def test_a_missing_keyring_says_what_to_install(house: House) -> None:
     with pytest.raises(ConfigError, match="vault.key: .*keyring.*") as problem:
         await vault.put("ann", "github", CANARY)
     assert 'key = "file"' in str(problem.value)
+
+
+def test_a_full_disk_loses_nothing_that_was_kept(tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(__file__).parent / "full_vault.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    refused, *rest = done.stdout.splitlines()
+    assert "could not be used" in refused
+    assert rest == ["read: first None", "read: first third"]
+    assert "canary" not in done.stdout + done.stderr
 
 
 def test_the_command_shows_and_rotates(shell: Shell) -> None:

@@ -2,13 +2,15 @@
 
 from urllib.parse import urlsplit
 
-from wicket_mcp.config.model.config import HttpConfig
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
 
 
-def check(http: HttpConfig) -> None:
-    """Raises ConfigError where the options cannot be used."""
+def check(config: Config) -> None:
+    """Raises ConfigError where the options cannot be used, or a secret that they name is missing."""
+    http = config.http
     if http.public_url is not None:
         _check_address(http.public_url, "http.public_url")
         if urlsplit(http.public_url).path.rstrip("/").endswith("/mcp"):
@@ -20,6 +22,7 @@ def check(http: HttpConfig) -> None:
         if issuer.issuer in known:
             raise ConfigError(f"'{issuer.issuer}' is there twice", key=f"{key}.issuer", hint="Leave one out.")
         known.add(issuer.issuer)
+        expand(issuer.client_secret, f"{key}.client_secret", config.base_dir)
 
 
 def _check_issuer(issuer: IssuerConfig, key: str) -> None:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from wicket_mcp.codec import decode
 from wicket_mcp.config.model.config import Config
@@ -36,6 +36,10 @@ ASKING = 8
 """Questions about opaque tokens at the same time."""
 
 
+Act: TypeAlias = Callable[[str, str, str], None]
+"""Takes who did what, and about what, for the audit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """A token that was validated: whose it is, for whom it was issued, and until when it counts."""
@@ -55,10 +59,13 @@ class Tokens:
         issuers: Sequence["Issuer"],
         documents: Documents,
         paths: Collection[str],
+        on_act: Act,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._issuers = {issuer.config.issuer: issuer for issuer in issuers}
         self._documents = documents
+        self._on_act = on_act
+        self._seen: dict[bytes, None] = {}
         self._clock = clock
         self._known: dict[bytes, Known] = {}
         self._refused: dict[bytes, float] = {}
@@ -67,12 +74,12 @@ class Tokens:
         self._resources = lru_cache(64)(self._list_resources)
 
     @classmethod
-    def of(cls, config: Config, paths: Collection[str]) -> "Tokens":
+    def of(cls, config: Config, paths: Collection[str], on_act: Act) -> "Tokens":
         """Raises ConfigError where a secret is missing."""
         issuers = config.http.issuers
         named = [hosts_of(each.issuer, each.jwks, each.introspection) for each in issuers]
         documents = Documents([*config.registry.allowed_addresses, *(host for hosts in named for host in hosts)])
-        return cls([Issuer.of(each, documents, config) for each in issuers], documents, paths)
+        return cls([Issuer.of(each, documents, config) for each in issuers], documents, paths, on_act)
 
     async def principal(self, token: str, base: str) -> Principal:
         """Who is behind a token that was sent to us at `base`. Raises InvalidToken, or Unavailable."""
@@ -104,7 +111,16 @@ class Tokens:
         else:
             known = await self._introspect(token, digest, now)
         _keep(self._known, digest, known, MAX_KNOWN)
+        self._note(known.principal)
         return known
+
+    def _note(self, principal: Principal) -> None:
+        """Record who somebody is when they come for the first time: everything else names them by a digest."""
+        name = principal.name.encode()
+        if name not in self._seen:
+            _keep(self._seen, name, None, MAX_KNOWN)
+            about = f"{principal.label} ({principal.subject}) of {principal.issuer}".strip()
+            self._on_act(principal.name, "sign-in", about)
 
     async def _introspect(self, token: str, digest: bytes, now: float) -> Known:
         if now < self._refused.get(digest, 0.0):

@@ -21,13 +21,20 @@ class SignIn:
     """`paths` are where MCP is served; `grants` makes our own authorization server, when it is asked for."""
 
     def __init__(
-        self, config: Config, paths: Sequence[str], tasks: Tasks, grants: "Callable[[], Grants]", store: GrantStore
+        self,
+        config: Config,
+        paths: Sequence[str],
+        tasks: Tasks,
+        grants: "Callable[[], Grants]",
+        store: GrantStore,
+        on_act: Callable[[str, str, str], None],
     ) -> None:
         self._paths = paths
         self._tasks = tasks
         self._make_grants = grants
         self._grants: Grants | None = None
         self._store = store
+        self._on_act = on_act
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self.door: FrontDoor | None = None
         self.mounts: tuple[Mount, ...] = ()
@@ -42,7 +49,7 @@ class SignIn:
         if http.issuers:
             from wicket_mcp.identity.tokens import Tokens  # noqa: PLC0415  (for those who accept tokens)
 
-            tokens = Tokens.of(config, self._paths)
+            tokens = Tokens.of(config, self._paths, self._on_act)
             closing.append(tokens.close)
             verifiers.append(tokens)
         if http.authorization.enabled:
