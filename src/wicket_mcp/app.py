@@ -84,6 +84,7 @@ class Gateway(Library):
             self.scripting.reconfigure,
             self.finder.reconfigure,
             self.audit_file.reconfigure,
+            self.accounts.reconfigure,
         ]
         """The live parts that obey every new configuration, in this order."""
         self._desk: Desk | None = None

@@ -126,6 +126,7 @@ def build(config: Config, live: Live) -> Rooms:
             buckets=live.buckets,
             forward=_traced(library, live.tracing),
             subscribe=live.watches.subscribe,
+            account=library.accounts.version,
             sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
             task_ids=library.task_ids,
             approvals=_approvals(config, live),

@@ -124,3 +124,15 @@ async def test_each_user_has_a_child_with_keys_of_their_own(open_gateway: OpenGa
         keys = [answer.split() for answer in said]
         assert [key for key, _ in keys] == ["canary-ann", "canary-bob"] * 5
         assert len({process for _, process in keys}) == 2
+
+
+async def test_what_one_account_was_told_is_not_told_to_the_next(open_gateway: OpenGateway) -> None:
+    async with (
+        Protected() as remote,
+        open_gateway({"x": {"url": remote.url, "cache": {"whoami": "5m"}}}) as gateway,
+    ):
+        for account in (ANN, BOB):
+            await sign_in(gateway, remote, account)
+            assert [await ask(gateway, ANN) for _ in range(2)] == [account.name] * 2
+        calls = [request for request in remote.seen("/mcp") if '"tools/call"' in request.body]
+        assert len(calls) == 2  # the others came from the cache

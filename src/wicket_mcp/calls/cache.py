@@ -14,8 +14,10 @@ from fnmatch import fnmatchcase
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.model.units import seconds
-from wicket_mcp.model import Caller, JsonObject, Tool, as_object
+from wicket_mcp.model import Caller, JsonObject, Principal, Tool, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
+
+AccountOf = Callable[[ServerConfig, Principal], str]
 
 MAX_BYTES = 64 * 1024**2
 MAX_ANSWER = 4 * 1024**2
@@ -70,8 +72,11 @@ class Cache:
             self._bytes -= len(kept.body)
 
 
-def cache(kept: Cache, config: ServerConfig) -> Layer:
-    """Give an answer again where the configuration says that it is still good, without asking the server."""
+def cache(kept: Cache, config: ServerConfig, account: AccountOf | None = None) -> Layer:
+    """Give an answer again where the configuration says that it is still good, without asking the server.
+
+    `account` changes with every sign-in: what one account was told is not told to the next.
+    """
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
@@ -79,7 +84,8 @@ def cache(kept: Cache, config: ServerConfig) -> Layer:
             keep = lifetime(config, tool) if tool is not None and not request.resume else 0.0
             if tool is None or not keep:
                 return await inner(request)
-            key = key_of(config, tool, request.params["arguments"], request.caller)
+            version = "" if account is None else account(config, request.principal)
+            key = key_of(config, tool, request.params["arguments"], request.caller, version)
             if (body := kept.find(key)) is not None:
                 return Result(body if request.whole else marked(body), request)
             result = await inner(request)
@@ -102,11 +108,11 @@ def lifetime(config: ServerConfig, tool: Tool) -> float:
     return seconds(config.cache[best]) if best else 0.0
 
 
-def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Caller) -> str:
+def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Caller, version: str = "") -> str:
     """What an answer depends on: who asks, of whom, what, with what. A changed configuration is another server."""
     session = caller.session if config.isolation == "session" else ""
     reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
-    whole = [caller.principal.name, session, tool.key, _sorted(arguments), reached]
+    whole = [caller.principal.name, session, version, tool.key, _sorted(arguments), reached]
     return hashlib.blake2b(encode(whole), digest_size=16).hexdigest()
 
 

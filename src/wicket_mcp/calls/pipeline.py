@@ -20,7 +20,7 @@ from wicket_mcp.calls.approve import Approvals, approve
 from wicket_mcp.calls.arguments import check
 from wicket_mcp.calls.audit import Audit, audit
 from wicket_mcp.calls.authorise import authorise
-from wicket_mcp.calls.cache import Cache, cache
+from wicket_mcp.calls.cache import AccountOf, Cache, cache
 from wicket_mcp.calls.fallback import fallback
 from wicket_mcp.calls.follow_tasks import follow_tasks, resolve_task
 from wicket_mcp.calls.held import held
@@ -62,6 +62,7 @@ class Parts:
     subscribe: Handler
     task_ids: TaskIds
     sign_in: Layer | None = None
+    account: AccountOf | None = None
     approvals: Approvals | None = None
     """The rules about calls, where there are any."""
     trace: Layer | None = None
@@ -156,7 +157,7 @@ class Pipeline:
         if approvals is not None and approvals.concern(config.name):
             layers.append(approve(approvals))
         if config.cache:
-            layers.append(cache(self._parts.cache, config))
+            layers.append(cache(self._parts.cache, config, self._parts.account))
         return nest(layers, self._limited(config))
 
     def _limited(self, config: ServerConfig) -> Handler:

@@ -33,7 +33,8 @@ def login(
         return {"server": chosen.name, "signed_in": True, "tools": await _sign_in(gateway, chosen)}
 
     done = with_gateway(config, work, verbose=verbose)
-    tell(done, f"Signed in to '{done['server']}': {done['tools']} tools.", json=json)
+    amount = f"{done['tools']} tool{'' if done['tools'] == 1 else 's'}"
+    tell(done, f"Signed in to '{done['server']}': {amount}.", json=json)
 
 
 def logout(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from wicket_mcp.config.model.config import OauthConfig, ResolvedServer, ServerConfig
+from wicket_mcp.config.model.config import Config, OauthConfig, ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import NeedsSignIn
 from wicket_mcp.identity.vault import Vault
@@ -72,6 +72,12 @@ class Accounts:
 
             self._sign_ins = SignIns(self)
         return self._sign_ins
+
+    def reconfigure(self, config: Config) -> None:
+        """Sign in as another configuration says, from now on."""
+        self.options = config.oauth
+        if config.http.public_url:
+            self.address = config.http.public_url.rstrip("/")
 
     async def close(self) -> None:
         if self._sign_ins is not None:

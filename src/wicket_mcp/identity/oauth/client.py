@@ -69,7 +69,7 @@ class OAuthClient:
             hint="It may want a key: put it into the server's 'headers', as its documentation says.",
         )
 
-    async def register(self, issuer: Issuer, redirect_uri: str, scope: str) -> Client:
+    async def register(self, issuer: Issuer, redirect_uri: str) -> Client:
         """Register as a new client. Raises SignInFailed."""
         if not issuer.registration_endpoint:
             raise SignInFailed(
@@ -77,7 +77,7 @@ class OAuthClient:
                 f"The authorization server of '{self.server}' registers no clients by itself.",
                 hint="Register Wicket there by hand, and set auth.client_id (and auth.client_secret).",
             )
-        body = encode(registration(redirect_uri, scope, issuer.auth_methods))
+        body = encode(registration(redirect_uri, issuer.auth_methods))
         headers = {**_JSON, "Content-Type": "application/json"}
         status, document = await self._send("POST", issuer.registration_endpoint, headers, body)
         if status not in (200, 201) or document is None:

@@ -77,7 +77,7 @@ class PersonCredentials(_Tokens):
         if grant is None or not grant.access_token or grant.access_token == self._dead:
             return {}
         if grant.expires_within(AHEAD + random.uniform(0, JITTER)) and grant.refresh_token:
-            grant = await self._renew(grant)
+            grant = await self.renew(grant)
         return self._headers(grant, verb, url)
 
     async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
@@ -94,7 +94,7 @@ class PersonCredentials(_Tokens):
         if grant is not None and grant.access_token not in ("", token, self._dead):
             return True  # somebody else has renewed it, or signed in
         if grant is not None and token and grant.refresh_token:
-            await self._renew(grant)
+            await self.renew(grant)
             return True
         if not token and not challenge.token:
             return False  # it wants something else than OAuth: its answer says what
@@ -111,7 +111,7 @@ class PersonCredentials(_Tokens):
             self._read_at = now
         return self._grant
 
-    async def _renew(self, old: Grant) -> Grant:
+    async def renew(self, old: Grant) -> Grant:
         """A new token for the old one; one request, however many wait. Raises NeedsSignIn and SignInFailed."""
         async with self._renewing:
             grant = await self.current(fresh=True)
@@ -167,6 +167,8 @@ class MachineCredentials(_Tokens):
         self._grant: Grant | None = None
         self._challenge = Challenge()
         self._obtaining = asyncio.Lock()
+        self._uses = 0
+        """Requests that the present token was sent with."""
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
         grant = self._grant
@@ -174,6 +176,7 @@ class MachineCredentials(_Tokens):
             return {}  # the server says first whom to ask
         if grant.expires_within(AHEAD):
             grant = await self._obtain(grant)
+        self._uses += 1
         return self._headers(grant, verb, url)
 
     async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
@@ -184,8 +187,8 @@ class MachineCredentials(_Tokens):
         known = self._grant
         if known is not None and known.access_token != token:
             return True
-        if token and known is not None and challenge.scope == self._challenge.scope:
-            self._grant = None  # a new one would not be better, but the next request may try
+        if known is not None and self._uses < 2 and challenge.scope == self._challenge.scope:
+            self._grant = None  # not even a new one is accepted; the next request may try again
             return False
         self._challenge = challenge
         await self._obtain(known)
@@ -195,4 +198,5 @@ class MachineCredentials(_Tokens):
         async with self._obtaining:
             if self._grant is None or self._grant is old:
                 self._grant = await obtain(self._oauth, self._auth(), self._challenge)
+                self._uses = 0
             return self._grant

@@ -127,10 +127,13 @@ def read_redirect(server: str, issuer: Issuer, query: dict[str, str]) -> str:
     return query["code"]
 
 
-def registration(redirect_uri: str, scope: str, auth_methods: tuple[str, ...]) -> JsonObject:
-    """How we describe ourselves to an authorization server that registers clients."""
+def registration(redirect_uri: str, auth_methods: tuple[str, ...]) -> JsonObject:
+    """How we describe ourselves to an authorization server that registers clients.
+
+    Without scopes: some know only their own there, and more may be asked for later.
+    """
     method = "none" if not auth_methods or "none" in auth_methods else preferred_method(auth_methods)
-    return {**describe(redirect_uri, method), **({"scope": scope} if scope else {})}
+    return describe(redirect_uri, method)
 
 
 def describe(redirect_uri: str, method: str = "none") -> JsonObject:

@@ -128,7 +128,7 @@ class SignIns:
             challenge.scope, resource, issuer, server.auth.scopes, earlier.scope if earlier and same else ""
         )
         redirect_uri = await self._redirect_uri(issuer)
-        client = configured_client(server.auth, issuer) or await self._client(oauth, issuer, redirect_uri, scope)
+        client = configured_client(server.auth, issuer) or await self._client(oauth, issuer, redirect_uri)
         request = authorization(issuer, client, resource.resource, scope, redirect_uri)
         if not is_safe(request.url, encrypted=oauth.encrypted):
             raise SignInFailed(config.name, f"The address to sign in to '{config.name}' at is not a safe one.")
@@ -233,14 +233,14 @@ class SignIns:
         known = [urlsplit(client.redirect_uri).port or 0 for client in await self.keep.clients(issuer.issuer)]
         return await self._loopback.open(known[0] if known else 0)
 
-    async def _client(self, oauth: OAuthClient, issuer: Issuer, redirect_uri: str, scope: str) -> Client:
+    async def _client(self, oauth: OAuthClient, issuer: Issuer, redirect_uri: str) -> Client:
         """Who we are to this issuer: described by a document, registered before, or registered now."""
         if issuer.takes_documents and (document := self._document()):
             return Client(issuer=issuer.issuer, client_id=document, auth_method="none", redirect_uri=redirect_uri)
         known = await self.keep.client(issuer.issuer, redirect_uri)
         if known is not None:
             return known
-        client = replace(await oauth.register(issuer, redirect_uri, scope), redirect_uri=redirect_uri)
+        client = replace(await oauth.register(issuer, redirect_uri), redirect_uri=redirect_uri)
         await self.keep.save_client(client)
         return client
 

@@ -1,0 +1,63 @@
+"""`wicket login` and `wicket logout`, as a person types them, with a browser that follows redirects."""
+
+import asyncio
+import sys
+
+from tests.cli.shell import Done, Shell
+from tests.conftest import ROOT
+from tests.peers.protected import Protected
+
+BROWSER = f"{sys.executable} -c 'import urllib.request, sys; urllib.request.urlopen(sys.argv[1]).read()'"
+
+
+async def run(shell: Shell, *arguments: str) -> Done:
+    return await asyncio.to_thread(shell.run, *arguments)
+
+
+async def test_from_an_address_to_its_tools_and_back(shell: Shell) -> None:
+    shell = Shell.at(shell.home, BROWSER=BROWSER, PYTHONPATH=str(ROOT))
+    async with Protected() as remote:
+        assert (await run(shell, "add", "x", "--url", remote.url)).code == 0
+        before = await run(shell, "servers")
+        assert "needs sign-in" in before.out
+        assert "wicket login x" in before.out
+        login = await run(shell, "login", "x", "--json")
+        assert (login.code, login.json) == (0, {"server": "x", "signed_in": True, "tools": 1}), login.err
+        called = await run(shell, "call", "x.whoami")
+        assert called.out.strip() == "ann"
+        assert (await run(shell, "status", "--json")).json["servers"] == {"x": "idle"}
+        remote.tokens.clear()
+        remote.refresh_tokens.clear()
+        refused = await run(shell, "call", "x.whoami")
+        assert refused.code == 1
+        assert "wicket login x" in refused.err
+        assert (await run(shell, "status", "--json")).json["servers"] == {"x": "needs sign-in"}
+        found = await run(shell, "search", "whose account is used")
+        assert "wicket login x" in found.out + found.err
+        assert (await run(shell, "tools")).out.count("whoami") == 1
+        logout = await run(shell, "logout", "x", "--json")
+        assert logout.json == {"server": "x", "signed_out": False}
+    state = b"".join(path.read_bytes() for path in shell.home.rglob("*") if path.is_file())
+    assert b"canary-" not in state  # at rest, tokens are encrypted
+
+
+async def test_without_a_browser_the_address_is_printed(shell: Shell) -> None:
+    async with Protected() as remote:
+        assert (await run(shell, "add", "x", "--url", remote.url)).code == 0
+        process = await asyncio.create_subprocess_exec(
+            *("wicket", "login", "x"),
+            cwd=shell.cwd,
+            env=shell.environ,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        address = ""
+        while not address.startswith("http"):
+            address = (await process.stderr.readline()).decode().strip()
+        browser = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "import urllib.request, sys; urllib.request.urlopen(sys.argv[1]).read()", address
+        )
+        assert await browser.wait() == 0
+        out, _ = await process.communicate()
+        assert out.decode() == "Signed in to 'x': 1 tool.\n"
