@@ -14,6 +14,7 @@ from wicket_mcp.observing import observe, source_of
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
+from wicket_mcp.surface.cards import Cards
 from wicket_mcp.surface.dashboard.lazy import LazyDashboard
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import MetricsPage
@@ -71,6 +72,7 @@ async def serve_http(
         return (
             mcp,
             Health(leaving),
+            Cards(tuple(protocols)),
             Callback(gateway.accounts),
             *sign_in.mounts,
             Rest(gateway.registry),
