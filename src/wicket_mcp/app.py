@@ -219,7 +219,7 @@ class Gateway(Library):
         servers = (*new.servers, *added) if new.allow_runtime_servers else new.servers
         before, limits = self.catalogue.servers, new.limits
         leaving = self.pool.swap(servers, max_message=limits.max_message, max_call=limits.max_call)
-        self.catalogue.swap(servers, new.aliases, limits)
+        self.catalogue.swap(servers, new.aliases, limits, new.profiles)
         for upstream in leaving:
             name = upstream.config.name
             self.tasks.start(upstream.retire(), f"retire {name}")
@@ -247,7 +247,8 @@ class Gateway(Library):
         protocol = self.protocol(*dialects)
         protocol.trace = self.tracing.server("pipe") if self.tracing else None
         self.attend()
-        await serve_stdio(protocol, stop, await self._principal(os.environ), self.outbox_counters)
+        principal = protocol.served.admit(await self._principal(os.environ))
+        await serve_stdio(protocol, stop, principal, self.outbox_counters)
 
     async def serve_http(
         self, stop: asyncio.Event, *dialects: str, token: str | None, on_ready: Callable[[str], None]
@@ -349,7 +350,13 @@ class Gateway(Library):
 
 def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
     disclose = rooms.live.audit.disclose
-    return Served(rooms.verbs, rooms.menu(names), lambda: rooms.instructions(names), disclose)
+    return Served(
+        rooms.verbs,
+        rooms.menu(names),
+        lambda profile: rooms.instructions(names, profile),
+        disclose,
+        lambda principal: rooms.admit(principal, names),
+    )
 
 
 def _open_tracing(config: Config) -> "Tracing | None":

@@ -38,7 +38,14 @@ class Library:
         self.forward = Forward(self.pool)
         self.task_ids = TaskIds(config.state_path)
         self.catalogue = Catalogue(
-            config.servers, self.pool, self.forward, self.store, config.limits, config.aliases, Pins(self.store)
+            config.servers,
+            self.pool,
+            self.forward,
+            self.store,
+            config.limits,
+            config.aliases,
+            Pins(self.store),
+            config.profiles,
         )
         self.skills = Skills(self.catalogue, self.forward)
         self.finder = Finder(

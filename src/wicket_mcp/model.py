@@ -65,6 +65,8 @@ class Principal:
     groups: frozenset[str] = frozenset()
     label: str = ""
     """What a person is called, for people to read. Never an identity: whoever issues the token may change it."""
+    profile: str = ""
+    """The profile through which they came: it decides what they see, whoever they are. Empty: everything."""
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes

@@ -8,7 +8,7 @@ handed from one generation to the next (`app.py`).
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from wicket_mcp.calls.approve import Approvals
@@ -22,12 +22,12 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import fingerprint
 from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.codec import encode
-from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, RegistryConfig
+from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, ProfileConfig, RegistryConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import DeskOf
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
-from wicket_mcp.model import LOCAL
+from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.request import Handler
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
@@ -38,6 +38,8 @@ from wicket_mcp.verbs import Verbs
 if TYPE_CHECKING:
     from wicket_mcp.dialects.base import Menu
     from wicket_mcp.telemetry.trace import Tracing
+
+_PROFILE = "profile:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +78,66 @@ class Rooms:
         Raises ConfigError for a name that is none.
         """
         if names not in self._menus:
-            self._menus[names] = factory.menu(names or self.config.dialects, self.config, self.live.desk)
+            self._menus[names] = factory.menu(self._dialects(names), self.config, self.live.desk)
         return self._menus[names]
 
-    async def instructions(self, names: tuple[str, ...] = ()) -> str:
+    def _dialects(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        profile = self.profile(profile_of(names))
+        return (profile.dialects if profile else names) or self.config.dialects
+
+    def profile(self, name: str) -> ProfileConfig | None:
+        return next((profile for profile in self.config.profiles if profile.name == name), None)
+
+    def admit(self, principal: Principal, names: tuple[str, ...]) -> Principal:
+        """Somebody as they come in where these names are served: nobody leaves the profiles that they are held to."""
+        wanted = profile_of(names)
+        held = [profile.name for profile in self.config.profiles if profile.holds(principal)]
+        chosen = (wanted if wanted in held else held[0]) if held else wanted
+        return replace(principal, profile=chosen) if chosen != principal.profile else principal
+
+    async def instructions(self, names: tuple[str, ...] = (), profile: str = "") -> str:
         """The capability index for clients: fixed for a configuration once every server has been seen."""
         if self.config.untrusted:
             return self.config.untrusted
         library = self.live.library
         servers = library.catalogue.servers
+        shown = self.profile(profile)
+        reader = replace(LOCAL, profile=profile)
         snapshot = await library.catalogue.load()
         inlined = ""
-        if "native" in (names or self.config.dialects) and len(snapshot.listings) == len(servers):
-            inlined = inline_signatures(snapshot.view(LOCAL))
-        words = factory.guide(names or self.config.dialects)
+        if "native" in self._dialects(names) and len(snapshot.listings) == len(servers):
+            inlined = inline_signatures(snapshot.view(reader))
+        words = factory.guide(self._dialects(names))
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
         ]
-        key = f"instructions {hashlib.blake2b(encode([words, *identity]), digest_size=16).hexdigest()}"
+        key = f"instructions {hashlib.blake2b(encode([words, shown, *identity]), digest_size=16).hexdigest()}"
         text = inlined
         if not text:
             text = None
             with suppress(WicketError):  # without its state Wicket greets all the same
                 text = await library.store.load_note(key)
         if text is None:
-            text = instructions(snapshot.view(LOCAL), words)
+            text = instructions(snapshot.view(reader), words)
             if len(snapshot.listings) == len(servers):
                 with suppress(WicketError):
                     await library.store.save_note(key, text)
-        unsigned = await library.accounts.missing(servers.values(), LOCAL)
+        if shown is not None and shown.instructions:
+            text = f"{shown.instructions.strip()}\n\n{text}"
+        listed = [server for server in servers.values() if library.catalogue.now.policy.shows(reader, server.name)]
+        unsigned = await library.accounts.missing(listed, LOCAL)
         return f"{text}\nNeeds sign-in (wicket login NAME): {', '.join(sorted(unsigned))}" if unsigned else text
+
+
+def profile_name(name: str) -> str:
+    """What stands for a profile among the names of dialects."""
+    return f"{_PROFILE}{name}"
+
+
+def profile_of(names: tuple[str, ...]) -> str:
+    """The profile that is served by these names; empty for dialects."""
+    return names[0].removeprefix(_PROFILE) if names and names[0].startswith(_PROFILE) else ""
 
 
 def build(config: Config, live: Live) -> Rooms:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
 from wicket_mcp.observing import observe, source_of
+from wicket_mcp.rooms import profile_name
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
 from wicket_mcp.surface.callback import Callback
@@ -42,6 +43,8 @@ async def serve_http(
     check_exposure(http, authenticated=token is not None)
     protocols = {"/mcp": gateway.protocol(*dialects)}
     protocols |= {f"/mcp/{name}": gateway.protocol(name) for name in factory.NAMES}
+    profiles = gateway.config.profiles
+    protocols |= {f"/mcp/p/{profile.name}": gateway.protocol(profile_name(profile.name)) for profile in profiles}
     for protocol in protocols.values():
         protocol.trace = gateway.tracing.server("tcp") if gateway.tracing else None
     leaving = asyncio.Event()

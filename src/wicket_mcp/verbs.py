@@ -9,7 +9,7 @@ Holds no logic of its own: it is the door between those who speak words and thos
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +128,11 @@ class Verbs:
             check_length(servers, MAX_NAMES, "A search", "servers")
         view = self._catalogue.view(principal)
         wanted = None if servers is None else [view.server(name).name for name in servers]
-        return await self._finder.search(query, principal, limit=limit, servers=wanted)
+        answer = await self._finder.search(query, principal, limit=limit, servers=wanted)
+        if not principal.profile:
+            return answer
+        hits = tuple(replace(hit, tool=view.describe(hit.tool)) for hit in answer.hits)
+        return replace(answer, hits=hits)
 
     def tagged(self, tag: str, principal: Principal) -> list[str]:
         """The servers of a tag. Raises UnknownName with near tags."""
@@ -261,7 +265,9 @@ class Verbs:
 
     async def recent(self, principal: Principal, limit: int = 50) -> Sequence[CallRecord]:
         """The latest calls of this principal, newest first."""
-        return await self._audit.recent_calls(principal, limit)
+        records = await self._audit.recent_calls(principal, limit)
+        shows = self._catalogue.now.policy.shows
+        return [record for record in records if shows(principal, record.server, record.tool)]
 
     def required_keys(self, server: str, principal: Principal) -> Mapping[str, bool]:
         """The variables and files that a server needs, and whether each is there. Never a value."""

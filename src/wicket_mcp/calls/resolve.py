@@ -89,7 +89,9 @@ def resolve_extension(catalogue: Catalogue, addresses: Addresses) -> Layer:
             if addresses.unprefixed:
                 return await inner(_found(request, next(iter(catalogue.servers), ""), request.name, params))
             extended = [
-                server for server, listing in (await catalogue.load()).listings.items() if unknown(listing.capabilities)
+                server
+                for server, listing in (await catalogue.load()).listings.items()
+                if unknown(listing.capabilities) and catalogue.now.policy.shows(request.principal, server)
             ]
             if not extended:
                 raise UnknownName("method", request.method)

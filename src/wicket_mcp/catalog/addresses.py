@@ -40,25 +40,25 @@ class Addresses:
 
     # Lists
 
-    async def resources(self) -> list[JsonObject]:
+    async def resources(self, principal: Principal) -> list[JsonObject]:
         await self._catalogue.complete()
         return [
             {**entry, "uri": self.address(server, as_text(entry.get("uri")))}
-            for server, entry in self._entries("resources")
+            for server, entry in self._entries("resources", principal)
         ]
 
-    async def templates(self) -> list[JsonObject]:
+    async def templates(self, principal: Principal) -> list[JsonObject]:
         await self._catalogue.complete()
         return [
             {**entry, "uriTemplate": self.address(server, as_text(entry.get("uriTemplate")))}
-            for server, entry in self._entries("templates")
+            for server, entry in self._entries("templates", principal)
         ]
 
-    async def prompts(self) -> list[JsonObject]:
+    async def prompts(self, principal: Principal) -> list[JsonObject]:
         await self._catalogue.complete()
         return [
             {**entry, "name": self.prompt_name(server, as_text(entry.get("name")))}
-            for server, entry in self._entries("prompts")
+            for server, entry in self._entries("prompts", principal)
         ]
 
     # What a name means
@@ -68,12 +68,12 @@ class Addresses:
         if self.unprefixed:
             return next(iter(self._catalogue.servers), ""), uri
         server, slash, original = uri.removeprefix(SCHEME).partition("/")
-        if uri.startswith(SCHEME) and slash and server in self._catalogue.servers:
+        if uri.startswith(SCHEME) and slash and self._serves(server, principal):
             return server, original
         scheme = next((scheme for scheme in OWN_SCHEMES if uri.startswith(scheme)), "")
         if scheme:
             return self._locate_own(scheme, uri, principal)
-        known = [self.address(name, as_text(entry.get("uri"))) for name, entry in self._entries("resources")]
+        known = [self.address(name, as_text(entry.get("uri"))) for name, entry in self._entries("resources", principal)]
         bare = [address for address in known if address.endswith(f"/{uri}")]
         if len(bare) == 1:  # a link inside a result, as the upstream wrote it
             return self.locate(bare[0], principal)
@@ -82,9 +82,9 @@ class Addresses:
     def _locate_own(self, scheme: str, uri: str, principal: Principal) -> tuple[str, str]:
         """Server and original address of an interface or a skill, which may be named as its server does."""
         server, _, rest = uri.removeprefix(scheme).partition("/")
-        if server in self._catalogue.servers:
+        if self._serves(server, principal):
             return server, f"{scheme}{rest}"
-        listed = self._entries("resources")
+        listed = self._entries("resources", principal)
         owners = [name for name, entry in listed if entry.get("uri") == uri]
         if len(owners) == 1:
             return owners[0], uri
@@ -96,7 +96,7 @@ class Addresses:
         snapshot = await self._catalogue.complete()
         known = {
             self.prompt_name(server, as_text(entry.get("name"))): (server, as_text(entry.get("name")))
-            for server, entry in self._entries("prompts", snapshot)
+            for server, entry in self._entries("prompts", principal, snapshot)
         }
         if name not in known:
             raise _unknown("prompt", name, nearest(name, known), principal)
@@ -147,9 +147,15 @@ class Addresses:
             fields["uri"] = self.address(server, fields["uri"])
         return fields
 
-    def _entries(self, kind: str, snapshot: Snapshot | None = None) -> list[tuple[str, JsonObject]]:
-        listings = (snapshot or self._catalogue.now).listings
-        return [(server, entry) for server, listing in listings.items() for entry in getattr(listing, kind)]
+    def _serves(self, server: str, principal: Principal) -> bool:
+        return server in self._catalogue.servers and self._catalogue.now.policy.shows(principal, server)
+
+    def _entries(
+        self, kind: str, principal: Principal, snapshot: Snapshot | None = None
+    ) -> list[tuple[str, JsonObject]]:
+        now = snapshot or self._catalogue.now
+        shown = {name: listing for name, listing in now.listings.items() if now.policy.shows(principal, name)}
+        return [(server, entry) for server, listing in shown.items() for entry in getattr(listing, kind)]
 
 
 def _has_app_address(item: JsonObject) -> bool:

@@ -17,7 +17,7 @@ from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.listing import read_listing
 from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.codec import encode
-from wicket_mcp.config.model.config import LimitsConfig, ServerConfig
+from wicket_mcp.config.model.config import LimitsConfig, ProfileConfig, ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, UnknownName, WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
@@ -108,7 +108,9 @@ class Catalogue:
         limits: LimitsConfig,
         aliases: Mapping[str, str] | None = None,
         pins: Pins | None = None,
+        profiles: Iterable[ProfileConfig] = (),
     ) -> None:
+        self._profiles = tuple(profiles)
         self.servers: Mapping[str, ServerConfig] = {server.name: server for server in servers if server.enabled}
         self.failures: dict[str, str] = {}
         """Servers that could not be listed when last asked, and why."""
@@ -126,7 +128,7 @@ class Catalogue:
         self._unreviewed: dict[str, Listing] = {}
         """What each server said itself, where that is not what is shown."""
         self._held: dict[str, Mapping[Entry, Held]] = {}
-        self.now = Snapshot(0, {}, self.servers, self._aliases, self.failures, Policy(self.servers.values()))
+        self.now = Snapshot(0, {}, self.servers, self._aliases, self.failures, self._policy())
         self._segments: dict[str, tuple[Listing, bytes]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -281,7 +283,8 @@ class Catalogue:
             return await self._find(snapshot.view(principal), name, principal)
         except UnknownName:
             meant = snapshot.aliases.get(name, name)
-            unseen = [server for server in snapshot.servers if server not in snapshot.listings]
+            shown = [server for server in snapshot.servers if snapshot.policy.shows(principal, server)]
+            unseen = [server for server in shown if server not in snapshot.listings]
             likely = [server for server in unseen if meant.startswith((f"{server}.", f"{server}__"))]
             open_still = [server for server in unseen if server in self._running or server not in self.failures]
         if unseen:  # whoever calls a tool by name waits for the servers that may have it, as long as they take
@@ -290,7 +293,8 @@ class Catalogue:
         try:
             return await self._find(view, name, principal)
         except UnknownName as problem:
-            silent = next((server for server in self.failures if meant.startswith(f"{server}.")), None)
+            failing = [server for server in self.failures if server in shown]
+            silent = next((server for server in failing if meant.startswith(f"{server}.")), None)
             if silent is None or not unseen:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
                 raise UnknownName(problem.kind, problem.name, near, hint=problem.hint) from None
@@ -311,7 +315,7 @@ class Catalogue:
     def add(self, server: ServerConfig) -> None:
         """Know one more server from now on; it is asked what it offers when somebody needs to know."""
         self.servers = {**self.servers, server.name: server}
-        self._publish(self.now.listings, Policy(self.servers.values()))
+        self._publish(self.now.listings, self._policy())
 
     def remove(self, server: str) -> None:
         """Forget a server: its tools are gone from every list at once."""
@@ -320,11 +324,20 @@ class Catalogue:
         self._forget_retries(server)
         if timer := self._scheduled.pop(server, None):
             timer.cancel()
-        self._publish(self.now.listings, Policy(self.servers.values()))
+        self._publish(self.now.listings, self._policy())
 
-    def swap(self, servers: Iterable[ServerConfig], aliases: Mapping[str, str], limits: LimitsConfig) -> None:
+    def _policy(self) -> Policy:
+        return Policy(self.servers.values(), self._profiles)
+
+    def swap(
+        self,
+        servers: Iterable[ServerConfig],
+        aliases: Mapping[str, str],
+        limits: LimitsConfig,
+        profiles: Iterable[ProfileConfig] = (),
+    ) -> None:
         """Take another configuration: what is known of servers that are reached as before stays known."""
-        self._aliases, self._limits = aliases, limits
+        self._aliases, self._limits, self._profiles = aliases, limits, tuple(profiles)
         old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
         same = {
             name
@@ -337,7 +350,7 @@ class Catalogue:
             if timer := self._scheduled.pop(name, None):
                 timer.cancel()
         kept = {name: listing for name, listing in self.now.listings.items() if name in same}
-        self._publish(kept, Policy(self.servers.values()))
+        self._publish(kept, self._policy())
 
     def heard(self, event: UpstreamEvent) -> None:
         """An upstream said something unasked, or has just connected."""

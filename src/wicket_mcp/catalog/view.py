@@ -8,8 +8,9 @@ names a tool, but a name that the caller knows still leads to its tool. Made by 
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wicket_mcp.budget import MAX_NAME
 from wicket_mcp.catalog.names import NameIndex, shorten, wire_names
@@ -23,6 +24,7 @@ from wicket_mcp.trust.policy import Visibility, scope_hint
 if TYPE_CHECKING:
     from wicket_mcp.catalog.catalogue import Snapshot
 
+T = TypeVar("T")
 Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
 """A way to name tools: a function that is made once, such as `wire_names`."""
 
@@ -41,17 +43,24 @@ class View:
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
-        return self._snapshot.servers
+        return self._shown(self._snapshot.servers)
 
     @property
     def listings(self) -> Mapping[str, Listing]:
         """What the servers offer beside tools; `by_server` has the tools that may be seen."""
-        return self._snapshot.listings
+        return self._shown(self._snapshot.listings)
 
     @property
     def failures(self) -> Mapping[str, str]:
         """Servers that could not be listed when last asked, and why."""
-        return self._snapshot.failures
+        return self._shown(self._snapshot.failures)
+
+    def _shown(self, by_server: Mapping[str, T]) -> Mapping[str, T]:
+        """What of a table by servers is of servers that may be seen."""
+        profile = self._visibility.profile
+        if profile is None:
+            return by_server
+        return {name: value for name, value in by_server.items() if profile.shows_server(name)}
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
@@ -59,13 +68,18 @@ class View:
         every = (tool for listing in self._snapshot.listings.values() for tool in listing.tools)
         if self._visibility.unrestricted:
             return tuple(tool for tool in every if not is_for_apps_only(tool.definition))
-        return tuple(filter(self._visibility.visible, every))
+        return tuple(map(self.describe, filter(self._visibility.visible, every)))
+
+    def describe(self, tool: Tool) -> Tool:
+        """The tool with the description that it has here."""
+        words = self._visibility.profile.descriptions.get(tool.key) if self._visibility.profile else None
+        return replace(tool, definition={**tool.definition, "description": words}) if words else tool
 
     @cached_property
     def app_tools(self) -> tuple[Tool, ...]:
         """The tools of servers with an interface that this interface may call, or that open it."""
         offered: list[Tool] = []
-        for listing in self._snapshot.listings.values():
+        for listing in self.listings.values():
             if any(app_resource(tool.definition) for tool in listing.tools):
                 offered += filter(self._visibility.permits, listing.tools)
         return tuple(offered)
@@ -81,7 +95,7 @@ class View:
 
     @cached_property
     def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
-        offered: dict[str, list[Tool]] = {server: [] for server in self._snapshot.listings}
+        offered: dict[str, list[Tool]] = {server: [] for server in self.listings}
         for tool in self.tools:
             offered[tool.server].append(tool)
         return {server: tuple(tools) for server, tools in offered.items()}
@@ -119,7 +133,7 @@ class View:
             if alias is not None:
                 with suppress(UnknownName):
                     return self.names.resolve(alias, suggest=False)
-            self._snapshot.policy.explain(name, self._snapshot.listings)
+            self._snapshot.policy.explain(name, self.listings)
             raise
 
     def is_quick(self, name: str) -> bool:
@@ -140,7 +154,7 @@ class View:
 
     def server(self, name: str) -> ServerConfig:
         """The configuration of the server that `name` means, in any case. Raises UnknownName with near names."""
-        servers = self._snapshot.servers
+        servers = self.servers
         if (config := find_server(servers, name)) is not None:
             return config
         raise UnknownName("server", shorten(name), nearest(name, servers) or list(servers)[:3])
@@ -209,7 +223,7 @@ class Unlisted(View):
         return self._whole.find(server, name)
 
     def server(self, name: str) -> ServerConfig:
-        if (config := find_server(self._snapshot.servers, name)) is not None:
+        if (config := find_server(self._whole.servers, name)) is not None:
             return config
         raise UnknownName("server", shorten(name), hint=self.hint())
 

@@ -30,6 +30,9 @@ def serve(
     dialect: Annotated[
         list[str] | None, typer.Option("--dialect", "-d", help="Vocabulary to show; repeatable.")
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="Serve what [profiles.NAME] shows, and nothing else.")
+    ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no token (loopback only).")] = False,
     print_clients: Annotated[
         bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")
@@ -57,6 +60,8 @@ def serve(
     if settings.untrusted:
         note(f"wicket: {settings.untrusted}")
     _log_notes(settings)
+    if profile is not None:
+        dialect = [_profile(settings, profile)]
     if http is None:
         asyncio.run(_stdio(settings, dialect or [], log_as_asked))
     else:
@@ -65,6 +70,19 @@ def serve(
             asyncio.run(_http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients))
         except ConfigError as problem:
             raise _blamed(problem, http) from None
+
+
+def _profile(config: "Config", name: str) -> str:
+    """What stands for a profile among the names of dialects. Raises ConfigError."""
+    from wicket_mcp.rooms import profile_name
+    from wicket_mcp.spelling import nearest
+
+    known = [profile.name for profile in config.profiles]
+    if name not in known:
+        near = nearest(name, known) or known
+        hint = f"Known: {', '.join(near)}." if near else "Write [profiles.NAME] in wicket.toml first."
+        raise ConfigError(f"there is no profile '{name}'", key="--profile", hint=hint)
+    return profile_name(name)
 
 
 async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Config], None]") -> None:

@@ -144,6 +144,9 @@ class Table:
 _CALLING = ("invoke",)
 
 
+_MANAGING = frozenset({"bridge", "chain"})
+
+
 class Menu:
     """The dialects that one address serves, as one list of tools."""
 
@@ -159,6 +162,12 @@ class Menu:
         self.names_tools = bool(self._naming)
         """Whether some of its names stand for upstream tools by themselves."""
 
+    def _open_to(self, principal: Principal) -> tuple[Dialect, ...]:
+        """The dialects that somebody may use: through a profile, none that manages servers."""
+        if not principal.profile:
+            return self.dialects
+        return tuple(dialect for dialect in self.dialects if dialect.name not in _MANAGING)
+
     @property
     def fixed(self) -> bool:
         return all(dialect.fixed for dialect in self.dialects)
@@ -166,7 +175,7 @@ class Menu:
     async def list(self, verbs: Verbs, principal: Principal = LOCAL) -> list[JsonObject]:
         shown: dict[str, JsonObject] = {}
         owner: dict[str, str] = {}
-        for dialect in self.dialects:
+        for dialect in self._open_to(principal):
             for tool in await dialect.list(verbs, principal):
                 if tool["name"] in shown:
                     raise ConfigError(
@@ -187,7 +196,7 @@ class Menu:
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject:
         unknown: UnknownName | None = None
         denied: Denied | None = None
-        for dialect in self.dialects:
+        for dialect in self._open_to(call.caller.principal):
             try:
                 if (result := await dialect.call(verbs, name, call)) is not None:
                     return result
@@ -218,7 +227,10 @@ class Menu:
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Named | None:
         """The upstream tool that a name on this menu stands for by itself."""
+        allowed = self._open_to(principal)
         for dialect in self._naming:
+            if dialect not in allowed:
+                continue
             if (tool := await dialect.find(verbs, name, principal)) is not None:
                 return Named(dialect.name, tool)
         return None

@@ -44,6 +44,7 @@ from wicket_mcp.model import (
     Changed,
     JsonObject,
     ListKind,
+    Principal,
     as_list,
     as_object,
     as_text,
@@ -161,8 +162,11 @@ class Served(NamedTuple):
 
     verbs: Verbs
     menu: Menu
-    instructions: Callable[[], Awaitable[str]]
+    instructions: Callable[[str], Awaitable[str]]
+    """For who came through the profile of this name."""
     disclose: Disclose
+    admit: Callable[[Principal], Principal] = lambda principal: principal
+    """Somebody as they come in here: through the profile that is served, or the one that they are held to."""
 
 
 class Serving:
@@ -290,7 +294,7 @@ class Protocol:
         return {}
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        verbs, menu, _, disclose = self.served
+        verbs, menu, _, disclose, _ = self.served
         tools = await menu.list(verbs, caller.principal)
         disclose(caller, menu.name, "list", menu.size_of(tools))
         if menu.vendor_keys:
@@ -305,19 +309,19 @@ class Protocol:
         name = request.text("name")
         arguments = request.params.get("arguments")
         call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
-        verbs, menu, _, disclose = self.served
+        verbs, menu, _, disclose, _ = self.served
         result = await menu.call(verbs, name, call)
         disclose(caller, menu.name, "call", measure(result))
         return result
 
     async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
-        found = [*self._own(own_resources.list_resources), *await self.verbs.addresses.resources()]
+        found = [*self._own(own_resources.list_resources), *await self.verbs.addresses.resources(caller.principal)]
         return paged(request, "resources", found, "uri")
 
     async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing resources")
-        found = [*self._own(own_resources.list_templates), *await self.verbs.addresses.templates()]
+        found = [*self._own(own_resources.list_templates), *await self.verbs.addresses.templates(caller.principal)]
         return paged(request, "resourceTemplates", found, "uriTemplate")
 
     async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -347,7 +351,7 @@ class Protocol:
 
     async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         demand(caller.principal, "discover", "listing prompts")
-        prompts = [*self._own(own_prompts.list_prompts), *await self.verbs.addresses.prompts()]
+        prompts = [*self._own(own_prompts.list_prompts), *await self.verbs.addresses.prompts(caller.principal)]
         return paged(request, "prompts", prompts, "name")
 
     async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
@@ -419,7 +423,11 @@ class Protocol:
         return {}
 
     async def _instructions(self, caller: Caller) -> str:
-        return await self.served.instructions() if caller.principal.may("discover") else WITHOUT_DISCOVERY
+        return (
+            await self.served.instructions(caller.principal.profile)
+            if caller.principal.may("discover")
+            else WITHOUT_DISCOVERY
+        )
 
     @property
     def _unprefixed(self) -> bool:

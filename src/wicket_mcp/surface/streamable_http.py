@@ -83,6 +83,7 @@ class StreamableHttp:
     ) -> None:
         method: str = scope["method"]
         protocol = self._protocols[scope["path"].rstrip("/")]
+        principal = protocol.served.admit(principal)
         try:
             if method == "POST":
                 connection: Connection | None = scope.get(CONNECTION)

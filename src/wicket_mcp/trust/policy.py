@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
-from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.config.model.config import ProfileConfig, ServerConfig
 from wicket_mcp.errors import AmbiguousName, Denied, UnknownName
 from wicket_mcp.extensions import is_for_apps_only
 from wicket_mcp.model import LOCAL, Listing, Principal, Tool
@@ -18,7 +18,9 @@ from wicket_mcp.model import LOCAL, Listing, Principal, Tool
 class Policy:
     """The rules of one configuration."""
 
-    def __init__(self, servers: Iterable[ServerConfig]) -> None:
+    def __init__(self, servers: Iterable[ServerConfig], profiles: Iterable[ProfileConfig] = ()) -> None:
+        self._profiles = {profile.name: profile for profile in profiles}
+        self._profiled: dict[tuple[str, bool], Visibility] = {}
         self._servers = {server.name: server for server in servers if server.enabled}
         everything = all("*" in server.allowed_tools and not server.denied_tools for server in self._servers.values())
         self._listed = Visibility(self.offers, self.permits, unrestricted=everything)
@@ -26,7 +28,31 @@ class Policy:
 
     def visibility(self, principal: Principal) -> "Visibility":
         """What `principal` may see: the same object for all that may see the same."""
+        if principal.profile:
+            return self._by_profile(principal.profile, principal.may("discover"))
         return self._listed if principal.may("discover") else self._unlisted
+
+    def shows(self, principal: Principal, server: str, tool: str = "") -> bool:
+        """Whether the profile through which somebody came has a server, or a tool of it."""
+        if not principal.profile:
+            return True
+        profile = self._profiles.get(principal.profile)
+        if profile is None:
+            return False
+        return profile.shows(Tool(server, tool, {})) if tool else profile.shows_server(server)
+
+    def _by_profile(self, name: str, discover: bool) -> "Visibility":
+        known = self._profiled.get((name, discover))
+        if known is None:
+            profile = self._profiles.get(name, ProfileConfig(name=name))
+            listed = None if discover else self._by_profile(name, True)
+            known = self._profiled[name, discover] = Visibility(
+                lambda tool: profile.shows(tool) and self.offers(tool),
+                lambda tool: profile.shows(tool) and self.permits(tool),
+                listed=listed,
+                profile=profile,
+            )
+        return known
 
     def offers(self, tool: Tool) -> bool:
         """Whether the configuration lets anybody have this tool."""
@@ -62,7 +88,7 @@ class Visibility:
     `listed` is set for those who may call tools by name but not look them up: it is what they would see if they might.
     """
 
-    __slots__ = ("listed", "permits", "unrestricted", "visible")
+    __slots__ = ("listed", "permits", "profile", "unrestricted", "visible")
 
     def __init__(
         self,
@@ -71,7 +97,9 @@ class Visibility:
         *,
         unrestricted: bool = False,
         listed: "Visibility | None" = None,
+        profile: ProfileConfig | None = None,
     ) -> None:
+        self.profile = profile
         self.visible = visible
         self.permits = permits or visible
         """Like `visible`, of tools for apps too."""

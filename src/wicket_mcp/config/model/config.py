@@ -6,9 +6,9 @@ declarations, so a new option is one line and a new section is one struct and on
 files is the business of `formats`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -17,6 +17,8 @@ from wicket_mcp.config.model import server
 from wicket_mcp.config.model.auth import OauthConfig
 from wicket_mcp.config.model.options import build
 from wicket_mcp.config.model.policy import PolicyConfig
+from wicket_mcp.config.model.profile import ProfileConfig
+from wicket_mcp.config.model.profile import check as check_profile
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
 from wicket_mcp.config.model.sign_in import AuthorizationConfig, IssuerConfig
@@ -36,6 +38,7 @@ __all__ = [
     "MetaConfig",
     "OauthConfig",
     "PolicyConfig",
+    "ProfileConfig",
     "RegistryConfig",
     "ResolvedServer",
     "ResultsConfig",
@@ -158,6 +161,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     servers: tuple[ServerConfig, ...] = ()
     """In the order of the file."""
+    profiles: tuple[ProfileConfig, ...] = ()
 
     dialects: Annotated[tuple[Dialect, ...], Meta(description="Vocabularies of tools to show to agents.")] = ("native",)
     dotted_names: Annotated[
@@ -245,15 +249,17 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
         """The checked configuration that a file's outline stands for. Raises InvalidOption."""
         servers = tuple(_server(draft, outline.lenient) for draft in outline.servers)
-        options = outline.options
+        options = {key: value for key, value in outline.options.items() if key != "profiles"}
+        profiles = tuple(_profiles(outline.options.get("profiles", {}), outline.lenient))
         listed = isinstance(options.get("policy"), list)  # [[policy]]: the rules alone
         try:
             return build(
                 cls,
                 {**options, "policy": {"rules": options["policy"]}} if listed else options,
                 lenient=outline.lenient,
-                beside=("servers",),
+                beside=("servers", "profiles"),
                 servers=servers,
+                profiles=profiles,
                 path=path,
                 notes=tuple(outline.notes),
             )
@@ -261,6 +267,21 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if listed and problem.path[:2] == ("policy", "rules"):
                 problem = InvalidOption(("policy", *problem.path[2:]), problem.message, problem.hint)
             raise outline.relocate(problem) from None
+
+
+def _profiles(tables: Any, lenient: bool) -> Iterator[ProfileConfig]:
+    if not isinstance(tables, Mapping):
+        raise InvalidOption(("profiles",), "expected a table for each profile.", "Write [profiles.NAME] above it.")
+    for name, values in cast("Mapping[str, Any]", tables).items():
+        try:
+            if not isinstance(values, Mapping):
+                raise InvalidOption((), "expected a table.", f"Write [profiles.{name}] above its options.")
+            profile = build(ProfileConfig, dict(cast("Mapping[str, Any]", values)), lenient=lenient, name=name)
+            check_profile(profile)
+        except InvalidOption as problem:
+            path = ("profiles", name, *problem.path)
+            raise InvalidOption(path, problem.message, problem.hint) from None
+        yield profile
 
 
 def _server(draft: layouts.Draft, lenient: bool) -> ServerConfig:
