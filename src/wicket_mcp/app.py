@@ -11,6 +11,7 @@ import secrets
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -353,9 +354,9 @@ def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
     return Served(
         rooms.verbs,
         rooms.menu(names),
-        lambda profile: rooms.instructions(names, profile),
+        partial(rooms.instructions, names),
         disclose,
-        lambda principal: rooms.admit(principal, names),
+        partial(rooms.admit, names),
     )
 
 

@@ -88,7 +88,7 @@ class Rooms:
     def profile(self, name: str) -> ProfileConfig | None:
         return next((profile for profile in self.config.profiles if profile.name == name), None)
 
-    def admit(self, principal: Principal, names: tuple[str, ...]) -> Principal:
+    def admit(self, names: tuple[str, ...], principal: Principal) -> Principal:
         """Somebody as they come in where these names are served: nobody leaves the profiles that they are held to."""
         wanted = profile_of(names)
         held = [profile.name for profile in self.config.profiles if profile.holds(principal)]

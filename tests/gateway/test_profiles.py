@@ -41,7 +41,7 @@ def questions(dialect: str) -> list[tuple[str, JsonObject]]:
     """Everything that one may ask in a dialect, about the marked server as its author would."""
     name, script = f"safe.{MARK}_1", f"await safe.{MARK}_1()"
     lua = f"result(safe.{MARK}_1({{}}):await())"
-    return {
+    asked: dict[str, list[tuple[str, JsonObject]]] = {
         "native": [
             ("find_tools", {}),
             ("find_tools", {"query": f"open the {MARK} safe", "limit": 50}),
@@ -73,7 +73,8 @@ def questions(dialect: str) -> list[tuple[str, JsonObject]]:
             ("broker_search", {"query": "open the safe"}),
             ("broker_invoke", {"server": "safe", "tool": f"{MARK}_1", "arguments": {}}),
         ],
-    }[dialect]
+    }
+    return asked[dialect]
 
 
 async def ask_everything(gateway: Gateway, profile: str) -> list[str]:
