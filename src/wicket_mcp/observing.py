@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
+from wicket_mcp.model import Principal
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.sessions import Sessions
@@ -108,6 +109,8 @@ def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admissio
     yield "wicket_outbox_replaced_total", (), counters.replaced
     for labels, count in gateway.scripting.outcomes.items():
         yield "wicket_scripts_total", labels, count
+    for labels, count in gateway.accounts.refreshes.items():
+        yield "wicket_oauth_refresh_total", labels, count
     for labels, characters in audit.disclosed.items():
         yield "wicket_tokens_disclosed_total", labels, -(-characters // CHARS_PER_TOKEN)
 
@@ -121,6 +124,9 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
     def eras() -> dict[str, str]:
         greetings = {name: pool.greeting(name) for name in catalogue.servers}
         return {name: greeting.protocol_version for name, greeting in greetings.items() if greeting}
+
+    async def sign_in(server: str, who: Principal) -> str:
+        return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], who)).link
 
     async def stop(server: str) -> None:
         for upstream in pool.release_connections(server):
@@ -138,6 +144,8 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         loads=lambda: {load.server: load for load in pool.loads()},
         eras=eras,
         explain=gateway.finder.explain,
+        signed_out=lambda who: gateway.accounts.missing(catalogue.servers.values(), who),
+        sign_in=sign_in,
         start=catalogue.renew,
         stop=stop,
     )

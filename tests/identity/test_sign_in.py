@@ -77,6 +77,7 @@ async def test_a_token_is_renewed_once_for_all_who_wait(open_gateway: OpenGatewa
         answers = await asyncio.gather(*(gateway.call("x.whoami") for _ in range(20)))
         assert {text_of(answer) for answer in answers} == {"ann"}
         assert len(remote.seen("/token")) == 2  # the sign-in, and one renewal
+        assert gateway.accounts.refreshes == {("x", "ok"): 1}
 
 
 async def test_a_token_is_renewed_before_its_end(open_gateway: OpenGateway) -> None:

@@ -12,6 +12,7 @@ from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.forward import Forward
 from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.pipeline import Parts, Pipeline
+from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
@@ -83,6 +84,7 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
                 ServerBuckets(),
                 forward,
                 forward,
+                TaskIds(tmp_path / "state"),
             )
             desk = Desk(config, store, pool, catalogue, forward, Pipeline(parts).guard, clock)
             opened.push_async_callback(desk.close)

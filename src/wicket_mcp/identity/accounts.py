@@ -6,6 +6,7 @@ loads the OAuth client (`oauth/`) at the first rejected request or kept sign-in,
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -45,6 +46,8 @@ class Accounts:
     def __init__(self, vault: Vault, notes: NoteStore, base_dir: Path, options: OauthConfig) -> None:
         self.vault = vault
         self.options = options
+        self.refreshes: Counter[tuple[str, str]] = Counter()
+        """How renewals of access tokens ended, by server."""
         self._notes = notes
         self._base_dir = base_dir
         self._credentials: dict[tuple[str, str], _OnDemand] = {}

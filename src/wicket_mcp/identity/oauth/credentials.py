@@ -6,6 +6,7 @@ did nothing, so it is sent again with a renewed token where there is one; else N
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from wicket_mcp.config.model.auth import AuthConfig
@@ -51,8 +52,18 @@ class _Tokens:
 class PersonCredentials(_Tokens):
     """What one owner signed in for, at one server."""
 
-    def __init__(self, server: str, owner: str, oauth: OAuthClient, keep: Keep, on_need: OnNeed) -> None:
+    def __init__(
+        self,
+        server: str,
+        owner: str,
+        oauth: OAuthClient,
+        keep: Keep,
+        on_need: OnNeed,
+        refreshes: Counter[tuple[str, str]] | None = None,
+    ) -> None:
+        """`refreshes` counts how renewals ended, by server."""
         super().__init__()
+        self._refreshes: Counter[tuple[str, str]] = Counter() if refreshes is None else refreshes
         self._server = server
         self._owner = owner
         self._oauth = oauth
@@ -123,11 +134,14 @@ class PersonCredentials(_Tokens):
             try:
                 renewed = await self._oauth.token(grant, form)
             except TokenRefused as refused:
+                self._refreshes[self._server, "refused"] += 1
                 return await self._lose(grant, refused)
             except SignInFailed:
+                self._refreshes[self._server, "failed"] += 1
                 if grant.expires_within(0):
                     raise
                 return grant  # the authorization server is away, but the token still holds
+            self._refreshes[self._server, "ok"] += 1
             await self._store(renewed)
             return renewed
 

@@ -101,7 +101,9 @@ class SignIns:
         """The credentials of one owner for one server."""
         oauth = self._oauth(config, url, owner)
         if config.auth.kind in ("auto", "oauth"):
-            return PersonCredentials(config.name, owner, oauth, self.keep, self._accounts.need)
+            return PersonCredentials(
+                config.name, owner, oauth, self.keep, self._accounts.need, self._accounts.refreshes
+            )
         return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth)
 
     async def release(self, server: str, owner: str) -> None:

@@ -170,6 +170,10 @@ class Dashboard:
                 await (self._source.start if act == "start" else self._source.stop)(server)
                 self._source.audit.act(who.name, f"{act} server", server)
                 await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
+            case ["servers", name, "sign-in"]:
+                server = (await self._source.verbs().known(who)).server(name).name
+                link = await self._source.sign_in(server, who)
+                await reply.page(200, "server", {**await self._pages.server(who, query, server), "link": link})
             case ["approvals", approval, "approve"]:
                 if not who.may("admin"):
                     raise Denied("Only administrators approve calls.")

@@ -7,7 +7,7 @@ and what it may see of the catalogue; the rest is for administrators. Knows no H
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
@@ -23,6 +23,7 @@ from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
 from wicket_mcp.surface.dashboard.figures import bars
 from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
 from wicket_mcp.surface.dashboard.source import Source
+from wicket_mcp.telemetry.redact import MASK, is_secret_name
 
 DAY, WEEK = 86400.0, 7 * 86400.0
 PAGE = 60
@@ -239,10 +240,10 @@ class Pages:
             value: Any = getattr(config, name)
             if hasattr(value, "__struct_fields__"):
                 kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
-                rows = [(each, _shown(getattr(value, each)), _source(value, each)) for each in declared(kind)]
+                rows = [(each, _shown(each, getattr(value, each)), _source(value, each)) for each in declared(kind)]
                 sections[name] = rows
             else:
-                sections[""].append((name, _shown(value), _source(config, name)))
+                sections[""].append((name, _shown(name, value), _source(config, name)))
         entry = {"type": "http", "url": self.source.address(), "headers": {"Authorization": "Bearer TOKEN"}}
         return {
             "sections": sections,
@@ -254,7 +255,7 @@ class Pages:
     # Parts of several pages
 
     async def _servers(self, who: Principal) -> list[JsonObject]:
-        loads, eras = self.source.loads(), self.source.eras()
+        loads, eras, signed_out = self.source.loads(), self.source.eras(), await self.source.signed_out(who)
         servers: list[JsonObject] = []
         for status in await self.source.verbs().servers(who):
             load = loads.get(status.name)
@@ -269,6 +270,7 @@ class Pages:
                     "problem": status.problem,
                     "fix": _fix(status.name, status.state, status.problem),
                     "era": eras.get(status.name, ""),
+                    "needs_sign_in": status.name in signed_out,
                     "calls": load.calls if load else 0,
                     "waiting": load.waiting if load else 0,
                     "restarts": load.restarts if load else 0,
@@ -285,6 +287,9 @@ class Pages:
             if server["problem"]
         ]
         for server in servers:
+            if server["needs_sign_in"]:
+                words = f"Nobody has signed in to it for {who.name}."
+                needs.append((f"Sign in to {server['name']}", words, f"/ui/servers/{server['name']}"))
             absent = [name for name, there in verbs.required_keys(server["name"], who).items() if not there]
             if absent:
                 words = f"Set {', '.join(absent)} where the gateway is started."
@@ -392,9 +397,15 @@ def _source(struct: Any, name: str) -> str:
     return "default" if getattr(fresh, name) == getattr(struct, name) else "configured"
 
 
-def _shown(value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
+    """A value as the file would have it; what may be a secret is masked, unless it is a reference to one."""
     if value in (None, (), {}, ""):
         return "–"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return pretty(value) if isinstance(value, dict) else str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | dict):
+        entries = cast("Sequence[Any]", value)
+        plain = isinstance(value, tuple) and all(isinstance(entry, str) for entry in entries)
+        return ", ".join(entries) if plain else f"{len(entries)} entries"
+    text = str(value)
+    return MASK if is_secret_name(name) and not text.startswith("${") and name != "key" else text

@@ -1,6 +1,6 @@
 """What the dashboard may ask of the gateway, as plain functions; filled by `serving.py`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,10 @@ class Source:
     eras: Callable[[], Mapping[str, str]]
     """The protocol version that each connected server speaks."""
     explain: Callable[[str, Principal, Tool], Awaitable[Explanation]]
+    signed_out: Callable[[Principal], Awaitable[Collection[str]]]
+    """The servers that somebody cannot use before signing in to them."""
+    sign_in: Callable[[str, Principal], Awaitable[str]]
+    """Begin to sign in to a server; the link that a person opens."""
     start: Callable[[str], Awaitable[None]]
     """Connect a server and read what it offers."""
     stop: Callable[[str], Awaitable[None]]
