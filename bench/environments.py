@@ -10,6 +10,7 @@ from pathlib import Path
 HOME = Path(__file__).parent / ".envs"
 REQUIREMENTS = {
     "fastmcp": ("fastmcp==4.1.2", "httptools", "uvloop"),
+    "dojo": ("agentdojo",),
     "mcp-proxy": ("mcp-proxy", "httptools", "uvloop"),
     "rankers": (
         *("bm25s", "PyStemmer", "scikit-learn", "tokenizers", "safetensors"),

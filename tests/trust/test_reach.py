@@ -1,0 +1,134 @@
+"""What is hidden or held cannot be called: by any name, in any dialect, by a script, or as a prompt."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import OpenGateway
+from tests.trust.conftest import READ, SEND, Offer
+from wicket_mcp import Gateway
+from wicket_mcp.codec import encode
+from wicket_mcp.config.model.policy import Rule
+from wicket_mcp.config.model.server import ServerConfig
+from wicket_mcp.dialects import factory
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import JsonObject, Listing, Silent, Tool
+from wicket_mcp.store.open import open_store
+from wicket_mcp.trust.pins import Pins, digest_of
+from wicket_mcp.trust.rules import Call, Rules
+
+TO: JsonObject = {"to": "ann"}
+
+
+def attempts() -> Iterator[tuple[str, str, JsonObject]]:
+    """Every way to call `m.send`: dialect, tool of ours, arguments."""
+    yield "native", "call_tool", {"name": "m.send", "arguments": TO}
+    yield "native", "call_tool", {"name": "send", "arguments": TO}
+    yield "native", "call_tool", {"name": "m__send", "arguments": TO}
+    yield "native", "call_tool", {"name": "shortcut", "arguments": TO}
+    yield "native", "send", TO
+    yield "native", "m__send", TO
+    yield "native", "run_script", {"code": "return await m.send(to='ann')"}
+    yield "native", "run_script", {"code": "return await tools.call('m.send', {'to': 'ann'})"}
+    yield "native", "run_script", {"code": "return await m.send({to: 'ann'})", "language": "javascript"}
+    yield "native", "run_script", {"code": "return m.send({to='ann'}):await()", "language": "lua"}
+    yield "flat", "m__send", TO
+    yield "lua", "execute", {"script": "return m.send({to='ann'}):await()"}
+    yield "meta", "TOOL_CALL", {"tool_name": "m.send", "arguments": TO}
+    yield "meta", "TOOL_CALL", {"tool_name": "send", "arguments": TO}
+    yield "chain", "call_tool_chain", {"code": "return m.send({to: 'ann'})"}
+    yield "broker", "broker_invoke", {"server": "m", "tool": "send", "args": TO}
+    yield "broker", "m__send", TO
+    yield "bridge", "m__send", TO
+    yield "bridge", "m_send", TO
+
+
+async def reaches(gateway: Gateway, dialect: str, name: str, arguments: JsonObject) -> bool:
+    """Whether the call reached the server: it answers `it ran` to every call."""
+    menu = factory.menu((dialect,), gateway.config, lambda: gateway.registry)
+    try:
+        body = await menu.call(gateway.verbs, name, ToolCall(arguments, Silent()))
+    except WicketError:
+        return False
+    return b"it ran" in encode(body)
+
+
+async def test_what_may_be_called_is_reached_in_every_dialect(offer: Offer, open_gateway: OpenGateway) -> None:
+    """The attempts mean something: without a hold, each dialect has one that works."""
+    async with open_gateway({"m": offer(SEND, READ)}, aliases={"shortcut": "m.send"}) as gateway:
+        await gateway.tools()
+        reached = {
+            dialect for dialect, name, arguments in attempts() if await reaches(gateway, dialect, name, arguments)
+        }
+    assert reached >= {"native", "flat", "lua", "chain", "broker"}
+
+
+@pytest.mark.parametrize("why", ["held", "hidden", "denied", "asked"])
+async def test_what_is_held_or_hidden_is_reached_in_none(why: str, offer: Offer, open_gateway: OpenGateway) -> None:
+    options: dict[str, Any] = {"denied_tools": ["send"]} if why == "hidden" else {}
+    policy = [{"action": {"denied": "deny", "asked": "ask"}[why], "tool": "send"}] if why in ("denied", "asked") else []
+    server = offer(SEND, READ, options=options)
+    async with open_gateway({"m": server}, aliases={"shortcut": "m.send"}, policy=policy) as gateway:
+        await gateway.tools()
+        if why == "held":
+            offer({**SEND, "description": "Another."}, READ, options=options)
+            await gateway.catalogue.renew("m")
+        reached = [each for each in attempts() if await reaches(gateway, *each)]
+        assert reached == []
+        assert (await gateway.call("m.read"))["content"], "what is not concerned goes on"
+
+
+names = st.sampled_from(["send", "read", "drop"])
+texts = st.text(st.characters(codec="utf-8"), max_size=30)
+definitions = st.fixed_dictionaries(
+    {"description": texts}, optional={"title": texts, "annotations": st.just({"a": True})}
+)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.dictionaries(names, definitions), min_size=2, max_size=6))
+async def test_whatever_a_server_says_only_what_was_accepted_is_shown(history: list[dict[str, JsonObject]]) -> None:
+    """However a server changes: what is not held has an accepted digest, and no held text is shown."""
+    with TemporaryDirectory() as folder:
+        store = await open_store(Path(folder) / "wicket.db")
+        try:
+            await _follow(Pins(store), history)
+        finally:
+            await store.close()
+
+
+async def _follow(pins: Pins, history: list[dict[str, JsonObject]]) -> None:
+    accepted = set[tuple[str, str]]()
+    server = ServerConfig(name="m", command="x", changed="hold", added="hold")
+    await pins.load()
+    for offered in history:
+        tools = tuple(Tool("m", name, {"name": name, **body}) for name, body in offered.items())
+        review = pins.review(server, "source", Listing("m", tools=tools))
+        await pins.save(review.pins)
+        accepted |= {(pin.name, pin.digest) for pin in review.pins}
+        for tool in tools:
+            is_held = ("tool", tool.name) in review.held
+            assert is_held == ((tool.name, digest_of("tool", tool.definition)) not in accepted)
+            shown = next(each for each in review.listing.tools if each.name == tool.name)
+            assert is_held == shown.description.startswith("[Held: ")
+        if accepted:
+            assert not review.pins or len(accepted) == len(review.pins), "only the first sight pins unasked"
+
+
+MATCHES = {"*": ("send", "read"), "send": ("send",), "r*": ("read",)}
+rules_of = st.builds(Rule, action=st.sampled_from(["allow", "ask", "deny"]), tool=st.sampled_from(list(MATCHES)))
+
+
+@settings(max_examples=60)
+@given(st.lists(rules_of))
+def test_the_first_rule_in_the_file_decides(rules: list[Rule]) -> None:
+    for tool in ("send", "read"):
+        expected = next((rule.action for rule in rules if tool in MATCHES[rule.tool]), None)
+        decision = Rules(rules).decide(Call("m", tool, {}, {}, "local"))
+        assert (decision.action if decision else None) == expected
