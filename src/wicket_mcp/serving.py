@@ -65,7 +65,9 @@ async def serve_http(
 
         return Grants(gateway.store, CredentialHolders(token, gateway.registry.keys), gateway.audit.act)
 
-    sign_in = SignIn(gateway.config, tuple(protocols), gateway.tasks, grants, gateway.store, gateway.audit.act)
+    sign_in = SignIn(
+        gateway.config, tuple(protocols), gateway.tasks, grants, gateway.store, gateway.audit.act, gateway.audit.reject
+    )
 
     def guard(config: Config) -> Guard:
         return Guard(config.http, token, gateway.registry.keys, door=sign_in.door, public=config.registry.public)

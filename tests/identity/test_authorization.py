@@ -189,6 +189,18 @@ async def test_refresh_tokens_rotate_and_a_replay_ends_the_family(open_gateway: 
         assert grant.reason == "a refresh was used twice"
 
 
+async def test_two_refreshes_at_once_are_a_replay(open_gateway: OpenGateway) -> None:
+    async with flow(open_gateway) as (client, gateway):
+        await client.register()
+        _, issued = await client.redeem(await client.code())
+        answers = await asyncio.gather(*(client.refresh(issued["refresh_token"]) for _ in range(4)))
+        won = [body for status, body in answers if status == 200]
+        assert len(won) <= 1
+        (grant,) = await gateway.store.grants()
+        assert grant.revoked_at is not None
+        assert [await client.status(body["access_token"]) for body in won] == [401] * len(won)
+
+
 async def test_a_code_counts_once(open_gateway: OpenGateway) -> None:
     async with flow(open_gateway) as (client, _):
         await client.register()
@@ -338,6 +350,9 @@ async def test_who_does_not_sign_in_gets_no_code(open_gateway: OpenGateway) -> N
         for credential in ("", "wrong", "wk_wrong"):
             answer = await client.submit(sealed, credential=credential)
             assert (answer.status, "Location" in answer.headers, "Set-Cookie" in answer.headers) == (401, False, False)
+        rejected = await gateway.store.find_calls(AuditQuery(method="auth"))
+        assert [record.outcome for record in rejected] == ["rejected"] * 3
+        assert "wk_wrong" not in repr(rejected)
         denied = await client.submit(sealed, decision="deny", credential="")
         assert returned(denied)["error"] == "access_denied"
         assert returned(await client.submit(sealed))["code"]

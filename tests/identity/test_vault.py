@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -151,6 +152,37 @@ async def test_a_missing_keyring_says_what_to_install(house: House) -> None:
     with pytest.raises(ConfigError, match="vault.key: .*keyring.*") as problem:
         await vault.put("ann", "github", CANARY)
     assert 'key = "file"' in str(problem.value)
+
+
+async def test_the_systems_keyring_holds_the_key(house: House) -> None:
+    keyring: Any = pytest.importorskip("keyring", reason="the package keyring is not installed")
+    backend: Any = pytest.importorskip("keyring.backend")
+
+    class InMemory(backend.KeyringBackend):  # the interface that every keyring of a system has
+        priority = 1
+        kept: ClassVar[dict[tuple[str, str], str]] = {}
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return self.kept.get((service, username))
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            self.kept[service, username] = password
+
+        def delete_password(self, service: str, username: str) -> None:
+            del self.kept[service, username]
+
+    before = keyring.get_keyring()
+    keyring.set_keyring(InMemory())
+    try:
+        await (await house.vault(key="keyring")).put("ann", "github", CANARY)
+        first = dict(InMemory.kept)
+        assert [service for service, _ in first] == ["wicket"]
+        assert await (await house.vault(key="keyring")).rotate() == 1
+        assert await (await house.vault(key="keyring")).get("ann", "github") == CANARY
+        assert first != InMemory.kept
+        assert not (house.folder / "vault.key").exists()
+    finally:
+        keyring.set_keyring(before)
 
 
 def test_a_full_disk_loses_nothing_that_was_kept(tmp_path: Path) -> None:

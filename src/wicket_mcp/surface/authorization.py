@@ -21,6 +21,7 @@ from wicket_mcp.errors import BadArguments, WicketError
 from wicket_mcp.identity.clients import Clients
 from wicket_mcp.identity.grants import ACCESS_LIFE, SESSION_LIFE, AuthorizationRequest, Grants, Issued, OAuthError
 from wicket_mcp.model import JsonObject, Principal, as_object
+from wicket_mcp.surface.asgi import OnRejected
 from wicket_mcp.surface.consent_page import consent, failed, known_scopes, page_headers
 from wicket_mcp.surface.front_door import OFFERED, SUPPORTED, FrontDoor
 from wicket_mcp.surface.http import (
@@ -52,6 +53,8 @@ class Exchange:
     headers: RequestHeaders
     receive: Receive
     send: Send
+    client: str
+    """The address that it came from."""
 
     @property
     def origin(self) -> str:
@@ -95,8 +98,11 @@ class Authorization:
 
     authentication: Literal["none"] = "none"
 
-    def __init__(self, door: FrontDoor, grants: Grants, clients: Clients, paths: Collection[str]) -> None:
+    def __init__(
+        self, door: FrontDoor, grants: Grants, clients: Clients, paths: Collection[str], on_rejected: OnRejected
+    ) -> None:
         self._door = door
+        self._on_rejected = on_rejected
         self._grants = grants
         self._clients = clients
         self._paths = paths
@@ -108,7 +114,8 @@ class Authorization:
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
     ) -> None:
         query: str = scope.get("query_string", b"").decode("latin-1")
-        exchange = Exchange(scope["method"], self._door.base(headers), query, headers, receive, send)
+        address: str = (scope.get("client") or ("",))[0]
+        exchange = Exchange(scope["method"], self._door.base(headers), query, headers, receive, send, address)
         path: str = scope["path"]
         allowed = {METADATA: ("GET", "HEAD"), AUTHORIZE: ("GET", "POST")}.get(path, ("POST",))
         if exchange.method not in allowed:
@@ -204,6 +211,7 @@ class Authorization:
         if who is None:
             who = await self._grants.sign_in(given.get("credential", "").strip())
             if who is None:
+                self._on_rejected(exchange.client, f"consent to {request.client_name}: neither token nor API key")
                 words = "That is neither this Wicket’s token nor an API key that counts."
                 html = consent(request, given["request"], "", problem=words, action=_action(exchange.base))
                 await exchange.page(401, html, request.redirect_uri)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.store.base import GrantStore
-from wicket_mcp.surface.asgi import Mount
+from wicket_mcp.surface.asgi import Mount, OnRejected
 from wicket_mcp.surface.front_door import FrontDoor, Verifier
 from wicket_mcp.tasks import Tasks
 
@@ -28,6 +28,7 @@ class SignIn:
         grants: "Callable[[], Grants]",
         store: GrantStore,
         on_act: Callable[[str, str, str], None],
+        on_rejected: OnRejected,
     ) -> None:
         self._paths = paths
         self._tasks = tasks
@@ -35,6 +36,7 @@ class SignIn:
         self._grants: Grants | None = None
         self._store = store
         self._on_act = on_act
+        self._on_rejected = on_rejected
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self.door: FrontDoor | None = None
         self.mounts: tuple[Mount, ...] = ()
@@ -70,7 +72,7 @@ class SignIn:
 
         documents = Documents(config.registry.allowed_addresses)
         self._closing.append(documents.close)
-        return Authorization(door, grants, Clients(self._store, documents), self._paths)
+        return Authorization(door, grants, Clients(self._store, documents), self._paths, self._on_rejected)
 
     async def close(self) -> None:
         for close in self._closing:
