@@ -2,11 +2,16 @@
 
 import asyncio
 import re
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import mcp_types as types
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
 
 from tests.conftest import OpenGateway
@@ -17,13 +22,14 @@ from tests.peers.protected import (
     HtmlAnswer,
     NoS256,
     Protected,
+    ProviderDown,
     Refuses,
     SlowToken,
     WrongIssuer,
 )
 from wicket_mcp import Gateway
 from wicket_mcp.errors import NeedsSignIn, SignInFailed
-from wicket_mcp.model import LOCAL
+from wicket_mcp.model import LOCAL, SCOPES, Principal
 from wicket_mcp.tasks import Tasks
 
 
@@ -145,6 +151,39 @@ async def test_what_cannot_be_trusted_is_not_used(
         assert not remote.tokens
 
 
+async def test_a_provider_that_is_down_loses_nobody_their_sign_in(open_gateway: OpenGateway) -> None:
+    async with ProviderDown(lifetime=0) as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        remote.down = True
+        with pytest.raises(SignInFailed, match="without a token"):
+            await gateway.pool.start("x")
+        remote.down, remote.lifetime = False, 3600
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+
+
+async def test_a_sign_in_that_cannot_be_kept_is_not_lost_while_we_run(
+    open_gateway: OpenGateway, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        await gateway.call("x.whoami")
+        [database] = state.glob("*.db")
+        with closing(sqlite3.connect(database)) as other:
+            other.execute("CREATE TRIGGER full BEFORE INSERT ON vault_secret BEGIN SELECT RAISE(ABORT, 'full'); END")
+            other.commit()
+            for _ in range(2):  # each refresh token works once, so what replaced the first must be known
+                remote.tokens.clear()
+                assert text_of(await gateway.call("x.whoami")) == "ann"
+            assert "kept in memory" in caplog.text
+            assert "canary" not in caplog.text
+            other.execute("DROP TRIGGER full")
+            other.commit()
+        await gateway.call("x.whoami")
+        kept = await gateway.accounts.sign_ins.keep.grant("shared", "x", remote.url)
+        assert kept is not None
+        assert kept.refresh_token in remote.refresh_tokens
+
+
 async def test_a_redirect_works_once(open_gateway: OpenGateway) -> None:
     async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
         pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
@@ -200,6 +239,35 @@ async def test_a_client_that_cannot_be_asked_gets_the_address(mode: Any, open_ga
             assert (await browse(link))[0] == 200
             result = await client.call_tool("call_tool", {"name": "x.whoami"})
         assert not result.is_error
+
+
+async def test_over_stdio_the_browser_comes_back_to_a_port_of_its_own(tmp_path: Path) -> None:
+    async with Protected() as remote:
+        config = tmp_path / "wicket.toml"
+        config.write_text(f'state_dir = "state"\n[servers.x]\nurl = "{remote.url}"\n')
+        command = StdioServerParameters(
+            command=sys.executable, args=["-m", "wicket_mcp", "serve", "--config", str(config)]
+        )
+        async with Client(command, elicitation_callback=visit) as client:
+            result = await client.call_tool("call_tool", {"name": "x.whoami"})
+        assert not result.is_error, result.content
+
+
+async def test_a_page_says_whose_account_it_will_be(open_gateway: OpenGateway) -> None:
+    servers = {"x": {"url": "", "credentials": "user"}}
+    async with Protected() as remote:
+        servers["x"]["url"] = remote.url
+        async with open_gateway(servers) as gateway, serve_http(gateway, token=None):
+            bob = Principal("bob <b>", SCOPES)
+            pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), bob)
+            async with aiohttp.ClientSession() as session, session.get(pending.link) as answer:
+                text = await answer.text()
+                assert answer.headers["Content-Security-Policy"].endswith("frame-ancestors 'none'")
+            assert "bob &lt;b&gt;" in text
+            assert not remote.seen("/authorize")
+            await browse(pending.link)
+            await pending.wait()
+            assert (await browse(pending.link))[0] == 404
 
 
 async def test_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway) -> None:

@@ -240,3 +240,12 @@ class SlowToken(Protected):
         self.asked.set()
         await self.released.wait()
         return await super().token(request)
+
+
+class ProviderDown(Protected):
+    """Its token endpoint fails while `down` is set."""
+
+    down = False
+
+    async def token(self, request: web.Request) -> web.Response:
+        return web.Response(status=503) if self.down else await super().token(request)

@@ -5,18 +5,21 @@ did nothing, so it is sent again with a renewed token where there is one; else N
 """
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
 from wicket_mcp.config.model.auth import AuthConfig
-from wicket_mcp.errors import NeedsSignIn, SignInFailed
+from wicket_mcp.errors import NeedsSignIn, SignInFailed, WicketError
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.grants import obtain
 from wicket_mcp.identity.oauth.keep import Keep
 from wicket_mcp.identity.oauth.messages import Grant, TokenRefused
 from wicket_mcp.upstream.credentials import Challenge
 from wicket_mcp.upstream.egress import Answer
+
+log = logging.getLogger(__name__)
 
 AHEAD = 60.0  # seconds before its end that a token is renewed
 JITTER = 15.0  # and up to so many more, so that replicas do not all come at once
@@ -74,6 +77,8 @@ class PersonCredentials(_Tokens):
         self._dead = ""
         """An access token that the server rejected and that cannot be renewed: it is not sent again."""
         self._renewing = asyncio.Lock()
+        self._unsaved: Grant | None = None
+        """What the vault did not take yet."""
 
     @property
     def version(self) -> str:
@@ -81,7 +86,7 @@ class PersonCredentials(_Tokens):
 
     def forget(self) -> None:
         """Read the vault again: somebody signed in or out."""
-        self._read_at = float("-inf")
+        self._read_at, self._unsaved = float("-inf"), None
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
         grant = await self.current()
@@ -117,7 +122,9 @@ class PersonCredentials(_Tokens):
     async def current(self, *, fresh: bool = False) -> Grant | None:
         """The grant as it is now, also when another process changed it."""
         now = asyncio.get_running_loop().time()
-        if fresh or now - self._read_at > FRESH:
+        if self._unsaved is not None:
+            await self._store(self._unsaved)
+        elif fresh or now - self._read_at > FRESH:
             self._grant = await self._keep.grant(self._owner, self._server, self._oauth.url)
             self._read_at = now
         return self._grant
@@ -160,8 +167,15 @@ class PersonCredentials(_Tokens):
         raise NeedsSignIn(self._server, "the sign-in has ended or was revoked")
 
     async def _store(self, grant: Grant) -> None:
-        await self._keep.save_grant(self._owner, self._server, grant)
+        """Keep a renewed grant; in memory until the vault takes it, because the one that it replaces is void."""
         self._grant, self._read_at = grant, asyncio.get_running_loop().time()
+        try:
+            await self._keep.save_grant(self._owner, self._server, grant)
+            self._unsaved = None
+        except WicketError as problem:
+            if self._unsaved is None:
+                log.warning("the sign-in to '%s' could not be kept, and is kept in memory: %s", self._server, problem)
+            self._unsaved = grant
 
 
 class MachineCredentials(_Tokens):
