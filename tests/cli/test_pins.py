@@ -41,6 +41,7 @@ def test_a_change_is_listed_refused_and_approved(mail: Shell) -> None:
     assert "wicket approve m.send" in refused.err
     rows = {(row["name"], row["state"].partition(":")[0], row["by"]) for row in mail.run("pins", "--json").json}
     assert rows >= {("m.send", "approved", "first sight"), ("m.send", "held", "")}
+    assert [row["name"] for row in mail.run("approve", "--json").json] == ["m.send"]
     approved = mail.run("approve", "m.send")
     assert approved.out == "Approved tool m.send.\n"
     assert '+  "description": "Sends it to us too."' in approved.err

@@ -222,6 +222,15 @@ async def test_a_held_tool_is_accepted_by_the_owner_and_by_nobody_else(offer: Of
         assert (await last(gateway)).rule == "changed: hold, approved by local by desk"
 
 
+async def test_a_call_to_a_server_that_nobody_configured_obeys_the_rules_too(open_gateway: OpenGateway) -> None:
+    policy = [{"name": "no strangers", "action": "deny", "server": "https://*", "tool": "send*"}]
+    async with open_gateway({}, policy=policy) as gateway:
+        guests = gateway.registry.guests
+        with pytest.raises(Denied, match="no strangers of the policy refuses it"):
+            await guests.call("https://mcp.example.com/", "send_mail", {}, {}, Silent(), "example")
+        assert (await last(gateway)).rule == "no strangers: deny"
+
+
 async def test_without_rules_no_layer_stands_in_the_way(open_gateway: OpenGateway) -> None:
     """The stack of a server is a chain of closures: those of rules and pins are not among them."""
     async with open_gateway({"echo": peer("Echo")}) as gateway:

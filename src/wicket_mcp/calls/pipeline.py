@@ -109,10 +109,10 @@ class Pipeline:
     def guard(self, inner: Handler) -> Handler:
         """The layers for a call whose server is no configured one: everything that is about the caller."""
         parts = self._parts
-        return nest(
-            [*self._outermost, authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")],
-            inner,
-        )
+        layers = [*self._outermost, authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")]
+        if parts.approvals is not None:
+            layers.append(approve(parts.approvals))
+        return nest(layers, inner)
 
     def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler, *, owner: bool) -> Handler:
         parts = self._parts

@@ -52,7 +52,10 @@ def pins(
 
 
 def approve(
-    name: Annotated[str, typer.Argument(help="A held tool (server.tool), a server, or the id of a call that waits.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A held tool (server.tool), a server, or the id of a call; without, what waits."),
+    ] = "",
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -64,6 +67,9 @@ def approve(
     Example: wicket approve github.create_issue
     """
     by = getpass.getuser()
+    if not name:
+        _list_waiting(config, json=json, verbose=verbose)
+        return
 
     async def work(library: "Library") -> list[str]:
         catalogue = library.catalogue
@@ -129,6 +135,24 @@ def pin(
         say("Every package has its version.")
     else:
         table(("SERVER", "PACKAGE", "INTEGRITY"), ((p["server"], p["package"], p["integrity"]) for p in pinned))
+
+
+def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
+    async def work(library: "Library") -> list[dict[str, str]]:
+        catalogue = library.catalogue
+        await catalogue.load()
+        calls = [one for one in await library.store.approvals(time.time()) if not one.approved_by]
+        rows = [{"name": one.id, "what": one.words} for one in calls]
+        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
+        return rows + [{"name": held.key, "what": f"{held.kind}: {held.words}"} for held in changes]
+
+    rows = with_library(config, work, verbose=verbose)
+    if json:
+        say_json(rows)
+    elif not rows:
+        say("Nothing waits for an approval.")
+    else:
+        table(("NAME", "WHAT"), ((row["name"], row["what"]) for row in rows))
 
 
 async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:
