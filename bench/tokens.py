@@ -38,6 +38,7 @@ TOKENIZER: Any = import_module("rs_bpe").openai.o200k_base()
 ME = Silent()
 NOTHING = "never-started"
 RIVALS_EVERY = 6
+SIZES = (5, 20, 100, 1966)
 PUBLISHED = (
     ("seed 001: all 50 tools at once", "25,000"),
     ("seed 001: one schema on demand", "500"),
@@ -79,11 +80,15 @@ def tasks(count: int = 120) -> list[str]:
     return [json.loads(line)["query"] for line in lines[:: max(1, len(lines) // count)]]
 
 
-async def stock(folder: Path) -> JsonObject:
+def captured_files(catalog: Path) -> list[Path]:
+    return sorted(catalog.glob("*.json"))
+
+
+async def stock(folder: Path, catalog: Path = CATALOG) -> JsonObject:
     """A configuration of all captured servers, whose listings lie in the state folder: nothing has to be started."""
     servers: JsonObject = {}
     store = await open_store(folder / "wicket.db")
-    for path in sorted(CATALOG.glob("*.json")):
+    for path in captured_files(catalog):
         captured = json.loads(path.read_text("utf-8"))
         servers[path.stem] = {"command": NOTHING}
         tools = tuple(Tool(path.stem, tool["name"], tool) for tool in captured["tools"])
@@ -161,6 +166,62 @@ def rivals(found: Measured, queries: Sequence[str], folder: Path) -> None:
         ]
 
 
+def take(count: int, folder: Path) -> Path:
+    """A catalogue of this many tools: whole servers, the smallest first, and of the last one as many as are missing."""
+    folder.mkdir()
+    captured = [(path.name, json.loads(path.read_text("utf-8"))) for path in CATALOG.glob("*.json")]
+    for name, server in sorted(captured, key=lambda entry: (len(entry[1]["tools"]), entry[0])):
+        server["tools"] = server["tools"][: max(count, 0)]
+        count -= len(server["tools"])
+        if server["tools"]:
+            (folder / name).write_text(json.dumps(server), "utf-8")
+    return folder
+
+
+async def first_call(catalog: Path, folder: Path) -> tuple[int, int, JsonObject]:
+    """Tokens until a first successful call: by the flat list, by Wicket, and what was asked for (to ask others too)."""
+    async with Gateway.open(await stock(folder, catalog)) as gateway:
+        verbs = gateway.verbs
+        tools = await gateway.tools()
+        tool = tools[len(tools) // 2]
+        query = (tool.description or tool.title or tool.name)[:80]
+        call = tokens({"name": tool.key, "arguments": {}})
+        flat = tokens(await gateway.protocol("flat").menu.list(verbs)) + call
+        native = gateway.protocol("native").menu
+        told = await gateway.instructions("native")
+        wicket = tokens(await native.list(verbs)) + tokens(told) + call
+        if f"{tool.key}(" not in told:
+            answer = await native.call(verbs, "find_tools", ToolCall({"query": query}, ME))
+            wicket += shown(answer) + tokens({"query": query})
+        return flat, wicket, {"query": query, "call": call}
+
+
+async def first_calls(folder: Path) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for count in SIZES:
+        catalog = take(count, folder / f"catalog-{count}")
+        state = folder / f"state-{count}"
+        state.mkdir()
+        flat, wicket, asked = await first_call(catalog, state)
+        rows.append([f"{count:,}", f"{flat:,}", f"{wicket:,}", _rival_first_call(catalog, folder, asked)])
+    return rows
+
+
+def _rival_first_call(catalog: Path, folder: Path, asked: JsonObject) -> str:
+    """FastMCP's search over the same tools: its menu, one search with its answer, one call."""
+    if "--no-rivals" in sys.argv:
+        return "-"
+    file = folder / "query.json"
+    file.write_text(json.dumps([asked["query"]]), "utf-8")
+    script = str(Path(__file__).parent / "peers" / "fastmcp_search.py")
+    python = environments.program("fastmcp", "python")
+    done = subprocess.run([python, script, str(catalog), str(file)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return "not measured"
+    least = min(tokens(one["menu"]) + tokens(one["answers"][0]) for one in json.loads(done.stdout).values())
+    return f"{least + tokens({'query': asked['query']}) + asked['call']:,}"
+
+
 def verdicts(found: Measured) -> list[Verdict]:
     flows = found.flows["chain: search, info, call"]
     return [
@@ -198,7 +259,9 @@ async def main() -> int:
             found = await measure(gateway, chosen)
         if "--no-rivals" not in sys.argv:
             rivals(found, chosen, folder)
+        calls = await first_calls(folder)
     report(found)
+    print(table(("tools", "flat", "Wicket", "FastMCP search"), calls), end="\n\n")
     results = verdicts(found)
     for verdict in results:
         print(verdict)
