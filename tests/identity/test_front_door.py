@@ -359,6 +359,24 @@ async def test_scopes_groups_and_roles_become_what_a_person_may_do(open_gateway:
                     )
 
 
+async def test_a_group_is_held_to_its_profile(open_gateway: OpenGateway) -> None:
+    async with IdentityProvider() as provider:
+        http = {"public_url": PUBLIC, "issuers": [{"issuer": provider.issuer}]}
+        profiles = {"small": {"tools": ["echo.calls"], "groups": ["guests"]}}
+        servers = {"echo": peer("Echo")}
+        async with open_gateway(servers, http=http, profiles=profiles) as gateway, serve_http(gateway) as address:
+            async with raw_client(address) as client:
+                for groups, expected in ((["guests"], True), (["staff"], False)):
+                    token = provider.token(aud=AUDIENCE, groups=groups)
+                    _, headers, _ = await client.post(INITIALIZE, token=token)
+                    session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
+                    _, _, body = await client.post(call("echo.echo", message="x"), session, token=token)
+                    assert body["result"].get("isError", False) is expected
+                url = address.replace("/mcp", "/.well-known/oauth-protected-resource/mcp/p/small")
+                async with client.session.get(url) as answer:
+                    assert (await answer.json())["resource"] == f"{PUBLIC}/mcp/p/small"
+
+
 async def test_a_token_without_any_scope_of_ours_is_told_all_at_once(open_gateway: OpenGateway) -> None:
     async with IdentityProvider() as provider, served(open_gateway, provider) as (client, _):
         status, challenge = await knock(client, provider.token(aud=AUDIENCE, scope="openid admin"))
