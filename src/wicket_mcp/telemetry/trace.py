@@ -7,8 +7,10 @@ called. Context travels in `params._meta`: the parent there wins over any other.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -25,7 +27,6 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -48,6 +49,16 @@ NAMES = frozenset(
 """Every attribute of ours."""
 _CARRIED = ("traceparent", "tracestate", "baggage")
 _MAX_CONTENT = 8192
+_METHODS = {
+    name: {"mcp.method.name": name}
+    for name in (
+        *("initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get"),
+        *("resources/list", "resources/templates/list", "resources/read", "resources/subscribe"),
+        *("resources/unsubscribe", "completion/complete", "logging/setLevel", "subscriptions/listen"),
+    )
+}
+_SKIPPED: ContextVar[bool] = ContextVar("skipped", default=False)
+"""Whether the request under way belongs to a trace that is not kept."""
 
 
 class Incoming(Protocol):
@@ -85,7 +96,8 @@ class Tracing:
         """`percent` of the traces that begin here are kept; with `content`, arguments and results are part of spans."""
         root = endpoint.rstrip("/")
         resource = Resource.create({"service.name": "wicket", "service.version": __version__})
-        self._spans = TracerProvider(resource=resource, sampler=ParentBased(TraceIdRatioBased(percent / 100)))
+        self._share = percent / 100
+        self._spans = TracerProvider(resource=resource)  # which traces are kept is decided here, before a span is made
         self._spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{root}/v1/traces")))
         views = [
             View(instrument_name=name, aggregation=ExplicitBucketHistogramAggregation(BUCKETS))
@@ -111,7 +123,15 @@ class Tracing:
         """What goes around every answer; `transport` is `pipe` or `tcp`."""
 
         async def answer(request: Incoming, work: Answer) -> JsonObject:
+            started = time.perf_counter()
             meta = as_object(request.params.get("_meta"))
+            if not self._keeps(meta.get("traceparent")):
+                skipped = _SKIPPED.set(True)
+                try:
+                    return await work()
+                finally:
+                    _SKIPPED.reset(skipped)
+                    self._served.record(time.perf_counter() - started, _method(request.method))
             name = as_text(request.params.get("name"))
             attributes: JsonObject = {
                 "mcp.method.name": request.method,
@@ -121,7 +141,6 @@ class Tracing:
                 **({"mcp.protocol.version": MODERN_VERSION} if request.modern else {}),
                 **({"mcp.session.id": request.caller.session} if not request.modern and transport == "tcp" else {}),
             }
-            started = time.perf_counter()
             kind, parent = SpanKind.SERVER, self._parent(meta)
             with self._tracer.start_as_current_span(
                 _title(request.method, name), parent, kind, attributes, record_exception=False
@@ -138,7 +157,7 @@ class Tracing:
                         span.set_attribute("error.type", str(problem.rpc_code))
                     raise
                 finally:
-                    self._served.record(time.perf_counter() - started, {"mcp.method.name": request.method})
+                    self._served.record(time.perf_counter() - started, _method(request.method))
 
         return answer
 
@@ -149,9 +168,14 @@ class Tracing:
 
         def layer(inner: Handler) -> Handler:
             async def handle(request: Request) -> Result:
+                started = time.perf_counter()
+                if _SKIPPED.get() or not (trace.get_current_span().is_recording() or self._keeps(None)):
+                    try:
+                        return await inner(request)
+                    finally:
+                        self._asked.record(time.perf_counter() - started, _method(request.method))
                 name = request.span.name or request.name
                 attributes = self._describe(request, name, target(request.server))
-                started = time.perf_counter()
                 with self._tracer.start_as_current_span(
                     _title(request.method, name), None, SpanKind.CLIENT, attributes, record_exception=False
                 ) as span:
@@ -165,7 +189,7 @@ class Tracing:
                         _fail(span, str(problem.rpc_code) if isinstance(problem, Refused) else problem.code)
                         raise
                     finally:
-                        self._asked.record(time.perf_counter() - started, {"mcp.method.name": request.method})
+                        self._asked.record(time.perf_counter() - started, _method(request.method))
                     _note_result(span, result.body)
                     if self._content:
                         span.set_attribute("gen_ai.tool.call.result", encode(result.body).decode()[:_MAX_CONTENT])
@@ -183,14 +207,20 @@ class Tracing:
                 try:
                     return await inner(request)
                 finally:
-                    if not request.span.run and request.span.name:  # a script has many, each with a span of its own
-                        span = trace.get_current_span()
+                    span = trace.get_current_span()
+                    if span.is_recording() and request.span.name and not request.span.run:  # a script has many calls
                         span.update_name(_title(request.method, request.span.name))
                         span.set_attributes(_about(request.method, request.span.name, ""))
 
             return handle
 
         return layer
+
+    def _keeps(self, parent: Any) -> bool:
+        """Whether a trace is kept: as its parent says, and else by the share that is to be kept."""
+        if isinstance(parent, str):
+            return parent.rstrip().endswith("1")
+        return self._share >= 1 or random.random() < self._share
 
     def _parent(self, meta: Mapping[str, Any]) -> Context | None:
         carrier = {key: value for key in _CARRIED if isinstance(value := meta.get(key), str)}
@@ -210,6 +240,11 @@ class Tracing:
         if self._content and request.tool is not None:
             attributes["gen_ai.tool.call.arguments"] = encode(request.params.get("arguments")).decode()[:_MAX_CONTENT]
         return attributes
+
+
+def _method(name: str) -> Mapping[str, str]:
+    """The attributes of a duration; made once for each method there is."""
+    return _METHODS.get(name) or {"mcp.method.name": "other"}
 
 
 def _title(method: str, name: str) -> str:

@@ -1,0 +1,107 @@
+"""What watching costs a call: nothing exported, metrics for Prometheus, traces to a collector; one interleaved run.
+
+    python bench/observing.py [--rounds 20] [--calls 200]
+
+Processor time of this process for each `tools/call` that passes protocol, pipeline and a real server behind pipes; the
+gateways take turns in short rounds, so that whatever else the machine does hits all of them. HTTP is left out: what it
+costs would only make the shares smaller. Exit status 1 when a bar is missed.
+"""
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.conftest import peer
+
+from wicket_mcp import Gateway
+from wicket_mcp.model import Silent
+from wicket_mcp.observing import LoopLag, observe
+from wicket_mcp.surface.admission import Admission
+from wicket_mcp.surface.protocol import Protocol, Request
+from wicket_mcp.surface.sessions import Sessions
+
+BARS = {"metrics": 0.05, "traces, 10 %": 0.15}
+COLLECTOR = """
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200); self.end_headers()
+    def log_message(self, *_): pass
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def request() -> Request:
+    params: dict[str, Any] = {
+        "name": "call_tool",
+        "arguments": {"name": "echo.echo", "arguments": {"message": "hello"}},
+    }
+    return Request(1, "tools/call", params, Silent(), modern=False)
+
+
+async def spend(protocol: Protocol, calls: int) -> float:
+    """Processor time of one call, in microseconds."""
+    started = time.process_time()
+    for _ in range(calls):
+        await protocol.answer(request())
+    return (time.process_time() - started) / calls * 1e6
+
+
+async def measure(rounds: int, calls: int, endpoint: str) -> dict[str, list[float]]:
+    async with AsyncExitStack() as opened:
+        protocols: dict[str, Protocol] = {}
+        for name in ("nothing", *BARS):
+            folder = opened.enter_context(tempfile.TemporaryDirectory())
+            trace = {"endpoint": endpoint, "percent": 10} if "traces" in name else {}
+            config = {"servers": {"echo": peer("Echo")}, "state_dir": folder, "trace": trace}
+            gateway = await opened.enter_async_context(Gateway.open(config))
+            protocols[name] = gateway.protocol()
+            if name == "metrics":
+                lag = LoopLag()
+                observe(gateway, Sessions(lambda session: None), lag, Admission(lag))
+            if gateway.tracing is not None:
+                protocols[name].trace = gateway.tracing.server("tcp")
+            await spend(protocols[name], calls)
+        times: dict[str, list[float]] = {name: [] for name in protocols}
+        for _ in range(rounds):
+            for name, protocol in protocols.items():
+                times[name].append(await spend(protocol, calls))
+        return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--calls", type=int, default=200)
+    options = parser.parse_args()
+    with subprocess.Popen([sys.executable, "-c", COLLECTOR], stdout=subprocess.PIPE, text=True) as collector:
+        assert collector.stdout is not None
+        endpoint = f"http://127.0.0.1:{collector.stdout.readline().strip()}"
+        try:
+            times = asyncio.run(measure(options.rounds, options.calls, endpoint))
+        finally:
+            collector.kill()
+    base = statistics.median(times["nothing"])
+    missed = False
+    for name, taken in times.items():
+        share = statistics.median(taken) / base - 1
+        bar = BARS.get(name)
+        missed |= bar is not None and share > bar
+        told = "" if bar is None else f"{share:+7.1%}  bar {bar:.0%}  {'holds' if share <= bar else 'MISSED'}"
+        print(f"{name:14} {statistics.median(taken):8.1f} µs a call  {told}")
+    sys.exit(missed)
+
+
+if __name__ == "__main__":
+    main()
