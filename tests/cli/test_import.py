@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
-from wicket_mcp.codec import decode
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.read.client_files import CLIENTS, folders, project_file, user_files
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.config.read.syntax import read as read_syntax
@@ -329,9 +329,10 @@ def test_a_client_that_was_told_to_keep_its_file_elsewhere_is_found_there(
 
 
 def test_every_client_has_a_test_of_its_layout() -> None:
-    assert {case.client for case in CASES} == set(CLIENTS)
+    assert {case.client for case in CASES} | NEWER == set(CLIENTS)
     where = folders({"HOME": "/h"}, "linux", Path("/w"))
-    assert {c.id for c in CLIENTS.values() if project_file(c, where) is None} == {"claude-desktop", "windsurf", "cline"}
+    without = {c.id for c in CLIENTS.values() if project_file(c, where) is None}
+    assert without - NEWER == {"claude-desktop", "windsurf", "cline"}
 
 
 def _json(value: object) -> str:
@@ -351,3 +352,32 @@ def test_a_toml_file_with_inline_servers_is_taken_over_and_given_back(shell: She
     if not change:
         assert file.read_text("utf-8") == text
     assert tomllib.loads(file.read_text("utf-8")) == tomllib.loads(change + text)
+
+
+NEWER = {"vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio", "junie"}
+"""Clients with the layout of another: where they keep it is tested below."""
+
+
+@pytest.mark.parametrize(
+    ("client", "place", "section"),
+    [
+        ("vscode-insiders", ".config/Code - Insiders/User/mcp.json", "servers"),
+        ("vscodium", ".config/VSCodium/User/mcp.json", "servers"),
+        ("vscode", ".config/Code/User/profiles/-1a2b/mcp.json", "servers"),
+        ("copilot", ".copilot/mcp-config.json", "mcpServers"),
+        ("kiro", ".kiro/settings/mcp.json", "mcpServers"),
+        ("lm-studio", ".lmstudio/mcp.json", "mcpServers"),
+        ("junie", ".junie/mcp/mcp.json", "mcpServers"),
+    ],
+)
+def test_newer_clients_are_read_where_they_keep_their_servers(
+    tmp_path: Path, client: str, place: str, section: str
+) -> None:
+    file = tmp_path / place
+    file.parent.mkdir(parents=True)
+    file.write_bytes(encode({section: {"time": {"command": "uvx", "args": ["mcp-server-time"]}, "broken": 5}}))
+    files = user_files(CLIENTS[client], folders({"HOME": str(tmp_path)}, "linux", tmp_path))
+    assert [(one.path, one.section) for one in files if one.path.exists()] == [(file, (section,))]
+    config = load(file)
+    assert [server.name for server in config.servers] == ["time"]
+    assert config.notes == ("'broken' is left out: it is not a table with a 'command' or a 'url'.",)

@@ -24,7 +24,8 @@ def import_servers(
     source: Annotated[
         str | None,
         typer.Argument(
-            help="claude-desktop, claude-code, cursor, vscode, windsurf, zed, codex, gemini, cline, or a file. "
+            help="claude-desktop, claude-code, cursor, vscode, vscode-insiders, vscodium, windsurf, zed, codex, "
+            "gemini, cline, copilot, kiro, lm-studio, junie, or a file. "
             "Without it: list what there is to import.",
             autocompletion=complete_client,
         ),

@@ -1,6 +1,6 @@
 """Where the programs that talk to MCP servers keep their lists of them, on Linux, macOS and Windows.
 
-Reads the environment it is given and opens nothing. What the files say is the business of `formats`; changing
+Reads the environment it is given and opens no file. What the files say is the business of `formats`; changing
 them is that of `edit.take_over`.
 """
 
@@ -97,9 +97,14 @@ def _claude_code(where: Folders) -> tuple[tuple[Path, Section], ...]:
     return (file, ("mcpServers",)), *((file, ("projects", spelt, "mcpServers")) for spelt in spellings)
 
 
-def _vscode(where: Folders) -> tuple[tuple[Path, Section], ...]:
-    user = where.config / "Code" / "User"
-    return (user / "mcp.json", ("servers",)), (user / "settings.json", ("mcp", "servers"))
+def _vscode(folder: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]]:
+    def places(where: Folders) -> tuple[tuple[Path, Section], ...]:
+        user = where.config / folder / "User"
+        profiles = sorted((user / "profiles").glob("*/mcp.json"))  # of the editor's profiles, each with its own servers
+        files = [(user / "mcp.json", ("servers",)), (user / "settings.json", ("mcp", "servers"))]
+        return *files, *((file, ("servers",)) for file in profiles)
+
+    return places
 
 
 def _cline(where: Folders) -> tuple[tuple[Path, Section], ...]:
@@ -130,6 +135,11 @@ def _gemini(where: Folders) -> tuple[tuple[Path, Section], ...]:
     return ((home / ".gemini" / "settings.json", ("mcpServers",)),)
 
 
+def _copilot(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    folder = Path(where.environ.get("XDG_CONFIG_HOME") or where.home) / ".copilot"
+    return ((folder / "mcp-config.json", ("mcpServers",)),)
+
+
 def _at(*parts: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]]:
     return lambda where: ((where.home.joinpath(*parts), ("mcpServers",)),)
 
@@ -140,11 +150,17 @@ CLIENTS: Mapping[str, Client] = {
         Client("claude-desktop", "Claude Desktop", _claude_desktop),
         Client("claude-code", "Claude Code", _claude_code, (".mcp.json", ("mcpServers",)), (("type", "stdio"),)),
         Client("cursor", "Cursor", _at(".cursor", "mcp.json"), (".cursor/mcp.json", ("mcpServers",))),
-        Client("vscode", "VS Code", _vscode, (".vscode/mcp.json", ("servers",)), (("type", "stdio"),)),
+        Client("vscode", "VS Code", _vscode("Code"), (".vscode/mcp.json", ("servers",)), (("type", "stdio"),)),
+        Client("vscode-insiders", "VS Code Insiders", _vscode("Code - Insiders"), None, (("type", "stdio"),)),
+        Client("vscodium", "VSCodium", _vscode("VSCodium"), None, (("type", "stdio"),)),
         Client("windsurf", "Windsurf", _at(".codeium", "windsurf", "mcp_config.json")),
         Client("zed", "Zed", _zed, (".zed/settings.json", ("context_servers",)), (("source", "custom"),)),
         Client("codex", "Codex", _codex, (".codex/config.toml", ("mcp_servers",))),
         Client("gemini", "Gemini CLI", _gemini, (".gemini/settings.json", ("mcpServers",))),
         Client("cline", "Cline", _cline, None, (("type", "stdio"),)),
+        Client("copilot", "Copilot CLI", _copilot, None, (("type", "local"), ("tools", ["*"]))),
+        Client("kiro", "Kiro", _at(".kiro", "settings", "mcp.json"), (".kiro/settings/mcp.json", ("mcpServers",))),
+        Client("lm-studio", "LM Studio", _at(".lmstudio", "mcp.json")),
+        Client("junie", "JetBrains Junie", _at(".junie", "mcp", "mcp.json"), (".junie/mcp/mcp.json", ("mcpServers",))),
     )
 }

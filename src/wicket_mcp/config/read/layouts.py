@@ -113,7 +113,7 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
     outline = Outline([])
     taken = names.Names()
     vocabulary = clients.Vocabulary(top)
-    for at, name, entry in _entries(value_at(top, section), section):
+    for at, name, entry in _entries(_only_tables(value_at(top, section), outline), section):
         if (reason := clients.unsupported(entry)) is not None:
             outline.notes.append(f"'{name}' is left out: {reason}")
             continue
@@ -125,6 +125,18 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
         outline.servers.append(draft)
     _global_options(top, section, outline)
     return outline
+
+
+def _only_tables(listed: Any, outline: Outline) -> Any:
+    """A section without the entries that are no servers at all: one bad entry costs itself, not the whole file."""
+    if not isinstance(listed, Mapping):
+        return listed
+    entries = cast("Mapping[str, Any]", listed)
+    bad = [name for name, entry in entries.items() if not isinstance(entry, Mapping)]
+    if len(bad) == len(entries):
+        return entries
+    outline.notes += [f"'{name}' is left out: it is not a table with a 'command' or a 'url'." for name in bad]
+    return {name: entry for name, entry in entries.items() if name not in bad}
 
 
 def _entries(listed: Any, section: KeyPath) -> Iterator[tuple[KeyPath, str, Mapping[str, Any]]]:
