@@ -56,6 +56,7 @@ async def test_servers_come_go_and_change_and_the_others_keep_their_connections(
             await gateway.call("goes.pid")
 
 
+@pytest.mark.promise("F26", "A call in flight ends on the server that it was sent to.")
 async def test_a_call_in_flight_ends_on_the_server_it_was_sent_to(config: Path) -> None:
     write(config, {"x": peer("Echo")})
     async with Gateway.open(config) as gateway:

@@ -119,7 +119,6 @@ MISSING = {
     "V1": "A file of the current folder is trusted.",
     "V10": "A server's title stands in the instructions.",
     "V12": "Not tested yet.",
-    "V13": "Not tested yet.",
     "V14": "Not tested yet.",
     "V15": "Only the full name is owned.",
     "V20": "Not tested yet.",

@@ -64,6 +64,9 @@ class Child:
         """End it now, whatever it does. By pidfd: the number may already be another's."""
         if self.ended.done() or not self.pid:
             return
+        if self.order.kind == "python":  # with whatever it started: the zygote may not get a turn beside a fork bomb
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]

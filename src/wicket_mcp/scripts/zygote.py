@@ -27,8 +27,6 @@ def main(control: int) -> None:
     link = socket.socket(fileno=control)
     os.chdir("/")
     jail.adopt_orphans()
-    with contextlib.suppress(OSError):
-        os.nice(10)  # the gateway's event loop goes first
     wake, waker = socket.socketpair()
     wake.setblocking(False)
     waker.setblocking(False)
@@ -86,6 +84,7 @@ def _become_child(handle: int, order: worker.Order) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setpgid(0, 0)  # whatever it starts dies with it
+        os.nice(10)  # the gateway's event loop goes first, and so does the zygote, which has to end what runs wild
         os.dup2(handle, _CHILD_SOCKET)
         os.closerange(_CHILD_SOCKET + 1, 4096)
         sock = socket.socket(fileno=_CHILD_SOCKET)  # kept by name: to let go of one asks the kernel for its address
