@@ -111,7 +111,7 @@ MISSING = {
     "F21": "There is no Postgres store yet.",
     "F24": "The listening socket is not handed over yet.",
     "F29": "There is no admission by memory.",
-    "F33": "A soak runs by hand only.",
+    "F33": "`bench/soak.py` runs by hand, not with every change.",
     "T9": "Wicket signs in nowhere yet.",
     "T11": "Text of tools is cleaned, not judged.",
     "T12": "Definitions are not pinned yet.",
