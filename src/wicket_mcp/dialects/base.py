@@ -53,6 +53,9 @@ class ToolCall:
         )
 
 
+_FOR_OTHERS = ("arguments", "args", "sampleArgs")
+_EMPTY: JsonObject = {}
+
 Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
 
 
@@ -134,8 +137,7 @@ class Table:
             if type(arguments) is not dict:
                 arguments = parse_arguments(arguments)
             check_own_arguments(cast("JsonObject", arguments))
-            if not fits(row.definition, cast("JsonObject", arguments)):
-                arguments = fit_arguments(Tool("", name, row.definition), cast("JsonObject", arguments))
+            arguments = _fit(name, row.definition, cast("JsonObject", arguments))
             return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)
@@ -145,6 +147,18 @@ _CALLING = ("invoke",)
 
 
 _MANAGING = frozenset({"bridge", "chain"})
+
+
+def _fit(name: str, definition: JsonObject, arguments: JsonObject) -> JsonObject:
+    """The arguments as one of our own tools takes them. Raises BadArguments.
+
+    What they hold for another tool is that tool's to check, and may be too much to check twice.
+    """
+    opaque: JsonObject = {key: arguments[key] for key in _FOR_OTHERS if isinstance(arguments.get(key), dict)}
+    checked = {**arguments, **dict.fromkeys(opaque, _EMPTY)} if opaque else arguments
+    if fits(definition, checked):
+        return arguments
+    return {**fit_arguments(Tool("", name, definition), checked), **opaque}
 
 
 class Menu:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SIZE = 64 * 1024
 _NODES = 8_000
 _DEPTH = 64
+_VALUE_DEPTH = 160  # more than any message has
 _PATTERNS = 100
 _PATTERN_MEMORY = 256 * 1024
 _MENDS = 16
@@ -54,14 +55,22 @@ class Checker:
         if self.validator is None:
             return []
         nodes, depth = _measure(arguments, _COST // self.weight)
-        if depth > _DEPTH or nodes * self.weight > _COST:
+        if depth > _VALUE_DEPTH or nodes * self.weight > _COST:
             return []
         if self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS:
             return []
         try:
             return [] if self.validator.is_valid(arguments) else self._explain(self.validator, arguments)
+        except ValueError:  # a lone surrogate: the validator cannot read it, yet the wire can carry it
+            return self._check_readable(self.validator, arguments)
+
+    def _check_readable(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
+        """As `errors`, with a sign in place of what cannot be read: nothing else may pass unchecked beside it."""
+        readable = cast("JsonObject", _make_readable(arguments))
+        try:
+            return [] if validator.is_valid(readable) else self._explain(validator, readable)
         except ValueError:
-            return []  # A lone surrogate: the validator cannot read it, yet the wire can carry it.
+            return []
 
     def _explain(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
         steps = _steps(self.schema, arguments, _STEPS)
@@ -119,6 +128,15 @@ def compile_schema(schema: JsonObject) -> Checker:
             break
         schema = better
     return Checker(schema, f"{'; '.join(left_out[-2:])}: arguments pass unchecked")
+
+
+def _make_readable(value: Any) -> Any:
+    """`value` with a question mark in place of each half of a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if is_object(value):
+        return {_make_readable(key): _make_readable(item) for key, item in value.items()}
+    return [_make_readable(item) for item in value] if is_list(value) else value
 
 
 def _compile(schema: JsonObject) -> "Validator | Exception":
