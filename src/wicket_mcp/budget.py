@@ -47,9 +47,13 @@ def check_own_arguments(arguments: Mapping[str, Any]) -> None:
         if isinstance(value, str):
             if len(value) > MAX_NAME and name not in _UNBOUNDED:
                 check_length(value, _TEXTS.get(name, MAX_NAME), f"'{name[:80]}'")
+        elif isinstance(value, dict) and name not in _UNBOUNDED:
+            raise BadArguments(f"'{name[:80]}' cannot be an object.")
         elif isinstance(value, list) and name not in _UNBOUNDED:
             items = as_list(value)
             check_length(items, MAX_NAMES, f"'{name[:80]}'", "items")
             for item in items:
+                if isinstance(item, (dict, list)):
+                    raise BadArguments(f"The items of '{name[:80]}' cannot be lists or objects.")
                 if isinstance(item, str) and len(item) > MAX_NAME:
                     check_length(item, MAX_NAME, f"An item of '{name[:80]}'")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _SIZE = 64 * 1024
 _NODES = 8_000
 _DEPTH = 64
-_VALUE_DEPTH = 160  # more than any message has
 _PATTERNS = 100
 _PATTERN_MEMORY = 256 * 1024
 _MENDS = 16
@@ -55,7 +54,7 @@ class Checker:
         if self.validator is None:
             return []
         nodes, depth = _measure(arguments, _COST // self.weight)
-        if depth > _VALUE_DEPTH or nodes * self.weight > _COST:
+        if depth > _DEPTH or nodes * self.weight > _COST:
             return []
         if self.refers and _steps(self.schema, arguments, _STEPS) > _STEPS:
             return []
