@@ -20,6 +20,7 @@ from wicket_mcp.config.model.config import (
     TraceConfig,
     VaultConfig,
 )
+from wicket_mcp.config.model.policy import PolicyConfig, Rule
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.read import formats
 from wicket_mcp.errors import ConfigError
@@ -57,6 +58,8 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         idle_stop=0.0,
         isolation="session",
         credentials="user",
+        changed="tell",
+        added="accept",
     )
     remote = ServerConfig(
         name="remote",
@@ -129,6 +132,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         ),
         oauth=OauthConfig(browser="firefox", client_metadata_url="https://wicket.example/oauth/client.json"),
         vault=VaultConfig(key="keyring"),
+        policy=PolicyConfig(flow="ask", trusted=("files.*",), rules=(Rule(action="deny", tool="drop_*"),)),
         path=DATA / "wicket.toml",
     )
     assert config.state_path == DATA.absolute() / "state"
