@@ -149,8 +149,8 @@ NAMED = (
     ),
     Named(
         "tasks",
-        "Wicket offers no tasks, and says so in its capabilities. A tool that runs only as a task is refused by its "
-        "server, whose error the agent gets; every other call of a server that offers tasks is a plain call.",
+        "docs/extensions.md has the cells of servers with tasks. A tool that runs only as a task, of a server that "
+        "makes none, is refused by its server; for a legacy client of a modern server Wicket declares tasks and waits.",
     ),
     Named(
         "everything-elicitation-url",
