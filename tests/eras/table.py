@@ -158,7 +158,7 @@ NAMED = (
         "`input_required` instead, and its repeated request is the second try.",
         client="modern",
     ),
-    Named("everything-tasks", "As for every server: its own error, and plain calls for all else."),
+    Named("everything-tasks", "Its tool that runs only as a task is called as one; Wicket waits for the result."),
 )
 
 LINKS = tuple(Link(*one) for one in product(ERAS, ERAS, TRANSPORTS, TRANSPORTS))
