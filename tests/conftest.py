@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,7 +45,17 @@ def published(command: str, *args: str, **options: Any) -> Server:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--require-node", action="store_true", help="Fail, do not skip, where npm servers are missing.")
+    parser.addoption("--require-all", action="store_true", help="A test that would be skipped fails instead.")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and item.config.getoption("--require-all"):
+        report.outcome, report.longrepr = "failed", f"nothing may be skipped here: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +64,6 @@ def needs_node(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("node") is None or NODE_SERVERS.exists():
         return
     reason = f"npm servers are not installed: run scripts/node ({'node found' if shutil.which('node') else 'no node'})"
-    if request.config.getoption("--require-node"):
-        pytest.fail(reason)
     pytest.skip(reason)
 
 

@@ -132,6 +132,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         ),
         oauth=OauthConfig(browser="firefox", client_metadata_url="https://wicket.example/oauth/client.json"),
         vault=VaultConfig(key="keyring"),
+        vendor_keys=False,
         policy=PolicyConfig(flow="ask", trusted=("files.*",), rules=(Rule(action="deny", tool="drop_*"),)),
         path=DATA / "wicket.toml",
     )
