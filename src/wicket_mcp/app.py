@@ -350,14 +350,8 @@ class Gateway(Library):
 
 
 def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
-    disclose = rooms.live.audit.disclose
-    return Served(
-        rooms.verbs,
-        rooms.menu(names),
-        partial(rooms.instructions, names),
-        disclose,
-        partial(rooms.admit, names),
-    )
+    served = Served(rooms.verbs, rooms.menu(names), partial(rooms.instructions, names), rooms.live.audit.disclose)
+    return served._replace(admit=partial(rooms.admit, names)) if rooms.config.profiles else served
 
 
 def _open_tracing(config: Config) -> "Tracing | None":

@@ -14,8 +14,7 @@ from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
 from wicket_mcp.model import LOCAL
 from wicket_mcp.model import META_SUBSCRIPTION as SUBSCRIPTION
-from wicket_mcp.surface.caller import modern_caller
-from wicket_mcp.surface.protocol import Request
+from wicket_mcp.surface.protocol import Request, modern_caller
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 RELATED = "io.modelcontextprotocol/related-task"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result
-from wicket_mcp.results.references import refers
+from wicket_mcp.results.references import REFERENCE, refers
 from wicket_mcp.results.results import Results
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.schema.checker import fits
@@ -27,7 +27,9 @@ def check(results: Results) -> Layer:
                 raise Internal(f"{request.method} reached the argument check without a tool")
             given: Any = request.params["arguments"]
             arguments = cast("JsonObject", given) if type(given) is dict else parse_arguments(given)
-            if refers(arguments):
+            if REFERENCE in arguments or (
+                any(isinstance(value, (dict, list)) for value in arguments.values()) and refers(arguments)
+            ):
                 text_at = partial(wants_text, tool.input_schema)
                 arguments = await results.substitute(arguments, request.caller.principal, text_at)
             if not fits(tool.definition, arguments):

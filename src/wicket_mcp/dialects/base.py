@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
-from wicket_mcp.budget import check_own_arguments
+from wicket_mcp.budget import MAX_NAME, check_own_arguments
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
@@ -136,13 +136,22 @@ class Table:
             arguments: Any = call.arguments
             if type(arguments) is not dict:
                 arguments = parse_arguments(arguments)
-            check_own_arguments(cast("JsonObject", arguments))
+            sent = cast("JsonObject", arguments)
+            if not all(key in PASSED_ON or _is_short(value) for key, value in sent.items()):
+                check_own_arguments(sent)
             arguments = _fit(name, row.definition, cast("JsonObject", arguments))
             return await row.handler(verbs, replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)
 
 
+def _is_short(value: Any) -> bool:
+    """Whether an argument of ours needs no look at its bounds: nearly all are a name, a number, or nothing."""
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= MAX_NAME)
+
+
+PASSED_ON = frozenset({"arguments", "args"})
+"""Arguments of ours that are another tool's."""
 _CALLING = ("invoke",)
 
 

@@ -6,13 +6,10 @@ come with other requests than the one that asked. The protocol's handlers (`prot
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from wicket_mcp.errors import Unasked
 from wicket_mcp.model import (
-    META_CAPABILITIES,
-    META_CLIENT_INFO,
-    META_LOG_LEVEL,
     JsonObject,
     ListKind,
     Principal,
@@ -45,19 +42,6 @@ class RequestCaller:
             # Only calls, prompts and reads can give `input_required` (held_calls.py).
             raise Unasked(f"{method} cannot be asked during this request.", hint="Ask during a call.")
         return await self.questions.request(method, params, send=self.send)
-
-
-def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObject) -> RequestCaller:
-    """The caller of a modern request, which says all about itself in its `_meta`."""
-    capabilities: JsonObject = meta.get(META_CAPABILITIES) or {}
-    level, name = meta.get(META_LOG_LEVEL) or "", client_name(meta.get(META_CLIENT_INFO))
-    return RequestCaller(principal, session, send, capabilities, level, resumes=True, client_name=name)
-
-
-def client_name(info: Any) -> str:
-    """What a client calls itself, as far as it is believed."""
-    name: Any = cast("JsonObject", info).get("name") if isinstance(info, dict) else ""
-    return name[:64] if isinstance(name, str) else ""
 
 
 @dataclass

@@ -35,6 +35,7 @@ from wicket_mcp.model import (
     LEGACY_VERSIONS,
     LOG_LEVELS,
     META_CAPABILITIES,
+    META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_SERVER_INFO,
     META_SUBSCRIPTION,
@@ -51,7 +52,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.surface import discovery_methods, tasks_methods
 from wicket_mcp.surface.answers import not_found, paged, undress
-from wicket_mcp.surface.caller import LegacyClient, client_name
+from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.local_tasks import LocalTasks
@@ -115,6 +116,19 @@ def is_modern(body: JsonObject) -> bool:
         known = {"supported": [MODERN_VERSION], "requested": version}
         raise RpcProblem(UNSUPPORTED_VERSION, "Unsupported protocol version", known)
     return True
+
+
+def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObject) -> RequestCaller:
+    """The caller of a modern request, which says all about itself in its `_meta`."""
+    capabilities: JsonObject = meta.get(META_CAPABILITIES) or {}
+    level, name = meta.get(META_LOG_LEVEL) or "", client_name(meta.get(META_CLIENT_INFO))
+    return RequestCaller(principal, session, send, capabilities, level, resumes=True, client_name=name)
+
+
+def client_name(info: Any) -> str:
+    """What a client calls itself, as far as it is believed."""
+    name: Any = cast("JsonObject", info).get("name") if isinstance(info, dict) else ""
+    return name[:64] if isinstance(name, str) else ""
 
 
 def error_response(number: Any, problem: WicketError) -> JsonObject:

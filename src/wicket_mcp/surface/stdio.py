@@ -17,10 +17,10 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import PARSE_ERROR, Overloaded
 from wicket_mcp.framing import LineFramer, LineTooLong
 from wicket_mcp.model import LOCAL, Changed, JsonObject, Principal, as_object
-from wicket_mcp.surface.caller import LegacyClient, modern_caller
+from wicket_mcp.surface.caller import LegacyClient
 from wicket_mcp.surface.outbox import Counters, Outbox, StallWatch
 from wicket_mcp.surface.problems import RpcProblem
-from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, read_message
+from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, modern_caller, read_message
 from wicket_mcp.tasks import Tasks
 
 MAX_MESSAGE = 16 * 1024 * 1024

@@ -24,7 +24,6 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
 from wicket_mcp.surface.admission import Admission
-from wicket_mcp.surface.caller import modern_caller
 from wicket_mcp.surface.exchange import STATUS_OF_ERROR, Exchange
 from wicket_mcp.surface.front_door import OFFERED, FrontDoor
 from wicket_mcp.surface.guard import Authentication
@@ -43,7 +42,7 @@ from wicket_mcp.surface.http import (
     wait_until_left,
 )
 from wicket_mcp.surface.problems import RpcProblem
-from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, read_message
+from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, modern_caller, read_message
 from wicket_mcp.surface.sessions import HttpSession, Sessions
 from wicket_mcp.tasks import Tasks
 

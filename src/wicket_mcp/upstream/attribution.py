@@ -22,12 +22,13 @@ class Attribution:
         self._one_client = one_client
         self._server = server
         self._open: list[tuple[Callbacks, str]] = []
-        self._served: set[str] = set()
+        self.served: set[str] = set()
+        """Who has had something sent on the present connection."""
 
     def serve(self, principal: str) -> None:
         """Something is sent on behalf of somebody, who may hear nothing. Our own listings do not count."""
         if principal not in ("", GATEWAY.name):
-            self._served.add(principal)
+            self.served.add(principal)
 
     def begin(self, callbacks: Callbacks, principal: str) -> None:
         self._open.append((callbacks, principal))
@@ -37,11 +38,11 @@ class Attribution:
 
     def renew(self) -> None:
         """There is another connection, which has heard of nobody but those who wait."""
-        self._served = {principal for _, principal in self._open}
+        self.served = {principal for _, principal in self._open}
 
     def sole(self) -> Callbacks | None:
         """The callbacks of the one call that a message can be about."""
-        several = (len(self._open) > 1 and not self._one_client) or len(self._served) > 1
+        several = (len(self._open) > 1 and not self._one_client) or len(self.served) > 1
         return self._open[-1][0] if self._open and not several else None
 
     async def answer(self, method: str, params: JsonObject) -> JsonObject:

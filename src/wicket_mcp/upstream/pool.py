@@ -43,11 +43,13 @@ class Key(NamedTuple):
 def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
     """The one place that decides which clients share an upstream."""
     own = config.credentials == "user"
+    # A command that all share has no account that anybody signs in to.
+    signed_in = source is not None and (own or config.url is not None)
     return Key(
         config.name,
         session if config.isolation == "session" else "",
         principal.name if own else "",
-        "" if source is None else source.version(config, principal),
+        source.version(config, principal) if source is not None and signed_in else "",
     )
 
 

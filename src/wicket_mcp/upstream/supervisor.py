@@ -209,7 +209,8 @@ class Upstream:
             if self._life.session is None:
                 await self._ready()
             started = asyncio.get_running_loop().time()
-            self._attribution.serve(principal)
+            if principal not in self._attribution.served:
+                self._attribution.serve(principal)
             async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
                 if callbacks is not NO_CALLBACKS:
                     callbacks = extending = extend_deadline(callbacks, deadline, allowance, self._max_call)
