@@ -130,8 +130,9 @@ def _failures(view: View, query: str | None = None) -> str:
     """
     said = [
         f"{name} ({_reason(name, problem)})"
-        for name, problem in view.failures.items()
-        if name in view.servers and (query is None or name.lower() in query.lower() or _STARTING in problem)
+        for name in view.servers
+        if (problem := view.failures.get(name)) is not None
+        and (query is None or name.lower() in query.lower() or _STARTING in problem)
     ]
     return f"\n[unavailable: {', '.join(said)}]" if said else ""
 
