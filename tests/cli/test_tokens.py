@@ -13,7 +13,8 @@ def test_the_ledger_adds_up_and_wickets_menu_is_small(shell: Shell) -> None:
     assert found["flat"] == sum(found["servers"].values())
     assert list(found["servers"]) == ["github", "git"]
     assert found["flow"] == found["menu"] + found["instructions"] + found["search"] + found["call"]
-    assert found["menu"] + found["instructions"] < 1500
+    assert found["menu"] < 600
+    assert found["instructions"] < 3300, "signatures of a small catalogue are inlined where they fit 3,000 tokens"
     assert found["flow"] < found["flat"] / 2
     heaviest = [one["tokens"] for one in found["heaviest"]]
     assert len(heaviest) == 10
