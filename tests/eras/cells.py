@@ -13,7 +13,8 @@ from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, R
 from mcp.shared.exceptions import MCPError
 
 from tests.eras.chair import Chair
-from tests.eras.house import TIMEOUT, Line
+from tests.eras.house import TIMEOUT, Line, upstream
+from tests.eras.house import line as open_line
 from tests.eras.table import Dialect
 from tests.eras.upstream import TEXTS
 from tests.eras.witness import witness
@@ -237,6 +238,20 @@ async def logging(line: Line, via: Dialect) -> None:
     assert [(log.level, log.data) for log in line.chair.logs] == [("info", "at info"), ("error", "at error")]
 
 
+def on_a_shared_server(work: Run) -> Run:
+    """A list is one for all clients: what the process of one of them adds to its own is no change of it."""
+
+    async def cell_of(line: Line, via: Dialect) -> None:
+        link = line.link
+        if link.near != "http" or link.upstream != "legacy":
+            await work(line, via)
+            return
+        async with open_line(link, upstream(link), isolation="shared") as shared:
+            await work(shared, via)
+
+    return cell_of
+
+
 async def _changes(line: Line, kind: str, notification: type[Any], event: type[Any], listed: Listed) -> None:
     """Has the upstream add to one of its lists: the client hears of it, and then finds it there."""
     client = line.chair.client
@@ -264,6 +279,7 @@ async def _changes(line: Line, kind: str, notification: type[Any], event: type[A
 
 
 @cell("tools-changed")
+@on_a_shared_server
 async def tools_changed(line: Line, via: Dialect) -> None:
     async def listed() -> Sequence[Any]:
         return (await line.chair.client.list_tools()).tools
@@ -272,6 +288,7 @@ async def tools_changed(line: Line, via: Dialect) -> None:
 
 
 @cell("resources-changed")
+@on_a_shared_server
 async def resources_changed(line: Line, via: Dialect) -> None:
     async def listed() -> Sequence[Any]:
         return (await line.chair.client.list_resources()).resources
@@ -280,6 +297,7 @@ async def resources_changed(line: Line, via: Dialect) -> None:
 
 
 @cell("prompts-changed")
+@on_a_shared_server
 async def prompts_changed(line: Line, via: Dialect) -> None:
     async def listed() -> Sequence[Any]:
         return (await line.chair.client.list_prompts()).prompts
