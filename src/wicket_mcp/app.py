@@ -287,7 +287,7 @@ class Gateway(Library):
     def attend(self) -> None:
         """What goes on beside serving."""
         self._attending = self.accounts.serves_callback = True
-        self.catalogue.patience = FIRST_ANSWER
+        self.catalogue.answer_within(FIRST_ANSWER)
         self._probe()
         if self.config.path is not None:
             self.tasks.start(watch(self.config.path, lambda: self.config, self.apply), "watch configuration")

@@ -146,6 +146,10 @@ class Catalogue:
         self._tasks = Tasks()
         self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
 
+    def answer_within(self, seconds: float) -> None:
+        """Let no search wait longer than this for servers that were never seen."""
+        self.patience = seconds
+
     def view(self, principal: Principal) -> View:
         """What is known now and `principal` may see."""
         return self.now.view(principal)

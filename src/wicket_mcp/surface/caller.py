@@ -61,6 +61,14 @@ class LegacyClient:
     def __post_init__(self) -> None:
         self.questions = Rpc("the client", self.push, id_prefix="wicket-")
 
+    def introduce(self, capabilities: JsonObject, name: str) -> None:
+        """What it said in its handshake."""
+        self.capabilities, self.name = capabilities, name
+
+    def want_logs(self, level: str) -> None:
+        """It wants log messages from this level on."""
+        self.log_level = level
+
     def caller(self, principal: Principal, session: str, send: Send) -> RequestCaller:
         return RequestCaller(
             principal,

@@ -282,8 +282,8 @@ class Protocol:
     async def initialize(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         asked = request.params.get("protocolVersion")
         if request.client is not None:
-            request.client.capabilities = as_object(request.params.get("capabilities"))
-            request.client.name = client_name(request.params.get("clientInfo"))
+            name = client_name(request.params.get("clientInfo"))
+            request.client.introduce(as_object(request.params.get("capabilities")), name)
         return {
             "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
             "capabilities": {**await self._capabilities(caller), "tasks": tasks_methods.LEGACY_CAPABILITY},
@@ -303,7 +303,7 @@ class Protocol:
         if level not in LOG_LEVELS:
             raise RpcProblem(INVALID_PARAMS, f"'{level[:40]}' is not a log level; they are {', '.join(LOG_LEVELS)}.")
         if request.client is not None:
-            request.client.log_level = level
+            request.client.want_logs(level)
         await self.verbs.set_log_level(level)
         return {}
 
