@@ -69,8 +69,9 @@ def inline_signatures(view: View) -> str:
     """For a small catalogue, all there is to know before calling: no search is needed. Empty for a larger one."""
     if not 0 < len(view.tools) <= INLINE_TOOLS:
         return ""
+    described = [_line(config, view, 0, own_words=True) for config in view.servers.values() if config.description]
     lines: list[str] = []
-    room = INLINE_BUDGET
+    room = INLINE_BUDGET - sum(map(len, described))
     for tool in view.tools:
         line = signature(tool, budget=SIGNATURE)
         room -= len(line) + 1
@@ -80,7 +81,7 @@ def inline_signatures(view: View) -> str:
     return (
         f"All {len(lines)} tools are listed below: call_tool calls one by its name at once, no search is needed. "
         "run_script is for a step that needs several calls, describe_tools for a full schema, read_result for what was "
-        "too large to show.\n" + "\n".join(lines)
+        "too large to show.\n" + "\n".join([*described, *lines])
     )
 
 

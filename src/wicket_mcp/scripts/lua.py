@@ -16,6 +16,8 @@ from wicket_mcp.scripts.worker import Failure, Job, done, optional
 lua54 = optional("lupa.lua54")
 
 _REPLY_COST = 6  # bytes of Lua heap that a byte of JSON may take
+_UNSHOWN = "an error that cannot be shown"
+_NEARLY_ALL = 0.8
 _OUT_OF_MEMORY = msgspec.json.encode("not enough memory for the answer of this call")
 
 
@@ -73,6 +75,9 @@ def run(job: Job, channel: Channel) -> None:
         done(channel, payload)
     else:
         report = msgspec.json.decode(payload)
+        used: Any = lua.get_memory_used()
+        if report["message"] == _UNSHOWN and used is not None and used > job.memory * _NEARLY_ALL:
+            raise Failure("memory", "not enough memory")  # not even for saying so
         raise Failure(report.pop("kind"), report.pop("message"), **report)
 
 
