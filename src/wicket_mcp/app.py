@@ -19,7 +19,8 @@ from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.watches import Watches
-from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
+from wicket_mcp.catalog.catalogue import changed_tools
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError, WicketError

@@ -7,7 +7,8 @@ decides nothing about a call.
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from wicket_mcp.catalog.catalogue import Snapshot, changed_tools
+from wicket_mcp.catalog.catalogue import changed_tools
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.surface.admission import Admission

@@ -113,9 +113,8 @@ class Rooms:
             for server in servers.values()
         ]
         key = f"instructions {hashlib.blake2b(encode([words, shown, *identity]), digest_size=16).hexdigest()}"
-        text = inlined
-        if not text:
-            text = None
+        text = inlined or None
+        if text is None:
             with suppress(WicketError):  # without its state Wicket greets all the same
                 text = await library.store.load_note(key)
         if text is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import CATALOG, PEERS, OpenGateway, peer, published, replay
-from wicket_mcp.catalog.catalogue import Snapshot
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.upstream.lifecycle import State
 

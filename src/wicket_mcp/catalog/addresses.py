@@ -7,7 +7,8 @@ reading one goes through the pipeline.
 
 from typing import Any
 
-from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY, SKILL_SCHEME
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text

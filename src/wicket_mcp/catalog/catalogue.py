@@ -11,11 +11,11 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.listing import read_listing
-from wicket_mcp.catalog.view import Unlisted, View
+from wicket_mcp.catalog.snapshot import Snapshot
+from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ProfileConfig, ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, UnknownName, WicketError
@@ -26,7 +26,7 @@ from wicket_mcp.store.base import ListingStore
 from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.pins import Entry, Held, Pins
-from wicket_mcp.trust.policy import Policy, Visibility
+from wicket_mcp.trust.policy import Policy
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -39,61 +39,9 @@ LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 LISTING_RETRIES = 2
 PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
-MOST_SEEING = 1000  # principals whose view is found without asking what they may see
 MAX_READERS = 32  # users of one server that are remembered as those who could list it
 MAX_PAGES = 200  # of one of a server's lists
 LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The catalogue at one moment: everything that is known, whoever may see it. What somebody sees is a `View`."""
-
-    version: int
-    listings: Mapping[str, Listing]
-    servers: Mapping[str, ServerConfig] = field(repr=False)
-    aliases: Mapping[str, str] = field(repr=False)
-    failures: Mapping[str, str] = field(repr=False)
-    """As they are now, and not as they were when the snapshot was taken: a failure changes no name."""
-    policy: Policy = field(repr=False)
-    _views: dict[Visibility, View] = field(default_factory=dict[Visibility, View], init=False, repr=False)
-
-    seen_by: dict[Principal, View] = field(default_factory=dict[Principal, View], init=False, repr=False)
-    """The views of those who asked lately."""
-
-    def view(self, principal: Principal) -> View:
-        """What `principal` may see of it; one view for all that may see the same."""
-        if len(self.seen_by) >= MOST_SEEING:
-            self.seen_by.clear()
-        self.seen_by[principal] = view = self._view(principal)
-        return view
-
-    def _view(self, principal: Principal) -> View:
-        visibility = self.policy.visibility(principal)
-        view = self._views.get(visibility)
-        if view is None:
-            view = self._views[visibility] = self._make_view(visibility)
-        return view
-
-    def _make_view(self, visibility: Visibility) -> View:
-        if visibility.listed is None:
-            return View(self, visibility)
-        whole = self._views.get(visibility.listed)
-        if whole is None:
-            whole = self._views[visibility.listed] = View(self, visibility.listed)
-        return Unlisted(self, visibility, whole)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        return self.view(LOCAL).tools
-
-    @property
-    def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
-        return self.view(LOCAL).by_server
-
-    @property
-    def wire(self) -> Mapping[str, Tool]:
-        return self.view(LOCAL).wire
 
 
 class Catalogue:

@@ -22,7 +22,7 @@ from wicket_mcp.spelling import nearest
 from wicket_mcp.trust.policy import Visibility, scope_hint
 
 if TYPE_CHECKING:
-    from wicket_mcp.catalog.catalogue import Snapshot
+    from wicket_mcp.catalog.snapshot import Snapshot
 
 T = TypeVar("T")
 Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from wicket_mcp.catalog.catalogue import Catalogue, Snapshot
+from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wicket_mcp.catalog.catalogue import Snapshot
 from wicket_mcp.catalog.names import bare_names, plain_names, upper_names, wire_names
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import Unlisted, View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import AmbiguousName, Denied, UnknownName

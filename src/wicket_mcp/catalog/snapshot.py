@@ -1,0 +1,65 @@
+"""The catalogue at one moment, and the views that are made of it when somebody asks for them.
+
+Made by `Catalogue` alone, whenever a listing or the configuration changed. Knows neither connections nor the store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wicket_mcp.catalog.view import Unlisted, View
+from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.model import LOCAL, Listing, Principal, Tool
+from wicket_mcp.trust.policy import Policy, Visibility
+
+MOST_SEEING = 1000  # principals whose view is found without asking what they may see
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The catalogue at one moment: everything that is known, whoever may see it. What somebody sees is a `View`."""
+
+    version: int
+    listings: Mapping[str, Listing]
+    servers: Mapping[str, ServerConfig] = field(repr=False)
+    aliases: Mapping[str, str] = field(repr=False)
+    failures: Mapping[str, str] = field(repr=False)
+    """As they are now, and not as they were when the snapshot was taken: a failure changes no name."""
+    policy: Policy = field(repr=False)
+    _views: dict[Visibility, View] = field(default_factory=dict[Visibility, View], init=False, repr=False)
+
+    seen_by: dict[Principal, View] = field(default_factory=dict[Principal, View], init=False, repr=False)
+    """The views of those who asked lately."""
+
+    def view(self, principal: Principal) -> View:
+        """What `principal` may see of it; one view for all that may see the same."""
+        if len(self.seen_by) >= MOST_SEEING:
+            self.seen_by.clear()
+        self.seen_by[principal] = view = self._view(principal)
+        return view
+
+    def _view(self, principal: Principal) -> View:
+        visibility = self.policy.visibility(principal)
+        view = self._views.get(visibility)
+        if view is None:
+            view = self._views[visibility] = self._make_view(visibility)
+        return view
+
+    def _make_view(self, visibility: Visibility) -> View:
+        if visibility.listed is None:
+            return View(self, visibility)
+        whole = self._views.get(visibility.listed)
+        if whole is None:
+            whole = self._views[visibility.listed] = View(self, visibility.listed)
+        return Unlisted(self, visibility, whole)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self.view(LOCAL).tools
+
+    @property
+    def by_server(self) -> Mapping[str, tuple[Tool, ...]]:
+        return self.view(LOCAL).by_server
+
+    @property
+    def wire(self) -> Mapping[str, Tool]:
+        return self.view(LOCAL).wire
