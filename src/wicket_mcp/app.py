@@ -168,6 +168,7 @@ class Gateway(Library):
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
             )
+            self._desk.keys.on_successor = lambda name: self.accounts.disown(self.catalogue.servers.values(), name)
         return self._desk
 
     # The library

@@ -118,7 +118,9 @@ def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admissio
 
 def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
     """The gateway as the dashboard sees it."""
-    from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415  (for those who open it)
+    from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
+    from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
+    from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415
 
     pool, catalogue = gateway.pool, gateway.catalogue
 
@@ -140,6 +142,7 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         approvals=gateway.store,
         audit=gateway.audit,
         keys=gateway.registry.keys,
+        grants=lambda: Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act),
         address=address,
         lost=lambda: gateway.lost_records,
         loads=lambda: {load.server: load for load in pool.loads()},

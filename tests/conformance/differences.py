@@ -58,6 +58,8 @@ class Known:
 
     suite: str
     scores: Scores
+    authorization: dict[str, str]
+    """The checks of each scenario for authorization servers that ours passes."""
     difference: tuple[Entry, ...] = ()
 
     def of(self, role: Role, revision: Revision, way: str) -> set[Difference]:

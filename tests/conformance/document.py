@@ -49,6 +49,16 @@ nonces).
 | --- | --- | --- |
 """
 
+AUTHORIZATION = """
+## As an authorization server
+
+The suite's two scenarios for authorization servers, against Wicket's own (`http.authorization`); a browser that allows
+what it is asked stands in for the person.
+
+| scenario | checks |
+| --- | --- |
+"""
+
 DIFFERENCES = """
 ## Differences
 
@@ -73,6 +83,8 @@ def page(facts: Known) -> str:
             *client,
             AUTH,
             *auth,
+            AUTHORIZATION,
+            *(_row(f"`{scenario}`", [checks]) for scenario, checks in facts.authorization.items()),
             DIFFERENCES,
             *_differences(facts.difference),
         ]

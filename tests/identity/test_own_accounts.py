@@ -136,3 +136,24 @@ async def test_what_one_account_was_told_is_not_told_to_the_next(open_gateway: O
             assert [await ask(gateway, ANN) for _ in range(2)] == [account.name] * 2
         calls = [request for request in remote.seen("/mcp") if '"tools/call"' in request.body]
         assert len(calls) == 2  # the others came from the cache
+
+
+async def test_whoever_gets_a_revoked_keys_name_meets_nothing_of_its_holder(open_gateway: OpenGateway) -> None:
+    command = {"command": sys.executable, "args": [str(PEERS / "key_server.py")], "cwd": str(Path.cwd())}
+    own_keys = {**command, "required_keys": ["KEY"], "credentials": "user"}
+    async with Protected() as remote, open_gateway({"x": own(remote), "child": own_keys}) as gateway:
+        keys = gateway.registry.keys
+        first, _ = await keys.create("ann", SCOPES)
+        holder = await keys.principal(first)
+        assert holder is not None
+        await sign_in(gateway, remote, holder)
+        await gateway.accounts.give(gateway.catalogue.server("child"), holder, {"KEY": "canary-first"})
+        assert await ask(gateway, holder) == "ann"
+        assert (await ask(gateway, holder, "child.whose")).startswith("canary-first ")
+        await keys.revoke("ann")
+        assert await gateway.vault.names("ann") == []
+        successor = await keys.principal((await keys.create("ann", SCOPES))[0])
+        assert successor is not None
+        for name in ("x.whoami", "child.whose"):  # neither a connection nor a child of the first is left
+            with pytest.raises(NeedsSignIn):
+                await ask(gateway, successor, name)

@@ -33,7 +33,7 @@ class Received:
 
     @property
     def token(self) -> str:
-        return self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return self.headers.get("Authorization", "").removeprefix("Bearer ").removeprefix("DPoP ")
 
 
 @dataclass
@@ -160,7 +160,7 @@ class Protected:
 
     async def mcp(self, request: web.Request) -> web.Response:
         message = as_object(decode(await request.read()))
-        issued = self.tokens.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        issued = self.tokens.get(request.headers.get("Authorization", "").removeprefix("Bearer ").removeprefix("DPoP "))
         metadata = f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'
         if issued is None:
             return web.Response(status=401, headers={"WWW-Authenticate": f"Bearer {metadata}"})

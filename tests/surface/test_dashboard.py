@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http
 from wicket_mcp import Gateway
-from wicket_mcp.store.model import AuditQuery
+from wicket_mcp.store.model import AuditQuery, StoredGrant
 from wicket_mcp.surface.dashboard.render import PAGES
 from wicket_mcp.surface.dashboard.sessions import LINK_LIFETIME, UiSessions, sign_link
 
@@ -197,3 +197,28 @@ async def test_a_gateway_whose_dashboard_nobody_opens_does_not_load_it(open_gate
     from tests.surface.loaded import modules_of_a_served_gateway
 
     assert not {"jinja2", "wicket_mcp.surface.dashboard.pages"} & modules_of_a_served_gateway()
+
+
+async def test_grants_are_listed_and_revoked(open_gateway: OpenGateway) -> None:
+    http = {"authorization": {"enabled": True}}
+    async with open_gateway({}, http=http) as gateway, visiting(gateway) as visitor:
+        key, _ = await gateway.registry.keys.create("ann", ["discover", "invoke"])
+        grants = {
+            name: StoredGrant(f"0{name}", "wc_1", f"<{name}>", name, b"", frozenset({"invoke"}), 1.0, 9e9)
+            for name in ("ann", "bob")
+        }
+        for grant in grants.values():
+            await gateway.store.add_grant(grant)
+        await visitor.sign_in(key)
+        _, text = await visitor.get("/ui/access")
+        assert ("&lt;ann&gt;" in text, "&lt;bob&gt;" in text) == (True, False)
+        csrf = await visitor.csrf()
+        assert (await visitor.post("/ui/access/grants/0bob/revoke", csrf=csrf))[0] == 403
+        assert (await visitor.post("/ui/access/grants/0ann/revoke", csrf=csrf))[0] == 303
+        await visitor.sign_in()
+        assert "&lt;bob&gt;" in (await visitor.get("/ui/access"))[1]
+        assert (await visitor.post("/ui/access/grants/0bob/revoke", csrf=await visitor.csrf()))[0] == 303
+        kept = await gateway.store.grants()
+        assert [(grant.principal, grant.revoked_at is not None) for grant in kept] == [("ann", True), ("bob", True)]
+        acts = await gateway.store.find_calls(AuditQuery(method="admin"))
+        assert {act.principal for act in acts if act.tool == "revoke grant"} == {"ann", "local"}

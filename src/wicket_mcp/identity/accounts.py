@@ -35,7 +35,7 @@ class _Kept(Protocol):
 
     def forget(self) -> None: ...
 
-    async def headers(self, verb: str, url: str) -> Mapping[str, str]: ...
+    async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]: ...
 
     async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool: ...
 
@@ -148,12 +148,23 @@ class Accounts:
 
     async def signed_in(self, server: str, owner: str, version: str = "") -> None:
         """Somebody signed in (or out, without a version): connections from now on are other ones."""
-        if (known := self._credentials.get((server, owner))) is not None:
-            known.reset(version)
-        self._changes[server, owner] = self._changes.get((server, owner), 0) + 1
+        self._supersede(server, owner, version)
         await self.need(server, owner, None)
         if self.on_change is not None:
             self.on_change(server, owner)
+
+    def disown(self, servers: Iterable[ServerConfig], owner: str) -> None:
+        """A name is somebody else's from now on, who must not meet what was opened for the one before."""
+        for config in servers:
+            if config.credentials == "user":
+                self._supersede(config.name, owner, "")
+                if self.on_change is not None:
+                    self.on_change(config.name, owner)
+
+    def _supersede(self, server: str, owner: str, version: str) -> None:
+        if (known := self._credentials.get((server, owner))) is not None:
+            known.reset(version)
+        self._changes[server, owner] = self._changes.get((server, owner), 0) + 1
 
     async def give(self, config: ServerConfig, principal: Principal, variables: dict[str, str]) -> None:
         """Keep the variables that `principal` gives for a command."""
@@ -180,7 +191,7 @@ class _OnDemand:
         self._looked_at = float("-inf")
         self._version = ""
 
-    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+    async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         inner = self._inner
         if inner is None:
             now = asyncio.get_running_loop().time()
@@ -191,7 +202,7 @@ class _OnDemand:
             if self.config.auth.kind == "auto" and f"oauth {self.config.name}" not in kept:
                 return {}
             inner = self._load()
-        headers = await inner.headers(verb, url)
+        headers = await inner.headers(verb, url, body)
         await self._note_version(inner)
         return headers
 

@@ -15,7 +15,7 @@ from wicket_mcp.config.model.names import is_valid
 from wicket_mcp.errors import BadArguments, Internal, RateLimited, UnknownName
 from wicket_mcp.model import API_KEY_PREFIX, LOCAL, SCOPES, Principal
 from wicket_mcp.spelling import nearest
-from wicket_mcp.store.base import KeyStore, LimitStore, OnboardingStore
+from wicket_mcp.store.base import KeyStore, LimitStore, OnboardingStore, VaultStore
 from wicket_mcp.store.model import StoredKey
 from wicket_mcp.trust.policy import demand
 
@@ -27,8 +27,8 @@ RESERVED = (LOCAL.name, "gateway", "shared")
 """Names that mean somebody already: the owner, Wicket itself, and the owner of what the vault keeps for all."""
 
 
-class KeysStore(KeyStore, LimitStore, OnboardingStore, Protocol):
-    """What is kept about keys: themselves, their buckets, and that their owner has come."""
+class KeysStore(KeyStore, LimitStore, OnboardingStore, VaultStore, Protocol):
+    """What is kept about keys: themselves, their buckets, that their owner has come, and their owner's credentials."""
 
 
 class Keys:
@@ -42,6 +42,10 @@ class Keys:
         self._last: dict[bytes, StoredKey] = {}
         """Keys as they were read last, for when the store cannot be read."""
         self._version: int | None = None
+        self._holders: dict[str, bytes] = {}
+        """The digest of the key that each name came with last."""
+        self.on_successor: Callable[[str], None] | None = None
+        """Called with a name that another key has from now on: perhaps somebody else's."""
         self.use(rates)
 
     def use(self, rates: Mapping[str, int]) -> None:
@@ -71,6 +75,7 @@ class Keys:
             None if lifetime is None else now + lifetime,
             rates=dict(rates or {}),
         )
+        await self._drop_credentials(name)  # of an earlier holder, whose key has expired
         await self._store.save_key(kept)
         await self._store.record_step(name, "account_created", now)
         return text, kept
@@ -79,13 +84,14 @@ class Keys:
         return await self._store.keys()
 
     async def revoke(self, name: str) -> StoredKey:
-        """End a key at once. Raises UnknownName."""
+        """End a key at once, and forget the credentials of its holder. Raises UnknownName."""
         usable = [key for key in await self._store.keys() if self._usable(key)]
         active = next((key for key in usable if key.name == name), None)
         if active is None:
             raise UnknownName("key", name, nearest(name, [key.name for key in usable]))
         ended = replace(active, revoked_at=self._clock())
         await self._store.save_key(ended)
+        await self._drop_credentials(name)
         return ended
 
     async def principal(self, text: str) -> Principal | None:
@@ -103,6 +109,10 @@ class Keys:
         key = await self._lookup(digest)
         if key is None or not self._usable(key):
             return None
+        if self._holders.get(key.name) != digest:
+            if key.name in self._holders and self.on_successor is not None:
+                self.on_successor(key.name)
+            self._holders[key.name] = digest
         return Principal(key.name, key.scopes, tuple(key.rates.items()))
 
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
@@ -141,6 +151,10 @@ class Keys:
         if key is not None and version is not None and version == self._version:
             self._known[digest] = key  # unknown ones are not kept: guesses must not fill the memory
         return key
+
+    async def _drop_credentials(self, name: str) -> None:
+        for secret in await self._store.secrets(name):
+            await self._store.drop_secret(name, secret.name)
 
     def _usable(self, key: StoredKey) -> bool:
         return key.revoked_at is None and (key.expires_at is None or self._clock() < key.expires_at)

@@ -48,7 +48,7 @@ class Challenge:
 class Credentials(Protocol):
     """The credentials of one owner for one server."""
 
-    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+    async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         """What to send with this request. Raises NeedsSignIn, or SignInFailed."""
         ...
 

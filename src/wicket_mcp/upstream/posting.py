@@ -64,7 +64,7 @@ class PostingConnection(abc.ABC):
         if credentials is None:
             return await self._client.send(verb, endpoint, headers, body)
         for attempt in range(ATTEMPTS):
-            own = await credentials.headers(verb, endpoint.url)
+            own = await credentials.headers(verb, endpoint.url, body)
             KNOWN.remember((own.get("Authorization", "").partition(" ")[2],))
             answer = await self._client.send(verb, endpoint, {**headers, **own}, body)
             if answer.status not in (401, 403) or attempt == ATTEMPTS - 1:

@@ -35,12 +35,12 @@ class _Tokens:
     def __init__(self) -> None:
         self._nonce = ""
 
-    def _headers(self, grant: Grant, verb: str, url: str) -> Mapping[str, str]:
+    def _headers(self, grant: Grant, verb: str, url: str, body: bytes | None) -> Mapping[str, str]:
         headers = {"Authorization": f"{grant.token_type} {grant.access_token}"}
         if grant.token_type == "DPoP":  # noqa: S105  (a name, not a secret)
             from wicket_mcp.identity.oauth.dpop import proof  # noqa: PLC0415  (loads cryptography; few servers want it)
 
-            headers["DPoP"] = proof(grant.dpop_key, verb, url, grant.access_token, self._nonce)
+            headers["DPoP"] = proof(grant.dpop_key, verb, url, grant.access_token, self._nonce, body)
         return headers
 
     def _take_nonce(self, answer: Answer, challenge: Challenge) -> bool:
@@ -88,13 +88,13 @@ class PersonCredentials(_Tokens):
         """Read the vault again: somebody signed in or out."""
         self._read_at, self._unsaved = float("-inf"), None
 
-    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+    async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         grant = await self.current()
         if grant is None or not grant.access_token or grant.access_token == self._dead:
             return {}
         if grant.expires_within(AHEAD + random.uniform(0, JITTER)) and grant.refresh_token:
             grant = await self.renew(grant)
-        return self._headers(grant, verb, url)
+        return self._headers(grant, verb, url, body)
 
     async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         challenge = Challenge.read(answer.header("WWW-Authenticate"))
@@ -198,14 +198,14 @@ class MachineCredentials(_Tokens):
         self._uses = 0
         """Requests that the present token was sent with."""
 
-    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+    async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         grant = self._grant
         if grant is None:
             return {}  # the server says first whom to ask
         if grant.expires_within(AHEAD):
             grant = await self._obtain(grant)
         self._uses += 1
-        return self._headers(grant, verb, url)
+        return self._headers(grant, verb, url, body)
 
     async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         challenge = Challenge.read(answer.header("WWW-Authenticate"))

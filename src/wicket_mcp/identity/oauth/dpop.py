@@ -22,8 +22,8 @@ def new_key() -> str:
     return encode(jwk.ECKey.generate_key("P-256").as_dict(private=True)).decode()
 
 
-def proof(key: str, verb: str, url: str, token: str = "", nonce: str = "") -> str:
-    """A proof for one request."""
+def proof(key: str, verb: str, url: str, token: str = "", nonce: str = "", body: bytes | None = None) -> str:
+    """A proof for one request; for one with a `body` it holds for no other body (MCP's profile of DPoP)."""
     pair = jwk.ECKey.import_key(decode(key))
     split = urlsplit(url)
     claims: JsonObject = {
@@ -34,6 +34,8 @@ def proof(key: str, verb: str, url: str, token: str = "", nonce: str = "") -> st
     }
     if token:
         claims["ath"] = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
+    if body is not None:
+        claims["content_digest"] = f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
     if nonce:
         claims["nonce"] = nonce
     header = {"typ": "dpop+jwt", "alg": ALGORITHM, "jwk": pair.as_dict(private=False)}

@@ -187,6 +187,12 @@ class Dashboard:
                 await self._source.keys.revoke(name)
                 self._source.audit.act(who.name, "revoke key", name)
                 await reply.move(f"{ROOT}/access")
+            case ["access", "grants", grant, "revoke"]:
+                held = {each.id for each in await self._source.grants().list() if each.principal == who.name}
+                if not who.may("admin") and grant not in held:
+                    raise Denied("Only administrators revoke what others have allowed.")
+                await self._source.grants().revoke(grant, by=who.name)
+                await reply.move(f"{ROOT}/access")
             case _:
                 raise UnknownName("page", "/".join(parts)[:100])
 

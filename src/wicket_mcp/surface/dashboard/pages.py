@@ -221,6 +221,7 @@ class Pages:
     async def access(self, who: Principal, asked: Asked) -> JsonObject:
         now = time.time()
         keys = [key for key in await self.source.keys.list() if who.may("admin") or key.name == who.name]
+        grants = [each for each in await self.source.grants().list() if who.may("admin") or each.principal == who.name]
         acts = await self.source.store.find_calls(AuditQuery(principal=_own(who), method="admin", limit=30))
         rejected: Sequence[CallRecord] = ()
         if who.may("admin"):
@@ -231,7 +232,14 @@ class Pages:
         ):
             if record.method not in ("admin", "auth"):
                 clients.setdefault((record.principal, record.client), record.at)
-        return {"keys": keys, "acts": acts, "rejected": rejected, "clients": clients, "now": now}
+        return {
+            "keys": keys,
+            "grants": grants,
+            "acts": acts,
+            "rejected": rejected,
+            "clients": clients,
+            "now": now,
+        }
 
     async def settings(self, who: Principal, asked: Asked) -> JsonObject:
         config = self.source.config()

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.config.model.config import Config
+from wicket_mcp.identity.grants import Grants
 from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import Principal, Tool
 from wicket_mcp.search import Explanation
@@ -36,6 +37,8 @@ class Source:
     approvals: ApprovalStore
     audit: Audit
     keys: Keys
+    grants: Callable[[], Grants]
+    """What OAuth clients were allowed."""
     address: Callable[[], str]
     """Where MCP is served."""
     lost: Callable[[], int]
