@@ -11,7 +11,7 @@ from typing import Any
 
 from retrieval.metric import KEYS, measure
 from retrieval.rankers import Wicket, make
-from retrieval.sets import Labelled, read
+from retrieval.sets import OWN, Labelled, read
 from wicket_mcp.codec import encode
 
 _WARM_UP, _TIMED = 5, 120
@@ -30,6 +30,7 @@ def run(name: str, data: Labelled, folder: Path) -> dict[str, Any]:
     timed: list[float] = []
     found: list[dict[str, float]] = []
     kinds: dict[str, list[float]] = {}
+    own = data.name.rpartition("_")[0] in OWN
     for i, query in enumerate(data.queries):
         start = time.perf_counter()
         ranked = ranker.rank(query.text)
@@ -37,10 +38,12 @@ def run(name: str, data: Labelled, folder: Path) -> dict[str, Any]:
             timed.append((time.perf_counter() - start) * 1e3)
         if query.groups:
             found.append(measure(ranked, query))
-            kinds.setdefault(query.kind, []).append(found[-1]["nDCG@10"])
+            if own and isinstance(ranker, Wicket):  # what an agent is given, which is a choice among servers
+                found[-1] |= {"R@5": measure(ranker.serve(query.text), query)["R@5"]}
+            kinds.setdefault(query.kind, []).append(found[-1]["R@5"])
     means = {key: 100 * fmean(row[key] for row in found) for key in KEYS}
     cost = {"ms_p50": median(timed), "ms_p95": quantiles(timed, n=20)[-1], "build_s": build, "mb": grown}
-    by_kind = {kind: 100 * fmean(values) for kind, values in kinds.items()} if len(kinds) < 12 else {}
+    by_kind = {kind: 100 * fmean(values) for kind, values in kinds.items()} if own else {}
     judged = _abstention(ranker, data) if isinstance(ranker, Wicket) else {}
     size = {"tools": len(data.tools), "queries": len(data.queries)}
     return {"ranker": name, "set": data.name, "split": data.split, **size, **means, **cost, "kinds": by_kind, **judged}

@@ -34,6 +34,10 @@ class Wicket:
     def rank(self, query: str) -> list[tuple[str, str]]:
         return [(hit.tool.server, hit.tool.name) for hit in self.index.search(query, limit=DEPTH).hits]
 
+    def serve(self, query: str) -> list[tuple[str, str]]:
+        """The five tools that an agent is shown."""
+        return [(hit.tool.server, hit.tool.name) for hit in self.index.search(query).hits]
+
 
 class Baseline:
     """A ranker of the data folder's rankers.py, or a sum of several."""

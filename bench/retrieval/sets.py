@@ -9,7 +9,10 @@ from wicket_mcp.codec import decode
 from wicket_mcp.model import Listing, Tool
 
 ROOT = Path(__file__).parents[2]
-OWN = ROOT / "bench" / "queries" / "catalog.jsonl"
+QUERIES = ROOT / "bench" / "queries"
+OWN = ("catalog", "requests")
+"""The project's own sets over the real catalogues, each a file of QUERIES with a half to tune on and one to report on.
+`catalog` is the older one; `requests` has more kinds, and golds that name every tool that would do."""
 CATALOG = ROOT / "tests" / "data" / "catalog"
 
 
@@ -52,14 +55,14 @@ def _definition(tool: dict[str, Any]) -> dict[str, Any]:
 def names(data: Path) -> dict[str, str]:
     """Every set that there is, and whether it may be tuned on."""
     found = {p.name: split for split in ("dev", "report") for p in sorted((data / split).glob("*")) if p.is_dir()}
-    return found | {"catalog_dev": "dev", "catalog_report": "report"}
+    return found | {f"{own}_{split}": split for own in OWN for split in ("dev", "report")}
 
 
 def read(data: Path, name: str, limit: int = 0) -> Labelled:
     """A set by its name; with a limit, that many of its queries over a few of its tools, to try things out."""
     split = names(data)[name]
-    if name.startswith("catalog_"):
-        whole = Labelled(name, split, list(_catalog()), list(own_queries(split)))
+    if (own := name.rpartition("_")[0]) in OWN:
+        whole = Labelled(name, split, list(catalogue()), list(own_queries(own, split)))
     else:
         folder = data / split / name
         whole = Labelled(name, split, list(_lines(folder / "tools.jsonl")), list(_given(folder / "queries.jsonl")))
@@ -87,15 +90,15 @@ def _given(path: Path) -> Iterator[Query]:
         yield Query(row["query"], tuple(frozenset((s, n) for s, n in group) for group in groups), row.get("kind", ""))
 
 
-def own_queries(split: str = "") -> Iterator[Query]:
-    """The project's own queries over the real catalogues: all, or those of one split."""
-    for row in _lines(OWN):
+def own_queries(own: str = "catalog", split: str = "") -> Iterator[Query]:
+    """One of the project's own sets over the real catalogues: all of it, or one half."""
+    for row in _lines(QUERIES / f"{own}.jsonl"):
         if split in ("", row["split"]):
             groups = (frozenset((key.partition(".")[0], key.partition(".")[2]) for key in g) for g in row["gold"])
             yield Query(row["query"], tuple(groups), row["kind"])
 
 
-def _catalog() -> Iterator[dict[str, Any]]:
+def catalogue() -> Iterator[dict[str, Any]]:
     for path in sorted(CATALOG.glob("*.json")):
         listing = decode(path.read_bytes())
         about = listing["instructions"] or ""

@@ -7,7 +7,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from retrieval.sets import Labelled, names, own_queries, read
+from retrieval.sets import OWN, Labelled, names, own_queries, read
 from wicket_mcp.model import Listing
 from wicket_mcp.search import build_segment
 from wicket_mcp.store.model import StoredListing
@@ -31,7 +31,7 @@ def fill(file: Path, data: Path, tools: int) -> None:
 
 
 def _tools(data: Path) -> Iterator[dict[str, Any]]:
-    sets = ["catalog_report", *(name for name in names(data) if not name.startswith("catalog_"))]
+    sets = ["catalog_report", *(name for name in names(data) if name.rpartition("_")[0] not in OWN)]
     for turn in count():
         for name in sets:
             for tool in read(data, name).tools:
