@@ -317,6 +317,9 @@ class Gateway(Library):
         await self.catalogue.renew(server)
 
     def _heard(self, event: UpstreamEvent) -> None:
+        if event.method == "notifications/message":
+            self.audit.hear(event.server, event.params["level"], event.params["data"])
+            return
         super()._heard(event)
         self.watches.hear(event)
 

@@ -20,6 +20,8 @@ APP_SCHEME = "ui://"
 SKILL_SCHEME = "skill://"
 MISSING_CLIENT_CAPABILITY = -32021
 APP_TYPE = "text/html;profile=mcp-app"
+APP_MARK = "wicket/app"
+"""In the `_meta` of what an interface asks through its host: whose interface it is (`surface/app_methods.py`)."""
 
 OURS: Mapping[str, JsonObject] = {
     UI: {"mimeTypes": [APP_TYPE]},

@@ -61,6 +61,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether a task is an answer to a client that declares tasks; else Wicket waits for its end."""
     declare_tasks: bool = False
     """Whether the server is told that a task is welcome as an answer."""
+    notification: bool = False
+    """Whether nobody waits for an answer: it is sent, and its result is empty."""
     whole: bool = False
     """Give the result as it is, however large and wherever it came from."""
     headers: Mapping[str, str] | None = None

@@ -197,15 +197,24 @@ class Verbs:
         caller: Caller,
         meta: Mapping[str, Any] = EMPTY,
         resume: Mapping[str, Any] = EMPTY,
+        *,
+        notification: bool = False,
     ) -> JsonObject:
-        """A request of an extension that Wicket does not know, to the server that it is about.
+        """A request or notification of an extension that Wicket does not know, to the server that it is about.
 
         Raises UnknownName of the kind "method" where there is none.
         """
         sent = {key: value for key, value in params.items() if key != "_meta"}
         name = as_text(sent.get("name")) or as_text(sent.get("uri"))
         request = Request(
-            method=method, caller=caller, params=sent, name=name, meta=meta, resume=resume, span=Span(arguments=sent)
+            method=method,
+            caller=caller,
+            params=sent,
+            name=name,
+            meta=meta,
+            resume=resume,
+            notification=notification,
+            span=Span(arguments=sent),
         )
         return self.rewrite(await self._pipeline(request))
 

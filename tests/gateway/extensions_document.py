@@ -37,7 +37,7 @@ ROWS: Sequence[Row] = (
         f"{E}:test_an_interface_is_read_and_linked_under_the_address_of_its_server"),
     Row("ui", "tools for apps only", "modern", "modern",
         f"{E}:test_a_tool_for_apps_only_is_hidden_from_models_and_callable_by_hosts"),
-    Row("ui", "an app's calls", "modern", "modern", f"{E}:test_the_calls_of_an_app_stay_with_servers_that_have_one"),
+    Row("ui", "an app's calls", "modern", "modern", f"{E}:test_an_app_reaches_its_own_server_and_no_other"),
     Row("ui", "two published app servers", "modern", "legacy",
         "tests.real.test_apps:test_a_host_sees_both_interfaces_reads_them_and_calls_their_tools"),
     Row("tasks", "create, poll", "modern", "modern with tasks",

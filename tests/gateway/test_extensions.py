@@ -1,15 +1,17 @@
 """Extensions pass: what a client declares reaches each server with its own request; what servers declare is told."""
 
+import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import PEERS, OpenGateway, Server, peer
-from tests.gateway.serving import META, Raw, raw_client, serve_http
-from wicket_mcp.extensions import UI
+from tests.gateway.serving import META, Command, Raw, raw_client, serve_http
+from wicket_mcp.extensions import APP_MARK, APP_TYPE, UI
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 TALLY = "com.example/tally"
@@ -105,6 +107,43 @@ async def test_a_method_of_an_unknown_extension_goes_to_the_server_it_names(
         assert nobody["code"] == -32601
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_notification_of_an_unknown_extension_goes_to_the_server_it_names(
+    open_gateway: OpenGateway, era: str
+) -> None:
+    async with house(open_gateway, era, "flat") as client:
+        await ask(client, "resources/list", {})
+        params = {"name": "two.seen", "amount": {"deep": [1]}, "_meta": {**META, "com.example/mark": 1}}
+        for method in ("com.example/tally/told", "notifications/com.example/told"):
+            message = {"jsonrpc": "2.0", "method": method, "params": params}
+            status, _, _ = await client.post(message, {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method})
+            assert status == 202
+        heard: dict[str, Any] = {}
+        for server in ("one", "two"):
+            seen = await ask(client, "tools/call", {"name": f"{server}__seen", "arguments": {}})
+            heard[server] = seen["structuredContent"]["notified"]
+        assert heard["one"] == []
+        assert [each["method"] for each in heard["two"]] == ["com.example/tally/told", "notifications/com.example/told"]
+        for each in heard["two"]:
+            assert (each["params"]["name"], each["params"]["amount"]) == ("seen", {"deep": [1]})
+            assert each["params"]["_meta"]["com.example/mark"] == 1
+
+
+async def test_notifications_pass_both_ways_over_pipes(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {"one": extended("legacy", "one")}, "--dialect", "flat")
+    await command.initialize()
+    await command.ask("resources/list")
+    command.send({"jsonrpc": "2.0", "method": "com.example/told", "params": {"vendor": {"kept": 1}}})
+    while not (notified := (await command.call("one__seen"))["structuredContent"]["notified"]):
+        pass  # it is on its way; the test's own time limit is the deadline
+    assert notified == [{"method": "com.example/told", "params": {"vendor": {"kept": 1}}}]
+    call = {"name": "one__seen", "arguments": {"tick": 1}}
+    command.send({"jsonrpc": "2.0", "id": "t", "method": "tools/call", "params": call})
+    told = await command.receive()
+    assert (told["method"], told["params"]) == ("notifications/com.example/tick", {"deep": {"kept": 1}})
+    assert await command.finish() == 0
+
+
 async def test_a_gateway_whose_servers_have_no_unknown_extension_knows_no_other_method(
     open_gateway: OpenGateway,
 ) -> None:
@@ -150,6 +189,7 @@ async def test_an_interface_is_read_and_linked_under_the_address_of_its_server(
         assert read["contents"] == [
             {
                 "uri": "ui://two/board/main.html",
+                "mimeType": APP_TYPE,
                 "text": "<html>two</html>",
                 "_meta": {"ui": {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}},
             }
@@ -182,13 +222,59 @@ async def test_a_tool_for_apps_only_is_hidden_from_models_and_callable_by_hosts(
         assert by_host["structuredContent"]["server"] == "one"
 
 
-async def test_the_calls_of_an_app_stay_with_servers_that_have_one(open_gateway: OpenGateway) -> None:
+async def mark_of(client: Raw, server: str) -> dict[str, Any]:
+    """What the page of a server's interface adds to what it asks, read out of the page."""
+    read = await ask(client, "resources/read", {"uri": f"ui://{server}/board/main.html"}, {UI: {}})
+    mark = re.search(r'const mark="([^"]+)"', read["contents"][0]["text"])
+    assert mark is not None
+    return {"_meta": {APP_MARK: mark[1]}}
+
+
+async def test_an_app_reaches_its_own_server_and_no_other(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
-        own = await ask(client, "tools/call", {"name": "only_two", "arguments": {}}, {UI: {}})
-        assert own["structuredContent"]["server"] == "two"
-        several = await ask(client, "tools/call", {"name": "refresh", "arguments": {}}, {UI: {}})
-        assert "one.refresh" in several["message"]
-        assert "two.refresh" in several["message"]
+        mark = await mark_of(client, "two")
+
+        async def call(name: str, marked: dict[str, Any]) -> Any:
+            return await ask(client, "tools/call", {"name": name, "arguments": {}, **marked}, {UI: {}})
+
+        for name in ("refresh", "two__refresh", "only_two", "seen"):
+            assert (await call(name, mark))["structuredContent"]["server"] == "two"
+        assert APP_MARK not in (await call("seen", mark))["structuredContent"]["meta"]
+        for name in ("only_one", "one__refresh", "one__open", "one.seen", "call_tool", "find_tools"):
+            assert (await call(name, mark))["code"] == -32602, name
+        forged = {"_meta": {APP_MARK: mark["_meta"][APP_MARK][:-2] + "xx"}}
+        assert (await call("refresh", forged))["code"] == -32602
+        assert (await call("refresh", {}))["code"] == -32602, "without a mark nobody knows whose it is"
+
+        async def read(uri: str) -> Any:
+            return await ask(client, "resources/read", {"uri": uri, **mark}, {UI: {}})
+
+        for uri in ("ui://board/main.html", "ui://two/board/main.html", "ui://one/board/main.html"):
+            assert (await read(uri))["contents"][0]["text"] == "<html>two</html>"
+        listed = await ask(client, "resources/list", mark, {UI: {}})
+        assert [entry["uri"] for entry in listed["resources"]] == ["ui://two/board/main.html"]
+        assert (await ask(client, "groups/list", mark, {UI: {}}))["code"] == -32601
+
+
+async def test_hosts_are_told_that_our_own_tools_are_not_for_apps(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern") as client:
+        tools = {tool["name"]: tool for tool in (await ask(client, "tools/list", {}, {UI: {}}))["tools"]}
+        assert tools["call_tool"]["_meta"]["ui"] == {"visibility": ["model"]}
+        plain = {tool["name"]: tool for tool in (await ask(client, "tools/list", {}))["tools"]}
+        assert "ui" not in plain["call_tool"].get("_meta", {})
+
+
+async def test_the_only_app_is_passed_untouched_and_calls_by_its_own_names(open_gateway: OpenGateway) -> None:
+    async with (
+        open_gateway({"one": extended("modern", "one"), "x": peer("Echo")}) as gateway,
+        serve_http(gateway) as address,
+        raw_client(address) as client,
+    ):
+        await gateway.tools()
+        page = await ask(client, "resources/read", {"uri": "ui://one/board/main.html"}, {UI: {}})
+        assert page["contents"][0]["text"] == "<html>one</html>"
+        own = await ask(client, "tools/call", {"name": "refresh", "arguments": {}}, {UI: {}})
+        assert own["structuredContent"]["server"] == "one"
 
 
 # Skills, groups, tool resolution
@@ -246,6 +332,31 @@ async def test_servers_and_tags_are_groups_with_typed_tools(open_gateway: OpenGa
         tagged = (await ask(client, "groups/get", {"name": "tag:both"}))["contents"]
         assert tagged["groups"] == [{"name": "one"}, {"name": "two"}]
         assert "two" in (await ask(client, "groups/get", {"name": "twoo"}))["message"]
+
+
+async def test_profiles_are_groups_with_the_tools_that_they_show(open_gateway: OpenGateway) -> None:
+    servers = {name: extended("modern", name) for name in ("one", "two")}
+    profiles = {
+        "look": {"tools": ["*.seen"], "instructions": "Only look. Change nothing."},
+        "second": {"servers": ["two"], "dialects": ["native"]},
+    }
+    async with open_gateway(servers, profiles=profiles) as gateway, serve_http(gateway) as address:
+        async with raw_client(address) as client:
+            groups = {group["name"]: group for group in (await ask(client, "groups/list", {}))["groups"]}
+            assert list(groups) == ["one", "two", "profile:look", "profile:second"]
+            assert groups["profile:look"]["description"] == "Only look"
+            look = await ask(client, "groups/get", {"name": "profile:look"})
+            assert look["instructions"] == "Only look. Change nothing."
+            assert [tool["name"] for tool in look["contents"]["tools"]] == ["one__seen", "two__seen"]
+            second = (await ask(client, "groups/get", {"name": "profile:second"}))["contents"]
+            assert [tool["name"] for tool in second["tools"]] == ["two__seen", "two__open", "two__only_two"]
+            assert [entry["uri"] for entry in second["resources"]] == ["ui://two/board/main.html"]
+        async with raw_client(f"{address}/p/second") as inside:
+            names = [group["name"] for group in (await ask(inside, "groups/list", {}))["groups"]]
+            assert names == ["two", "profile:second"], "inside a profile, others are not known of"
+            assert "message" in await ask(inside, "groups/get", {"name": "profile:look"})
+            skills = (await ask(inside, "skills/list", {}))["skills"]
+            assert [skill["uri"] for skill in skills] == ["skill://two/pdf-forms/SKILL.md"]
 
 
 async def test_a_call_is_resolved_to_the_annotations_of_the_real_tool(open_gateway: OpenGateway) -> None:

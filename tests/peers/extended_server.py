@@ -29,15 +29,22 @@ class ExtendedServer:
             message = json.loads(line)
             method, params = message.get("method", ""), message.get("params", {})
             if "id" not in message:
-                if method.startswith("com.example/"):
+                if "com.example/" in method:
                     self.notified.append({"method": method, "params": params})
                 continue
+            if params.get("name") == "seen" and "tick" in params.get("arguments", {}):
+                self.send(
+                    {"jsonrpc": "2.0", "method": "notifications/com.example/tick", "params": {"deep": {"kept": 1}}}
+                )
             result = self.answer(method, params)
             outcome = {"error": {"code": -32601, "message": f"unknown: {method}"}} if result is None else {}
             if result is not None:
                 outcome = {"result": {"resultType": "complete", **result} if self.era == "modern" else result}
-            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
-            sys.stdout.flush()
+            self.send({"jsonrpc": "2.0", "id": message["id"], **outcome})
+
+    def send(self, message: Message) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
 
     def answer(self, method: str, params: Message) -> Message | None:
         if method == ("server/discover" if self.era == "modern" else "initialize"):
@@ -56,8 +63,8 @@ class ExtendedServer:
             return {"contents": [{"uri": params["uri"], "mimeType": "text/markdown", "text": text}]}
         if method == "resources/read":
             ui = {"csp": {"connectDomains": ["https://example.com"]}, "domain": "x"}
-            text = f"<html>{self.name}</html>"
-            return {"contents": [{"uri": params["uri"], "text": text, "_meta": {"ui": ui}}], "vendor": {"kept": 1}}
+            page = {"uri": params["uri"], "mimeType": "text/html;profile=mcp-app", "_meta": {"ui": ui}}
+            return {"contents": [{**page, "text": f"<html>{self.name}</html>"}], "vendor": {"kept": 1}}
         if method == "skills/list":
             return {"skills": [self.skill()], "ttlMs": 60_000, "cacheScope": "public"}
         if method == "resources/directory/read":

@@ -13,6 +13,7 @@ from wicket_mcp.app import Gateway
 from wicket_mcp.codec import encode
 from wicket_mcp.request import tool_call
 from wicket_mcp.schema.checker import compile_schema
+from wicket_mcp.store.model import AuditQuery
 from wicket_mcp.upstream.throttle import BURST, CUT_AFTER, RATE, Throttle
 
 
@@ -31,6 +32,10 @@ async def test_words_without_a_call_reach_nobody_once_two_principals_were_served
         assert "has served several users" in refused
         assert second.heard == second.asked == []
         assert len(first.asked) == 1
+        kept = await gateway.store.find_calls(AuditQuery(method="log"))
+        assert [(record.principal, record.detail) for record in kept] == [
+            ("server x", "error: row of the first principal")
+        ], "it is for the owner's audit"
 
 
 async def test_words_about_somebody_who_cannot_be_asked_reach_nobody_else(open_gateway: OpenGateway) -> None:

@@ -23,8 +23,8 @@ from wicket_mcp.telemetry.log import cut
 
 MAX_DETAIL = 300
 LISTENERS_EVERY = 0.25  # seconds in which records are gathered for the listeners
-REJECTIONS_A_MINUTE = 60
-"""Failed authentications that are recorded; all are counted. A stranger must not be able to fill the audit."""
+UNASKED_A_MINUTE = 60
+"""Records of failed authentications, and of each server's log messages: nobody is to fill the audit with them."""
 
 Sink = Callable[[CallRecord], None]
 """Takes one record. Never blocks and never raises."""
@@ -51,8 +51,8 @@ class Audit:
         """Requests that were rejected because nobody is known by what they came with."""
         self.disclosed: Counter[tuple[str, str]] = Counter()
         """Characters that clients were shown, by dialect and kind (`list`, `call`)."""
-        self._recorded: tuple[int, int] = (0, 0)
-        """A minute, and how many rejections were recorded in it."""
+        self._unasked: dict[str, tuple[int, int]] = {}
+        """By who comes unasked: a minute, and how many of theirs were recorded in it."""
 
     def record(self, record: CallRecord) -> None:
         for sink in self._sinks:
@@ -91,11 +91,20 @@ class Audit:
     def reject(self, client: str, reason: str) -> None:
         """Record a failed authentication."""
         self.rejections += 1
-        minute = int(time.monotonic() // 60)
-        count = self._recorded[1] + 1 if self._recorded[0] == minute else 1
-        self._recorded = minute, count
-        if count <= REJECTIONS_A_MINUTE:
+        if self._may_record(""):
             self.act(f"unknown {client}".strip(), "authenticate", reason, outcome="rejected", method="auth")
+
+    def hear(self, server: str, level: str, words: str) -> None:
+        """Record a log message of a server that belongs to nobody's call: it is for the owner, and for no client."""
+        if self._may_record(server):
+            self.act(f"server {server}", "log message", f"{level}: {words}", method="log")
+
+    def _may_record(self, who: str) -> bool:
+        minute = int(time.monotonic() // 60)
+        known, count = self._unasked.get(who, (minute, 0))
+        count = count + 1 if known == minute else 1
+        self._unasked[who] = minute, count
+        return count <= UNASKED_A_MINUTE
 
 
 def audit(log: Audit) -> Layer:

@@ -22,7 +22,7 @@ from wicket_mcp.errors import (
     Unasked,
     Unavailable,
 )
-from wicket_mcp.extensions import AS_CLIENT, forwarded
+from wicket_mcp.extensions import APP_MARK, AS_CLIENT, forwarded
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -41,7 +41,7 @@ from wicket_mcp.upstream.pool import Pool
 
 ROUNDS = 10  # times that an upstream may ask for more input before its call is given up
 
-_OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES)
+_OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, APP_MARK)
 """Keys of a request's `_meta` that speak about the hop to us and mean nothing to the upstream."""
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
@@ -59,6 +59,10 @@ class Forward:
         """The upstream's result, after all that it asked of the caller was answered."""
         caller, server, meta = request.caller, request.server, request.meta
         dressed = self._dress(request)
+        if request.notification:
+            able = forwarded(caller.capabilities)
+            await self._pool.notify(server, request.method, dressed, caller.principal, caller.session, able)
+            return Result({}, request)
 
         async def answer(question: str, about: JsonObject) -> JsonObject:
             return await ask(caller, server, question, about)
@@ -116,13 +120,14 @@ class Forward:
     def _dress(self, request: Request) -> JsonObject:
         """The parameters with what of the client's `_meta` is meant for the upstream."""
         caller, meta = request.caller, request.meta
-        if not meta and not caller.log_level:
+        level = "" if request.notification else caller.log_level
+        if not meta and not level:
             return request.params
         kept: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
         if meta.get("progressToken") is not None:
             kept["progressToken"] = next(self._tokens)
-        if caller.log_level and META_LOG_LEVEL not in kept:
-            kept[META_LOG_LEVEL] = caller.log_level
+        if level and META_LOG_LEVEL not in kept:
+            kept[META_LOG_LEVEL] = level
         return {**request.params, "_meta": kept} if kept else request.params
 
 

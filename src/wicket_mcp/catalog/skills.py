@@ -13,7 +13,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import ProtocolViolation, WicketError
 from wicket_mcp.extensions import SKILLS, declares
-from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.request import Handler, internal
 
 SHORTEST_TTL = 5.0  # seconds for which a list is kept, also where its server says less
@@ -30,10 +30,10 @@ class Skills:
         self._kept: dict[str, tuple[float, list[JsonObject]]] = {}
         """By server: until when the list is good, and the entries in the server's own words."""
 
-    async def entries(self) -> list[tuple[str, JsonObject]]:
-        """Server and entry of every skill. A server that cannot be asked is left out."""
+    async def entries(self, principal: Principal) -> list[tuple[str, JsonObject]]:
+        """Server and entry of every skill that somebody may see. A server that cannot be asked is left out."""
         found: list[tuple[str, JsonObject]] = []
-        for server, listing in (await self._catalogue.load()).listings.items():
+        for server, listing in (await self._catalogue.complete(None, principal)).view(principal).listings.items():
             if declares(listing.capabilities, SKILLS):
                 found += [(server, entry) for entry in await self._list(server)]
         return found

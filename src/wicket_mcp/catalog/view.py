@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wicket_mcp.budget import MAX_NAME
 from wicket_mcp.catalog.names import NameIndex, shorten, wire_names
-from wicket_mcp.config.model.config import ServerConfig
+from wicket_mcp.config.model.config import ProfileConfig, ServerConfig
 from wicket_mcp.errors import AmbiguousName, UnknownName
 from wicket_mcp.extensions import app_resource, is_for_apps_only
 from wicket_mcp.model import Listing, Tool
@@ -49,6 +49,12 @@ class View:
     def listings(self) -> Mapping[str, Listing]:
         """What the servers offer beside tools; `by_server` has the tools that may be seen."""
         return self._shown(self._snapshot.listings)
+
+    @property
+    def profiles(self) -> Mapping[str, ProfileConfig]:
+        """The profiles that may be known of here: inside one, that one alone."""
+        own = self._visibility.profile
+        return self._snapshot.policy.profiles if own is None else {own.name: own}
 
     @property
     def failures(self) -> Mapping[str, str]:

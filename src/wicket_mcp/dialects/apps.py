@@ -1,8 +1,9 @@
 """Tools with an interface (MCP Apps), listed beside the menu for clients that declare the extension.
 
 A tool that is called by way of `call_tool` cannot open its interface: the host must see the tool itself. Its interface
-then calls tools of its own server by the names that the server gave them, through the host; such a name leads to the
-servers with an interface and to no other. Clients without the extension see and reach nothing of this.
+then calls tools of its own server by the names that the server gave them, through the host. Such a name is understood
+where one server alone has an interface, or where the request says whose interface it comes from
+(`surface/app_methods.py`). Clients without the extension see and reach nothing of this.
 """
 
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from typing import Any
 from wicket_mcp.catalog.names import bare_names, wire_names
 from wicket_mcp.catalog.view import View
 from wicket_mcp.dialects.base import ToolCall, failure
-from wicket_mcp.errors import AmbiguousName, Refused, WicketError
+from wicket_mcp.errors import Refused, WicketError
 from wicket_mcp.extensions import app_resource, is_for_apps_only
 from wicket_mcp.model import JsonObject, Principal, Tool, as_object
 from wicket_mcp.trust.policy import demand
@@ -22,10 +23,9 @@ async def list_tools(verbs: Verbs, principal: Principal, shown: Collection[str])
     """The tools that a host needs to see, without those of the menu."""
     if not principal.may("discover"):
         return []
-    names = _names(await verbs.view(principal), unprefixed=verbs.addresses.unprefixed)
     return [
         verbs.addresses.rewrite_apps({**tool.definition, "name": name}, tool.server)
-        for name, tool in names.items()
+        for name, tool in names(verbs, await verbs.view(principal)).items()
         if name not in shown and (app_resource(tool.definition) or is_for_apps_only(tool.definition))
     ]
 
@@ -33,14 +33,26 @@ async def list_tools(verbs: Verbs, principal: Principal, shown: Collection[str])
 async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
     """The result of a tool of a server with an interface; None where the name is none of theirs."""
     view = await verbs.view(call.caller.principal)
-    tool = _names(view, unprefixed=verbs.addresses.unprefixed).get(name)
-    if tool is None:
-        meant = [tool for tool in view.app_tools if tool.name == name and _is_for_apps(tool)]
-        if not meant:
-            return None
-        if len(meant) > 1:
-            raise AmbiguousName(name, [tool.key for tool in meant])
-        tool = meant[0]
+    tool = names(verbs, view).get(name)
+    servers = {tool.server for tool in view.app_tools}
+    if tool is None and len(servers) == 1:
+        return await call_own(verbs, servers.pop(), name, call)
+    return None if tool is None else await _call(verbs, tool, call)
+
+
+async def call_own(verbs: Verbs, server: str, name: str, call: ToolCall) -> JsonObject | None:
+    """The result of a tool that the interface of a server calls, as the server or as our list names it; None where
+    the server has none for it.
+    """
+    view = await verbs.view(call.caller.principal, [server])
+    listed = names(verbs, view).get(name)
+    for tool in view.app_tools:
+        if tool.server == server and _is_for_apps(tool) and (tool.name == name or tool == listed):
+            return await _call(verbs, tool, call)
+    return None
+
+
+async def _call(verbs: Verbs, tool: Tool, call: ToolCall) -> JsonObject:
     try:
         demand(call.caller.principal, "invoke", "calling tools")
         return (await verbs.call(call.request(tool, call.arguments, whole=True, may_be_task=True))).body
@@ -50,9 +62,9 @@ async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
         return failure(problem)
 
 
-def _names(view: View, *, unprefixed: bool) -> dict[str, Tool]:
+def names(verbs: Verbs, view: View) -> dict[str, Tool]:
     """The app tools under the names that the flat list has, so that a tool never has two."""
-    naming = bare_names if unprefixed else wire_names
+    naming = bare_names if verbs.addresses.unprefixed else wire_names
     known = {(tool.server, tool.name): name for name, tool in view.spell(naming).items()} if view.app_tools else {}
     named = {known.get((tool.server, tool.name), ""): tool for tool in view.app_tools}
     named.pop("", None)

@@ -244,6 +244,12 @@ class Menu:
         names = [tool["name"] for tool in await self.list(verbs, call.caller.principal)]
         raise UnknownName("tool", name, nearest(name, names))
 
+    def keep_for_models(self, tool: JsonObject) -> JsonObject:
+        """A tool of our own as hosts see it that show interfaces: none of those may call it."""
+        if tool["name"] not in self._needs:
+            return tool
+        return {**tool, "_meta": {**tool.get("_meta", {}), "ui": {"visibility": ["model"]}}}
+
     def needs(self, name: str) -> tuple[str, ...]:
         """The scopes that a call of this name needs: as its row says; `invoke` for a server's own tool."""
         return self._needs.get(name, _CALLING)

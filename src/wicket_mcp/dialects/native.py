@@ -43,7 +43,7 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         nothing = f"Server '{server}' offers no tools.{_failures(await verbs.known(principal))}"
         return text("\n".join(lines) + more if lines else nothing)
     answer = await verbs.search(query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None)
-    skills = [] if server else matches(await verbs.skills.entries(), query)
+    skills = [] if server else matches(await verbs.skills.entries(call.caller.principal), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
     view = await verbs.known(principal)
     return text(_hits(answer) + lines + _failures(view, None if not answer.confident else query))

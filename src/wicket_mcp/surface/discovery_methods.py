@@ -1,10 +1,11 @@
 """Skills, groups and tool resolution: extensions by which a client finds its way without a list of everything.
 
 skills/list, skills/get, resources/directory/read    of all servers, under addresses that say whose they are
-groups/list, groups/get                              servers and tags as groups, with their tools typed in full
+groups/list, groups/get                              servers, tags and profiles, with tools typed in full
 tools/resolve                                        the annotations of the tool that a call really leads to
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.instructions import purpose
@@ -13,6 +14,7 @@ from wicket_mcp.catalog.skills import rewrite_skill
 from wicket_mcp.catalog.view import View
 from wicket_mcp.errors import INVALID_PARAMS, UnknownName
 from wicket_mcp.model import Caller, JsonObject, Tool, as_object, as_text
+from wicket_mcp.schema.signature import first_sentence
 from wicket_mcp.spelling import nearest
 from wicket_mcp.surface.answers import paged
 from wicket_mcp.surface.problems import RpcProblem
@@ -21,7 +23,7 @@ from wicket_mcp.trust.policy import demand
 if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
 
-TAG = "tag:"
+TAG, PROFILE = "tag:", "profile:"
 """How the names of groups begin that are not servers."""
 
 # Skills
@@ -30,14 +32,16 @@ TAG = "tag:"
 async def list_skills(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing skills")
     verbs = protocol.verbs
-    shown = [rewrite_skill(verbs.addresses, server, entry) for server, entry in await verbs.skills.entries()]
+    shown = [
+        rewrite_skill(verbs.addresses, server, entry) for server, entry in await verbs.skills.entries(caller.principal)
+    ]
     return paged(request, "skills", shown, "uri")
 
 
 async def get_skill(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     verbs, uri = protocol.verbs, request.text("uri")
     demand(caller.principal, "discover", "reading about skills")
-    for server, entry in await verbs.skills.entries():
+    for server, entry in await verbs.skills.entries(caller.principal):
         shown = rewrite_skill(verbs.addresses, server, entry)
         if shown["uri"] == uri:
             return {"skill": shown}
@@ -62,28 +66,57 @@ async def list_groups(protocol: "Protocol", request: "Request", caller: Caller, 
         groups.append({"name": name, "title": config.title or name, "description": words})
     for tag, servers in _tags(view).items():
         groups.append({"name": f"{TAG}{tag}", "title": tag, "description": f"Servers: {', '.join(servers)}."})
+    for name, profile in view.profiles.items():
+        shown = ", ".join(server for server in view.servers if profile.shows_server(server))
+        words = first_sentence(profile.instructions) or f"A choice of the tools of: {shown}."
+        groups.append({"name": f"{PROFILE}{name}", "title": name, "description": words})
     return paged(request, "groups", groups, "name")
 
 
 async def get_group(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    """A server's tools, prompts and resources; for a tag, its servers."""
+    """The tools, prompts and resources of a server or of a profile; for a tag, its servers."""
     demand(caller.principal, "discover", "looking into groups")
-    verbs, name = protocol.verbs, request.text("name")
-    view = await verbs.view(caller.principal)
+    name = request.text("name")
+    view = await protocol.verbs.view(caller.principal)
     tags = _tags(view)
     if name.startswith(TAG) and (members := tags.get(name.removeprefix(TAG))) is not None:
         groups = [{"name": member} for member in members]
         return {"contents": {"tools": [], "prompts": [], "resources": [], "groups": groups}}
+    if name.startswith(PROFILE) and (profile := view.profiles.get(name.removeprefix(PROFILE))) is not None:
+        servers = [server for server in view.servers if profile.shows_server(server)]
+        return _contents(protocol, view, servers, profile.instructions, profile.shows)
     if name not in view.servers:
-        raise UnknownName("group", name, nearest(name, [*view.servers, *(f"{TAG}{tag}" for tag in tags)]))
-    addresses, listing = verbs.addresses, view.listings.get(name)
+        known = [*view.servers, *(f"{TAG}{tag}" for tag in tags), *(f"{PROFILE}{known}" for known in view.profiles)]
+        raise UnknownName("group", name, nearest(name, known))
+    listing = view.listings.get(name)
+    return _contents(protocol, view, [name], listing.instructions if listing else "", lambda tool: True)
+
+
+def _contents(
+    protocol: "Protocol", view: View, servers: list[str], instructions: str, shows: Callable[[Tool], bool]
+) -> JsonObject:
+    """What of these servers a group shows, under the names by which it is called and read."""
+    addresses = protocol.verbs.addresses
     named = {(tool.server, tool.name): wire for wire, tool in view.spell(wire_names).items()}
-    tools = [_typed(protocol, named[tool.server, tool.name], tool) for tool in view.by_server.get(name, ())]
-    offered = (listing.prompts, listing.resources) if listing else ((), ())
-    prompts = [{**entry, "name": addresses.prompt_name(name, as_text(entry.get("name")))} for entry in offered[0]]
-    resources = [{**entry, "uri": addresses.address(name, as_text(entry.get("uri")))} for entry in offered[1]]
+    tools = [
+        _typed(protocol, named[tool.server, tool.name], tool)
+        for server in servers
+        for tool in view.by_server.get(server, ())
+        if shows(tool)
+    ]
+    listings = {server: view.listings[server] for server in servers if server in view.listings}
+    prompts = [
+        {**entry, "name": addresses.prompt_name(server, as_text(entry.get("name")))}
+        for server, listing in listings.items()
+        for entry in listing.prompts
+    ]
+    resources = [
+        {**entry, "uri": addresses.address(server, as_text(entry.get("uri")))}
+        for server, listing in listings.items()
+        for entry in listing.resources
+    ]
     body: JsonObject = {"contents": {"tools": tools, "prompts": prompts, "resources": resources, "groups": []}}
-    return {"instructions": listing.instructions, **body} if listing and listing.instructions else body
+    return {"instructions": instructions, **body} if instructions else body
 
 
 def _typed(protocol: "Protocol", name: str, tool: Tool) -> JsonObject:

@@ -29,7 +29,7 @@ from wicket_mcp.errors import (
     UnknownName,
     WicketError,
 )
-from wicket_mcp.extensions import TASKS, UI, declares
+from wicket_mcp.extensions import APP_MARK, APP_SCHEME, TASKS, UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -244,6 +244,10 @@ class Protocol:
             if method is not None or request.method.startswith(_OWN_METHODS):
                 raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
             method = Protocol.pass_on
+        if APP_MARK in request.meta:
+            from wicket_mcp.surface import app_methods  # noqa: PLC0415  (few clients show interfaces)
+
+            method = app_methods.METHODS.get(request.method, app_methods.refuse)
         if not request.modern and request.method == "tools/call" and isinstance(request.params.get("task"), dict):
             return await tasks_methods.call_legacy(self, request, lambda caller: method(self, request, caller, {}))
         if not request.modern:
@@ -316,6 +320,7 @@ class Protocol:
         if declares(caller.capabilities, UI):
             from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
 
+            tools = [menu.keep_for_models(tool) for tool in tools]
             tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
         return paged(request, "tools", tools, "name", TOOLS_PAGE)
 
@@ -342,7 +347,12 @@ class Protocol:
         uri = request.text("uri")
         try:
             own = None if self._unprefixed else await own_resources.read(self.verbs, caller, uri)
-            return own or await self.verbs.read_resource(uri, caller, request.meta, resume)
+            body = own or await self.verbs.read_resource(uri, caller, request.meta, resume)
+            if uri.startswith(APP_SCHEME) and declares(caller.capabilities, UI):
+                from wicket_mcp.surface import app_methods  # noqa: PLC0415  (few clients show interfaces)
+
+                body = await app_methods.mark_pages(self.verbs, caller, uri, body)
+            return body
         except UnknownName as problem:
             code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
             raise RpcProblem(code, str(problem), {"uri": uri}) from None

@@ -16,8 +16,9 @@ from typing import Any
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import PARSE_ERROR, Overloaded
 from wicket_mcp.framing import LineFramer, LineTooLong
-from wicket_mcp.model import LOCAL, Changed, JsonObject, Principal, as_object
+from wicket_mcp.model import LOCAL, META_VERSION, Changed, JsonObject, Principal, as_object
 from wicket_mcp.surface.caller import LegacyClient
+from wicket_mcp.surface.notifications import concerns_server, pass_on
 from wicket_mcp.surface.outbox import Counters, Outbox, StallWatch
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, modern_caller, read_message
@@ -57,6 +58,8 @@ class StdioClient(asyncio.Protocol):
         self._framer = LineFramer(MAX_MESSAGE)
         self._tasks = Tasks()
         self._running: dict[str | int, asyncio.Task[None]] = {}
+        self._passing = 0
+        """Notifications on their way to servers."""
         self._source: asyncio.ReadTransport | None = None
         self._sink: asyncio.WriteTransport | _FileSink | None = None
         self._outbox = Outbox(_line, counters=counters)
@@ -186,6 +189,22 @@ class StdioClient(asyncio.Protocol):
             task = self._running.get(number) if isinstance(number, str | int) else None
             if task is not None:
                 task.cancel()
+        elif concerns_server(body["method"]) and self._passing < MAX_RUNNING:
+            self._passing += 1
+            self._tasks.start(self._pass_on(body), "notification")
+
+    async def _pass_on(self, body: JsonObject) -> None:
+        try:
+            meta: Any = body.get("params", {}).get("_meta")
+            modern = isinstance(meta, dict) and META_VERSION in meta
+            caller = (
+                modern_caller(self.principal, SESSION, self._send, as_object(meta))
+                if modern
+                else self._legacy.caller(self.principal, SESSION, self._send)
+            )
+            await pass_on(self._protocol, body, caller)
+        finally:
+            self._passing -= 1
 
     def _changed(self, changes: frozenset[Changed]) -> None:
         if self._greeted:

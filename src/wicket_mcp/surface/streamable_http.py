@@ -41,6 +41,7 @@ from wicket_mcp.surface.http import (
     send_json,
     wait_until_left,
 )
+from wicket_mcp.surface.notifications import concerns_server, pass_on
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, modern_caller, read_message
 from wicket_mcp.surface.sessions import HttpSession, Sessions
@@ -128,8 +129,7 @@ class StreamableHttp:
             await send_json(send, 202, None)
             return
         if "id" not in body:
-            if not modern:
-                _take_notification(self._session(protocol, principal, headers), body)
+            await self._take_notification(protocol, principal, headers, body, modern=modern)
             await send_json(send, 202, None)
             return
         _check_accept(headers)
@@ -158,6 +158,20 @@ class StreamableHttp:
         finally:
             if session.running.get(request.id) is exchange:
                 del session.running[request.id]
+
+    async def _take_notification(
+        self, protocol: Protocol, principal: Principal, headers: RequestHeaders, body: JsonObject, *, modern: bool
+    ) -> None:
+        if modern:
+            meta = as_object(as_object(body.get("params")).get("_meta"))
+            caller = modern_caller(principal, f"modern {principal.name}", _hear_nothing, meta)
+        else:
+            session = self._session(protocol, principal, headers)
+            if body["method"] == "notifications/cancelled":
+                _cancel(session, body)
+            caller = session.client.caller(principal, session.id, _hear_nothing)
+        if concerns_server(body["method"]):
+            await pass_on(protocol, body, caller)
 
     async def _check_parameters(
         self, protocol: Protocol, principal: Principal, body: JsonObject, headers: RequestHeaders
@@ -290,12 +304,15 @@ def _mismatch(number: Any, name: str, place: str) -> HttpProblem:
     return HttpProblem(400, HEADER_MISMATCH, f"The header {name} does not match {place} in the body.", None, number)
 
 
-def _take_notification(session: HttpSession, body: JsonObject) -> None:
-    if body["method"] == "notifications/cancelled":
-        number: Any = body.get("params", {}).get("requestId")
-        exchange = session.running.get(number) if isinstance(number, str | int) else None
-        if exchange is not None:
-            exchange.cancel()
+def _cancel(session: HttpSession, body: JsonObject) -> None:
+    number: Any = body.get("params", {}).get("requestId")
+    exchange = session.running.get(number) if isinstance(number, str | int) else None
+    if exchange is not None:
+        exchange.cancel()
+
+
+def _hear_nothing(message: JsonObject) -> None:
+    """Who sends a notification has no stream for what comes back."""
 
 
 def _check_accept(headers: RequestHeaders) -> None:

@@ -19,7 +19,7 @@ class Policy:
     """The rules of one configuration."""
 
     def __init__(self, servers: Iterable[ServerConfig], profiles: Iterable[ProfileConfig] = ()) -> None:
-        self._profiles = {profile.name: profile for profile in profiles}
+        self.profiles = {profile.name: profile for profile in profiles}
         self._profiled: dict[tuple[str, bool], Visibility] = {}
         self._servers = {server.name: server for server in servers if server.enabled}
         everything = all("*" in server.allowed_tools and not server.denied_tools for server in self._servers.values())
@@ -36,7 +36,7 @@ class Policy:
         """Whether the profile through which somebody came has a server, or a tool of it."""
         if not principal.profile:
             return True
-        profile = self._profiles.get(principal.profile)
+        profile = self.profiles.get(principal.profile)
         if profile is None:
             return False
         return profile.shows(Tool(server, tool, {})) if tool else profile.shows_server(server)
@@ -44,7 +44,7 @@ class Policy:
     def _by_profile(self, name: str, discover: bool) -> "Visibility":
         known = self._profiled.get((name, discover))
         if known is None:
-            profile = self._profiles.get(name, ProfileConfig(name=name))
+            profile = self.profiles.get(name, ProfileConfig(name=name))
             listed = None if discover else self._by_profile(name, True)
             known = self._profiled[name, discover] = Visibility(
                 lambda tool: profile.shows(tool) and self.offers(tool),

@@ -10,9 +10,6 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.request import GATEWAY
 from wicket_mcp.upstream.connection import Callbacks
 
-CALL_NOTIFICATIONS = ("notifications/message", "notifications/elicitation/complete")
-"""What belongs to a call, whether the transport says to which or not."""
-
 
 class Attribution:
     """The calls under way whose client can be notified and asked, and everybody the connection has served."""

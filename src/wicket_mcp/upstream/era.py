@@ -87,6 +87,12 @@ class Session:
             params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
         return await self.connection.request(method, params, callbacks, headers)
 
+    async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None = None) -> None:
+        """Send a notification of the client that has these capabilities."""
+        if self.greeting.modern:
+            params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
+        await self.connection.notify(method, params)
+
 
 async def negotiate(connection: Connection, server: str, *, roots: bool = True) -> Session:
     """Meet the upstream. Raises what the connection raises, or ProtocolViolation when no era fits.

@@ -177,6 +177,12 @@ class Pool:
             principal=principal.name,
         )
 
+    async def notify(
+        self, server: str, method: str, params: JsonObject, principal: Principal, session: str, able: JsonObject
+    ) -> None:
+        """Send a notification of `principal`, whose client has the capabilities `able`."""
+        await self._find(server, principal, session).notify(method, params, able, principal.name)
+
     # Servers come and go
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:

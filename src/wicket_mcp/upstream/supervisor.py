@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Principal, as_object
+from wicket_mcp.rpc import CONNECTION_WIDE
 from wicket_mcp.tasks import Tasks, uninterrupted
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
-from wicket_mcp.upstream.attribution import CALL_NOTIFICATIONS, Attribution
+from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
 from wicket_mcp.upstream.deadline import extend_deadline, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
@@ -265,6 +266,13 @@ class Upstream:
                     self._report(Answered(generation))
                 return answer
 
+    async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None, principal: str) -> None:
+        """Send a notification on behalf of `principal`."""
+        session = self._life.session or await self._ready()
+        self._attribution.serve(principal)
+        await session.notify(method, params, capabilities)
+        self._used_at = asyncio.get_running_loop().time()
+
     async def watch(self, uri: str) -> None:
         """Hear of changes to a resource, on this connection and every later one."""
         session = await self._ready()
@@ -467,13 +475,15 @@ class Upstream:
     # What the connection tells us
 
     def _take_notification(self, method: str, params: JsonObject) -> None:
-        if method not in CALL_NOTIFICATIONS:
+        if method in CONNECTION_WIDE:
             self._on_event(UpstreamEvent(self._config.name, self._session, method, params, self._principal))
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
         elif method == "notifications/message":  # of nobody's call, as far as can be told: for the owner alone
             said = clean(str(params.get("data")), 300)
             log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), said)
+            told = {"level": clean(str(params.get("level")), 20), "data": said}
+            self._on_event(UpstreamEvent(self._config.name, self._session, method, told, self._principal))
 
     # A server that hangs
 

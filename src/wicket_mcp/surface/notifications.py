@@ -1,0 +1,37 @@
+"""Notifications of clients that Wicket does not know: they go to the server that they are about.
+
+The same rule as for unknown methods (`calls/resolve.py`): the server whose tool, prompt or resource is named, or the
+only one with an unknown extension. Nobody waits for an answer, so one that is about nobody is dropped. Called by both
+transports; knows none.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import Caller, JsonObject, as_object
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.protocol import Protocol
+
+log = logging.getLogger(__name__)
+
+_OURS = frozenset(
+    f"notifications/{event}"
+    for event in ("initialized", "cancelled", "progress", "roots/list_changed", "tasks", "tasks/status")
+)
+"""What the protocol has clients say, which is between them and us."""
+
+
+def concerns_server(method: str) -> bool:
+    """Whether a notification is for a server rather than for us."""
+    return method not in _OURS
+
+
+async def pass_on(protocol: "Protocol", body: JsonObject, caller: Caller) -> None:
+    """Send a notification on. Raises nothing."""
+    params = as_object(body.get("params"))
+    try:
+        await protocol.verbs.pass_on(body["method"], params, caller, as_object(params.get("_meta")), notification=True)
+    except WicketError as problem:
+        log.debug("the notification %s was not passed on: %s", body["method"], problem)
