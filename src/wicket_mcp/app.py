@@ -164,7 +164,7 @@ class Gateway(Library):
                 self.pool,
                 self.catalogue,
                 self.forward,
-                self._rooms.pipeline.guard,
+                lambda: self._rooms.pipeline.guard,
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
             )

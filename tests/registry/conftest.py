@@ -86,7 +86,7 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
                 forward,
                 TaskIds(tmp_path / "state"),
             )
-            desk = Desk(config, store, pool, catalogue, forward, Pipeline(parts).guard, clock)
+            desk = Desk(config, store, pool, catalogue, forward, lambda: Pipeline(parts).guard, clock)
             opened.push_async_callback(desk.close)
             return desk
 

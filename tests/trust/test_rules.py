@@ -1,16 +1,18 @@
 """Rules about calls: what they match, who is asked, and what an approval is good for."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import OpenGateway, peer
 from tests.trust.conftest import READ, SEND, Offer
 from wicket_mcp import Gateway
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.config.model.policy import Rule
+from wicket_mcp.config.model.policy import PolicyConfig, Rule
 from wicket_mcp.errors import ConfigError, Denied
 from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
@@ -79,13 +81,15 @@ async def last(gateway: Gateway) -> CallRecord:
         (Rule(arguments={"to": {}, "amount": {"minimum": 100}}), True),
         (Rule(principal="local"), True),
         (Rule(principal="ci-*"), False),
+        (Rule(profile="work"), True),
+        (Rule(profile="home"), False),
         (Rule(effects=("sends",)), True),
         (Rule(effects=("deletes", "pays")), False),
         (Rule(labels=("untrusted",)), False),
     ],
 )
 def test_what_a_rule_is_about(rule: Rule, matches: bool) -> None:
-    made = Call("mail", "send_message", {"to": "bob@example.com", "amount": 100}, {}, "local")
+    made = Call("mail", "send_message", {"to": "bob@example.com", "amount": 100}, {}, "local", "work")
     assert (Rules([rule]).decide(made) is not None) == matches
 
 
@@ -229,6 +233,24 @@ async def test_a_call_to_a_server_that_nobody_configured_obeys_the_rules_too(ope
         with pytest.raises(Denied, match="no strangers of the policy refuses it"):
             await guests.call("https://mcp.example.com/", "send_mail", {}, {}, Silent(), "example")
         assert (await last(gateway)).rule == "no strangers: deny"
+        allowed = replace(gateway.config, policy=PolicyConfig(rules=(Rule(name="another", action="deny"),)))
+        gateway.apply(allowed)
+        with pytest.raises(Denied, match="another of the policy refuses it"):
+            await guests.call("https://mcp.example.com/", "send_mail", {}, {}, Silent(), "example")
+
+
+async def test_a_rule_may_be_about_a_profile(offer: Offer, open_gateway: OpenGateway) -> None:
+    profiles = {"work": {"servers": ["m"]}, "home": {"servers": ["m"]}}
+    policy = [{"name": "not at work", "action": "deny", "profile": "work", "tool": "send"}]
+    async with open_gateway({"m": offer(SEND)}, policy=policy, profiles=profiles) as gateway:
+        for profile in ("", "home"):
+            assert (await call(gateway, Silent(through(profile)), "m.send", to="ann"))["content"]
+        with pytest.raises(Denied, match="not at work of the policy refuses it"):
+            await call(gateway, Silent(through("work")), "m.send", to="ann")
+
+
+def through(profile: str) -> Principal:
+    return dataclasses.replace(LOCAL, profile=profile)
 
 
 async def test_without_rules_no_layer_stands_in_the_way(open_gateway: OpenGateway) -> None:

@@ -66,7 +66,7 @@ def _call(request: Request) -> Call:
     arguments: JsonObject = as_object(request.params.get("arguments"))
     annotations = as_object(tool.definition.get("annotations")) if tool is not None else {}
     name = tool.name if tool is not None else request.name
-    return Call(request.server, name, arguments, annotations, request.principal.name)
+    return Call(request.server, name, arguments, annotations, request.principal.name, request.principal.profile)
 
 
 async def _settle(

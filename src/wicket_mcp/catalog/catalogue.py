@@ -92,6 +92,7 @@ class Catalogue:
         """Who may be able to ask a server that only its users can ask, the latest last."""
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
+        self._reviews = Lane("listings that are looked through", width=1, share=1, waiting=MAX_NAMES)
         self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
 
     def answer_within(self, seconds: float) -> None:
@@ -191,7 +192,8 @@ class Catalogue:
             return listing
         await self._pins.load_once()
         config = self.servers[server]
-        review = self._pins.review(config, fingerprint(config), listing)
+        review_of = self._pins.reviewer(config, fingerprint(config), self.now.tools)
+        review = await self._reviews.compute(server, lambda: review_of(listing))
         if review.held != self._held.get(server) or review.pins:
             for words in review.told:
                 log.warning("%s", words)

@@ -32,6 +32,7 @@ def explain(
     principal: Annotated[
         str, typer.Option("--principal", help="Who calls: local, or the name of an API key.")
     ] = "local",
+    profile: Annotated[str, typer.Option("--profile", help="The profile through which the call comes.")] = "",
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -49,7 +50,7 @@ def explain(
 
         tool = await library.catalogue.resolve(name)
         annotations = as_object(tool.definition.get("annotations"))
-        call = Call(tool.server, tool.name, parse(arguments or [], tool), annotations, principal)
+        call = Call(tool.server, tool.name, parse(arguments or [], tool), annotations, principal, profile)
         decision = Rules(library.config.policy.rules).decide(call)
         held = library.catalogue.held(tool.server).get(("tool", tool.name))
         return {

@@ -42,13 +42,15 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 class Guests:
     """See the module's docstring."""
 
-    def __init__(self, rules: EgressRules, guard: Callable[[Handler], Handler]) -> None:
-        """`guard` puts the layers of the pipeline that are about the caller around a handler."""
+    def __init__(self, rules: EgressRules, guard: Callable[[], Callable[[Handler], Handler]]) -> None:
+        """`guard` gives what puts the layers that are about the caller around a handler; it is asked at every
+        call, because the rules of today may not be those of yesterday.
+        """
         self.client = HttpClient(rules=rules)
         self._rules = rules
         self._pool = Pool((), on_event=_pass_over, max_message=MAX_MESSAGE, max_call=MAX_CALL, http=self.client)
         self._forward = Forward(self._pool)
-        self._call = guard(self._connect_and_send)
+        self._guard = guard
         self._known: OrderedDict[str, None] = OrderedDict()
 
     async def call(
@@ -64,7 +66,7 @@ class Guests:
             headers=headers,
             span=Span(label, tool, arguments),
         )
-        return (await self._call(request)).body
+        return (await self._guard()(self._connect_and_send)(request)).body
 
     async def _connect_and_send(self, request: Request) -> Result:
         principal = request.caller.principal

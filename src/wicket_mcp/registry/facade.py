@@ -73,7 +73,7 @@ class Desk:
         pool: Pool,
         catalogue: Catalogue,
         forward: Handler,
-        guard: Callable[[Handler], Handler],
+        guard: Callable[[], Callable[[Handler], Handler]],
         clock: Callable[[], float] = time.time,
         pinned: Callable[[], bool] = lambda: False,
         act: Callable[[str, str, str], None] = lambda principal, act, detail: None,

@@ -168,11 +168,24 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
             yield name, severity, _quote(plain, match.start(), match.end())
 
 
-def suspicion(definition: JsonObject) -> str:
-    """What of `high` severity is wrong with a definition, in words of ours; empty where nothing is."""
-    found = (name for _, text in _described(definition) for name, severity, _ in lint_text(text) if severity == "high")
-    name = next(found, "")
-    return f"its text has {_WORDS[name]}" if name else ""
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What is wrong with one definition, in words of ours: an agent may read them."""
+
+    severity: Severity
+    words: str
+
+
+def suspect(definition: JsonObject) -> Suspicion | None:
+    """The worst that is wrong with the text of a definition, where it is more than its length."""
+    worst: Suspicion | None = None
+    for _, text in _described(definition):
+        for name, severity, _ in lint_text(text):
+            if severity == "high":
+                return Suspicion("high", f"its text has {_WORDS[name]}")
+            if severity == "medium" and worst is None:
+                worst = Suspicion("medium", f"its text has {_WORDS[name]}")
+    return worst
 
 
 @cache
@@ -186,27 +199,56 @@ def _compiled() -> tuple[tuple[str, Any, Severity, tuple[str, ...]], ...]:
 def skeleton(name: str) -> str:
     """A name as the eye sees it: look-alike letters, case and separators folded."""
     folded = unicodedata.normalize("NFKC", name).translate(_CONFUSABLE).casefold()
-    return re.sub(r"[\s_.\-]+", "", _HIDDEN.sub("", folded)).translate(_SHAPES)
+    shapes = _SEPARATORS.sub("", _HIDDEN.sub("", folded)).translate(_SHAPES)
+    return shapes.replace("rn", "m").replace("vv", "w")
 
 
-_CONFUSABLE = str.maketrans("аеорсухіјѕԁһкмтвнгӏοαρντικυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aeopcyxijsdhkmtbhrloaрvтικυxABEZHIKMNOPTYX")
-_SHAPES = str.maketrans("01|", "oll")
+_SEPARATORS = re.compile(r"[\s_.\-]+")
+_CONFUSABLE = str.maketrans(
+    {
+        letter: latin
+        for latin, letters in {
+            "a": "аαɑ", "b": "Ьƅ", "c": "сϲ", "d": "ԁɗ", "e": "еєҽ", "g": "ɡց", "h": "һհ", "i": "іιɩ", "j": "јϳ",
+            "k": "кκ", "l": "ӏⅼǀ", "m": "мⅿ", "n": "ոп", "o": "оοօσ", "p": "рρ", "q": "ԛգ", "r": "гꭇ", "s": "ѕꜱ",
+            "t": "тτ", "u": "υսц", "v": "νѵ", "w": "ԝѡ", "x": "хχ", "y": "уγү", "z": "ᴢ",
+            "A": "АΑ", "B": "ВΒ", "C": "СϹ", "E": "ЕΕ", "H": "НΗ", "I": "ІΙ", "K": "КΚ", "M": "МΜ", "N": "Ν",
+            "O": "ОΟ", "P": "РΡ", "S": "Ѕ", "T": "ТΤ", "X": "ХΧ", "Y": "Υ", "Z": "Ζ",
+        }.items()
+        for letter in letters
+    }
+)  # fmt: skip
+_SHAPES = str.maketrans("01|i", "olll")
+
+
+class LookAlikes:
+    """Names of tools as the eye sees them, within a server and across servers (the same name is honest)."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._seen: dict[str, Tool] = {}
+        for tool in tools:
+            self.add(tool)
+
+    def add(self, tool: Tool) -> None:
+        self._seen.setdefault(skeleton(tool.name), tool)
+
+    def find(self, tool: Tool) -> Tool | None:
+        """The tool whose name this one's differs from only to a machine."""
+        first = self._seen.get(skeleton(tool.name))
+        return first if first is not None and _deceives(first.name, tool.name) else None
 
 
 def _look_alikes(tools: Iterable[Tool]) -> Iterator[Finding]:
-    """Names that differ only to a machine, within a server or across servers (the same name is honest)."""
-    seen: dict[str, Tool] = {}
+    names = LookAlikes()
     for tool in tools:
-        first = seen.setdefault(skeleton(tool.name), tool)
-        if first.name != tool.name and _deceives(first.name, tool.name):
-            yield Finding(
-                "look-alike", "high", tool.server, f"tool {tool.key}", f"'{_spell(tool.name)}' and '{first.key}'"
-            )
+        if (first := names.find(tool)) is not None:
+            quote = f"'{_spell(tool.name)}' and '{first.key}'"
+            yield Finding("look-alike", "high", tool.server, f"tool {tool.key}", quote)
+        names.add(tool)
 
 
 def _deceives(one: str, other: str) -> bool:
     """Whether two names that look alike are more than two spellings of one word (`get_user`, `getUser`)."""
-    plain = [re.sub(r"[\s_.\-]+", "", name).casefold() for name in (one, other)]
+    plain = [_SEPARATORS.sub("", name).casefold() for name in (one, other)]
     return plain[0] != plain[1]
 
 

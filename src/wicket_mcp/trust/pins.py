@@ -10,9 +10,10 @@ import hashlib
 import ipaddress
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import unified_diff
+from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from wicket_mcp.model import JsonObject, Listing, Tool, as_object, as_text
 from wicket_mcp.store.base import PinStore
 from wicket_mcp.store.model import StoredPin
 from wicket_mcp.trust.launchers import package_of
-from wicket_mcp.trust.lint import suspicion
+from wicket_mcp.trust.lint import LookAlikes, Suspicion, suspect
 
 FIRST_SIGHT = "first sight"
 ACCEPTED = "accepted by the configuration"
@@ -101,8 +102,9 @@ class Pins:
         version = self._store.pins_version()
         if self._loaded and version is not None and version == self._version:
             return False
-        self._known = {}
-        for pin in await self._store.pins():
+        stored = await self._store.pins()
+        self._known = {}  # not before they are read: a server without pins looks like one that was never seen
+        for pin in stored:
             self._remember(pin)
         self._version, self._loaded = version, True
         return True
@@ -123,34 +125,18 @@ class Pins:
         """Accept an entry as it is now."""
         await self.save([_pin(held.server, source, (held.kind, held.name), held.definition, by)])
 
-    def review(self, server: ServerConfig, source: str, listing: Listing) -> Review:
+    def review(self, server: ServerConfig, source: str, listing: Listing, others: Iterable[Tool] = ()) -> Review:
         """Compare what a server offers now with what was accepted."""
+        return self.reviewer(server, source, others)(listing)
+
+    def reviewer(self, server: ServerConfig, source: str, others: Iterable[Tool] = ()) -> Callable[[Listing], Review]:
+        """`review` with all that it looks at taken now, to be run anywhere: reading many texts takes a while.
+
+        `others` are the tools of other servers, whose names must not be imitated.
+        """
         known = self._known.get((server.name, source))
-        entries = dict(_entries(listing))
-        first_sight = known is None
-        known = known or {}
-        held: dict[Entry, Held] = {}
-        pins: list[StoredPin] = []
-        told: list[str] = []
-        for entry, body in entries.items():
-            digest = digest_of(entry[0], body)
-            accepted = known.get(entry)
-            if accepted is not None and digest in accepted:
-                continue
-            pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
-            policy = policy_for(server, added=pinned is None)
-            wrong = suspicion(body) if policy == "hold" else ""
-            change = Held(server.name, *entry, digest, body, pinned, wrong)
-            if first_sight and not wrong:
-                pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT))
-                continue
-            if policy == "hold":
-                held[entry] = change
-            else:
-                pins.append(_pin(server.name, source, entry, body, ACCEPTED))
-            if policy != "accept":
-                told.append(f"{entry[0]} '{change.key}' is {_FATES[policy]}: {change.words}")
-        return Review(_as_shown(listing, held) if held else listing, held, tuple(pins), tuple(told))
+        accepted = None if known is None else {entry: dict(digests) for entry, digests in known.items()}
+        return partial(_review, server, source, accepted, others)
 
     def _remember(self, pin: StoredPin) -> None:
         digests = self._known.setdefault((pin.server, pin.source), {}).setdefault((pin.kind, pin.name), {})
@@ -158,7 +144,60 @@ class Pins:
         digests[pin.digest] = pin
 
 
-_FATES = {"hold": "held", "tell": "accepted"}
+_WORTH_TELLING: dict[Change, tuple[str, ...]] = {"hold": ("medium",), "tell": ("high", "medium"), "accept": ("high",)}
+"""How bad what is wrong with a text must be for the log to say so. What is held says so itself."""
+
+
+def _review(
+    server: ServerConfig,
+    source: str,
+    known: Mapping[Entry, Mapping[str, StoredPin]] | None,
+    others: Iterable[Tool],
+    listing: Listing,
+) -> Review:
+    held: dict[Entry, Held] = {}
+    pins: list[StoredPin] = []
+    told: list[str] = []
+    fresh = [
+        (entry, body, digest)
+        for entry, body in _entries(listing)
+        if (digest := digest_of(entry[0], body)) not in (known or {}).get(entry, ())
+    ]
+    imitated = _imitations(listing, others, {name for (kind, name), _, _ in fresh if kind == "tool"})
+    for entry, body, digest in fresh:
+        accepted = (known or {}).get(entry)
+        pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
+        policy = policy_for(server, added=pinned is None)
+        doubt = imitated.get(entry[1]) if entry[0] == "tool" else None
+        doubt = doubt or suspect(body)
+        wrong = doubt.words if doubt is not None and doubt.severity == "high" else ""
+        change = Held(server.name, *entry, digest, body, pinned, wrong)
+        if policy == "hold" and (known is not None or wrong):
+            held[entry] = change
+            told.append(f"{entry[0]} '{change.key}' is held: {change.words}")
+            continue
+        pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT if known is None else ACCEPTED))
+        if known is not None and policy == "tell":
+            told.append(f"{entry[0]} '{change.key}' is accepted: {change.words}")
+        elif doubt is not None and doubt.severity in _WORTH_TELLING[policy]:
+            told.append(f"{entry[0]} '{change.key}' is accepted, but {doubt.words}; see: wicket lint {server.name}")
+    return Review(_as_shown(listing, held) if held else listing, held, tuple(pins), tuple(told))
+
+
+def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]) -> dict[str, Suspicion]:
+    """The tools, of those that nobody has accepted yet, whose names look like those of others."""
+    if not fresh:
+        return {}
+    names = LookAlikes(tool for tool in others if tool.server != listing.server)
+    for tool in listing.tools:
+        if tool.name not in fresh:
+            names.add(tool)
+    found: dict[str, Suspicion] = {}
+    for tool in listing.tools:
+        if tool.name in fresh and (other := names.find(tool)) is not None:
+            found[tool.name] = Suspicion("high", f"its name only looks like that of {_safe(other.key)}")
+        names.add(tool)
+    return found
 
 
 def policy_for(server: ServerConfig, *, added: bool) -> Change:

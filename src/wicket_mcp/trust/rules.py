@@ -32,6 +32,7 @@ class Call:
     arguments: JsonObject
     annotations: Mapping[str, Any]
     principal: str
+    profile: str = ""
     labels: Collection[DataLabel] = ()
 
     @property
@@ -94,6 +95,7 @@ def _matches(rule: Rule, call: Call) -> bool:
         fnmatchcase(call.server, rule.server)
         and (fnmatchcase(call.tool, rule.tool) or fnmatchcase(call.key, rule.tool))
         and fnmatchcase(call.principal, rule.principal)
+        and fnmatchcase(call.profile, rule.profile)
         and (not rule.annotation or _holds(rule.annotation, call.annotations))
         and (not rule.labels or any(label in call.labels for label in rule.labels))
         and (not rule.effects or effect_of(call.tool, call.annotations) in rule.effects)

@@ -28,6 +28,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description='A JSON Schema for each argument: `{ to = { pattern = "@example[.]com$" } }`. All must fit.'),
     ] = field(default_factory=dict[str, Any])
     principal: Annotated[str, Meta(description="Pattern of who calls: `local`, or the name of an API key.")] = "*"
+    profile: Annotated[str, Meta(description="Pattern of the profile through which the call comes.")] = "*"
     labels: Annotated[
         tuple[DataLabel, ...],
         Meta(description="Labels of the data in the arguments, of which one must be there (`[policy] flow`)."),
