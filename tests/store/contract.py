@@ -22,6 +22,7 @@ from wicket_mcp.store.model import (
     Observation,
     RecordQuery,
     StoredApproval,
+    StoredChoice,
     StoredClient,
     StoredDataKey,
     StoredDomain,
@@ -496,3 +497,22 @@ class TestApprovals:
         assert (await store.approve("a1", "bob", NOW)) is not None
         assert await store.approve("a1", "eve", NOW) is None
         assert await store.approve("none", "eve", NOW) is None
+
+
+class TestChoices:
+    async def test_weights_of_the_same_query_and_tool_add_up(self, store: Store, open_another: OpenAnother) -> None:
+        await store.add_choice(StoredChoice("ann", b"q", "x.echo", 1.0, NOW), 9)
+        await (await open_another()).add_choice(StoredChoice("ann", b"q", "x.echo", 0.5, NOW + 5), 9)
+        await store.add_choice(StoredChoice("ann", b"q", "x.other", 1.0, NOW + 1), 9)
+        assert await store.choices("ann") == [
+            StoredChoice("ann", b"q", "x.echo", 1.5, NOW + 5),
+            StoredChoice("ann", b"q", "x.other", 1.0, NOW + 1),
+        ]
+
+    async def test_the_oldest_of_a_principal_go_and_those_of_others_stay(self, store: Store) -> None:
+        await store.add_choice(StoredChoice("bob", b"q", "x.echo", 1.0, NOW - 9), 2)
+        for number in range(4):
+            await store.add_choice(StoredChoice("ann", bytes([number]), "x.echo", 1.0, NOW + number), 2)
+        assert [choice.query for choice in await store.choices("ann")] == [b"\3", b"\2"]
+        assert len(await store.choices("bob")) == 1
+        assert await store.choices("eve") == []

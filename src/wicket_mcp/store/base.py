@@ -17,6 +17,7 @@ from wicket_mcp.store.model import (
     Observation,
     RecordQuery,
     StoredApproval,
+    StoredChoice,
     StoredClient,
     StoredDataKey,
     StoredDomain,
@@ -92,6 +93,18 @@ class UsageStore(Protocol):
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         """How often each tool (by key) was called by this principal."""
+        ...
+
+
+class ChoiceStore(Protocol):
+    """Which tools principals called after which searches."""
+
+    async def choices(self, principal: str) -> Sequence[StoredChoice]:
+        """The choices of one principal, the newest first."""
+        ...
+
+    async def add_choice(self, choice: StoredChoice, most: int) -> None:
+        """Keep a choice; the weights of the same query and tool add up. Beyond `most` of a principal the oldest go."""
         ...
 
 
@@ -318,6 +331,7 @@ class Store(
     ResultStore,
     AuditStore,
     UsageStore,
+    ChoiceStore,
     NoteStore,
     KeyStore,
     VaultStore,

@@ -235,6 +235,19 @@ class StoredManaged:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredChoice:
+    """That a principal called a tool after asking search for something."""
+
+    principal: str
+    query: bytes
+    """What was asked, as numbers of its words' stems: enough to recognise it, too little to read it."""
+    tool: str
+    weight: float
+    """How often, added up; it fades with the time since `at`."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPin:
     """A definition of a server that somebody accepted, as it was then."""
 

@@ -132,6 +132,13 @@ def _7_hours_of_calls(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
+def _8_choices(db: sqlite3.Connection) -> None:
+    db.execute(
+        """CREATE TABLE choice (principal TEXT, query BLOB, tool TEXT, weight REAL, at REAL,
+           PRIMARY KEY (principal, query, tool))"""
+    )
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -140,5 +147,6 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _5_pins_and_approvals,
     _6_grants,
     _7_hours_of_calls,
+    _8_choices,
 )
 FORMAT = len(MIGRATIONS)

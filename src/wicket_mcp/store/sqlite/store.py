@@ -5,6 +5,7 @@ from pathlib import Path
 from wicket_mcp.store.records import Batch, Recorder
 from wicket_mcp.store.sqlite.approvals import SqliteApprovals
 from wicket_mcp.store.sqlite.audit import SqliteAudit, write_batch
+from wicket_mcp.store.sqlite.choices import SqliteChoices
 from wicket_mcp.store.sqlite.connection import Connection
 from wicket_mcp.store.sqlite.domains import SqliteDomains
 from wicket_mcp.store.sqlite.grants import SqliteGrants
@@ -25,6 +26,7 @@ class SqliteStore(
     SqliteListings,
     SqliteResults,
     SqliteAudit,
+    SqliteChoices,
     SqliteNotes,
     SqliteKeys,
     SqliteVault,
