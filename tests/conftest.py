@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
 from wicket_mcp.model import Tool
+
+if TYPE_CHECKING:
+    from tests.peers.postgres import Postgres
 
 # How long an example takes depends on what else the machine does, and is no property of ours.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,6 +68,15 @@ def needs_node(request: pytest.FixtureRequest) -> None:
         return
     reason = f"npm servers are not installed: run scripts/node ({'node found' if shutil.which('node') else 'no node'})"
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator["Postgres"]:
+    """A running PostgreSQL, one for all tests of a process."""
+    from tests.peers.postgres import Postgres  # only where it is used: the driver is an extra
+
+    with Postgres() as server:
+        yield server
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ from wicket_mcp.rooms import Live, Rooms, build, check, visible_options
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.store.audit_file import AuditFile
 from wicket_mcp.store.base import Store
-from wicket_mcp.store.open import STATE_FILE, open_store
+from wicket_mcp.store.open import open_state
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, Seal
 from wicket_mcp.surface.local_tasks import LocalTasks
@@ -131,7 +131,7 @@ class Gateway(Library):
         """
         config = read_config(source)
         check(config)
-        store = await open_store(config.state_path / STATE_FILE)
+        store = await open_state(config)
         try:
             async with cls(config, store)._running(api_key) as gateway:
                 yield gateway

@@ -1,14 +1,13 @@
-"""Opens, uses and closes the state file whose path it reads, line by line, and says how that went."""
+"""Opens, uses and closes the state whose path or address it reads, line by line, and says how that went."""
 
 import asyncio
 import sys
-from pathlib import Path
 
 from wicket_mcp.store.open import open_store
 
 
-async def use(path: Path, name: str) -> None:
-    store = await open_store(path)
+async def use(location: str, name: str) -> None:
+    store = await open_store(location)
     try:
         await store.save_note(name, "was here")
         await store.keys()
@@ -18,7 +17,7 @@ async def use(path: Path, name: str) -> None:
 
 for line in sys.stdin:
     try:
-        asyncio.run(use(Path(line.strip()), sys.argv[1]))
+        asyncio.run(use(line.strip(), sys.argv[1]))
     except Exception as problem:
         sys.stdout.write(f"{type(problem).__name__}: {problem}\n")
     else:

@@ -94,9 +94,9 @@ async def _library(config: "Config") -> "AsyncGenerator[Library]":
             yield gateway
         return
     from wicket_mcp.library import Library
-    from wicket_mcp.store.open import STATE_FILE, open_store
+    from wicket_mcp.store.open import open_state
 
-    store = await open_store(config.state_path / STATE_FILE)
+    store = await open_state(config)
     try:
         library = Library(config, store)
         try:

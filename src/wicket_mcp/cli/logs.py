@@ -2,7 +2,6 @@
 
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from wicket_mcp.cli.output import note, styled, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
+    from wicket_mcp.config.model.config import Config
     from wicket_mcp.store.base import Store
     from wicket_mcp.store.model import AuditQuery, CallRecord
 
@@ -59,13 +59,13 @@ def logs(
         limit=limit,
     )
     with suppress(KeyboardInterrupt):
-        asyncio.run(_show(read(config).state_path, query, follow=follow, json=json))
+        asyncio.run(_show(read(config), query, follow=follow, json=json))
 
 
-async def _show(state: Path, query: "AuditQuery", *, follow: bool, json: bool) -> None:
-    from wicket_mcp.store.open import STATE_FILE, open_store
+async def _show(config: "Config", query: "AuditQuery", *, follow: bool, json: bool) -> None:
+    from wicket_mcp.store.open import open_state
 
-    store = await open_store(state / STATE_FILE)
+    store = await open_state(config)
     try:
         records = (await store.find_calls(query))[::-1]
         for record in records:

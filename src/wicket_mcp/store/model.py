@@ -1,7 +1,7 @@
 """What is kept, as plain records: the vocabulary that the Protocols of `base.py` and every room speak.
 
 No behaviour and no I/O. A new owner of state adds its records here, its Protocol in `base.py`, its tables in
-`sqlite/migrations.py` and its SQL in a module of its own in `sqlite/`. Times are seconds since the epoch.
+`sql/migrations.py` and its SQL in a module of its own in `sql/`. Times are seconds since the epoch.
 """
 
 from collections.abc import Mapping

@@ -2,22 +2,39 @@
 
 from pathlib import Path
 
+from wicket_mcp.config.model.config import Config
+from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.store.base import Store
 
 STATE_FILE = "wicket.db"
 
 
+async def open_state(config: Config) -> Store:
+    """The state that a configuration names. Raises ConfigError."""
+    if config.store is None:
+        return await open_store(config.state_path / STATE_FILE)
+    return await open_store(expand(config.store, "store", config.base_dir))
+
+
 async def open_store(location: Path | str) -> Store:
-    """The state at a path, made where there is none and brought to this version's format.
+    """The state at a path or at a `postgresql://` address, made where there is none, in this version's format.
 
     Raises ConfigError when it cannot be opened, and says what to do.
     """
-    scheme, separator, _ = str(location).partition("://")
-    if separator:
-        raise ConfigError(
-            f"a '{scheme}' state store is not built in", hint="Use a path: Wicket keeps its state in a SQLite file."
-        )
-    from wicket_mcp.store.sqlite.store import SqliteStore  # noqa: PLC0415  (load the chosen implementation alone)
+    from wicket_mcp.store.sql.store import SqlStore  # noqa: PLC0415  (load the chosen implementation alone)
 
-    return await SqliteStore.open(Path(location))
+    scheme, separator, _ = str(location).partition("://")
+    if not separator:
+        from wicket_mcp.store.sqlite.connection import Connection  # noqa: PLC0415
+
+        return SqlStore(await Connection.open(Path(location)))
+    if scheme not in ("postgresql", "postgres"):
+        hint = "Use postgresql://user@host/database, or leave it out: then the state is a file in 'state_dir'."
+        raise ConfigError(f"a '{scheme}' state store is not built in", key="store", hint=hint)
+    try:
+        from wicket_mcp.store.postgres.connection import PostgresConnection  # noqa: PLC0415
+    except ImportError as problem:
+        hint = "Install it: pip install 'wicket-mcp[postgres]'."
+        raise ConfigError(f"PostgreSQL needs what is not installed: {problem}", key="store", hint=hint) from None
+    return SqlStore(await PostgresConnection.open(str(location)))

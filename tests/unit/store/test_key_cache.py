@@ -8,10 +8,11 @@ import pytest
 
 from wicket_mcp.identity.keys import Keys
 from wicket_mcp.store.model import StoredKey
-from wicket_mcp.store.sqlite.store import SqliteStore
+from wicket_mcp.store.sql.store import SqlStore
+from wicket_mcp.store.sqlite.connection import Connection
 
 
-class CountingStore(SqliteStore):
+class CountingStore(SqlStore):
     """A real store that counts how often a key is read."""
 
     reads = 0
@@ -22,16 +23,16 @@ class CountingStore(SqliteStore):
 
 
 @pytest.fixture
-async def stores(tmp_path: Path) -> AsyncGenerator[list[SqliteStore]]:
+async def stores(tmp_path: Path) -> AsyncGenerator[list[SqlStore]]:
     async with AsyncExitStack() as opened:
-        stores: list[SqliteStore] = []
-        for kind in (CountingStore, SqliteStore):
-            stores.append(await kind.open(tmp_path / "wicket.db"))
+        stores: list[SqlStore] = []
+        for kind in (CountingStore, SqlStore):
+            stores.append(kind(await Connection.open(tmp_path / "wicket.db")))
             opened.push_async_callback(stores[-1].close)
         yield stores
 
 
-async def test_a_key_is_read_once_until_somebody_writes(stores: list[SqliteStore]) -> None:
+async def test_a_key_is_read_once_until_somebody_writes(stores: list[SqlStore]) -> None:
     ours, theirs = stores
     assert isinstance(ours, CountingStore)
     keys = Keys(ours, {})
@@ -48,7 +49,7 @@ async def test_a_key_is_read_once_until_somebody_writes(stores: list[SqliteStore
 
 
 @pytest.mark.parametrize("where", [0, 1])
-async def test_a_key_that_is_in_memory_ends_when_it_is_revoked(stores: list[SqliteStore], where: int) -> None:
+async def test_a_key_that_is_in_memory_ends_when_it_is_revoked(stores: list[SqlStore], where: int) -> None:
     keys = Keys(stores[0], {})
     text, _ = await keys.create("ann", ["discover"])
     for _ in range(3):
@@ -57,7 +58,7 @@ async def test_a_key_that_is_in_memory_ends_when_it_is_revoked(stores: list[Sqli
     assert await keys.principal(text) is None
 
 
-async def test_an_unknown_key_is_asked_for_again(stores: list[SqliteStore]) -> None:
+async def test_an_unknown_key_is_asked_for_again(stores: list[SqlStore]) -> None:
     ours, theirs = stores
     text, _ = await Keys(theirs, {}).create("ann", ["discover"])
     assert await Keys(ours, {}).principal(f"{text}x") is None

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wicket_mcp.store.sqlite.migrations import FORMAT, TooNew, migrate
+from wicket_mcp.store.sql.migrations import FORMAT, TooNew
+from wicket_mcp.store.sqlite.migrations import migrate
 
 # The SQL of released versions, copied: what they made is what people have. Never edit; add the next one.
 FORMAT_1 = """

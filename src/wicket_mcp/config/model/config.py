@@ -178,6 +178,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str | None,
         Meta(description="Folder for Wicket's database and token. The platform's state folder when not set."),
     ] = None
+    store: Annotated[
+        str | None,
+        Meta(
+            description="Database that replicas share: `postgresql://user@host/database`, a password in it as "
+            "`${WICKET_DB_PASSWORD}`. A file in `state_dir` when not set."
+        ),
+    ] = None
     allow_runtime_servers: Annotated[
         bool, Meta(description="Let administrators add servers while Wicket runs (`bridge`, `chain`).")
     ] = False

@@ -3,7 +3,7 @@
 Writes happen one after the other in the order they were asked for. Reads see what was committed before, and wait for
 no writer, in this process or another. Trouble is survived: a file that another program holds is waited for once and
 then tried quickly, a deleted one is written again from what is still open, a damaged one is set aside and a new one
-begun. Owns no tables: the modules beside it do, each as a `Part`.
+begun. Owns no tables: the modules of `store/sql/` do. Implements `store/sql/part.py`'s Connection.
 """
 
 import asyncio
@@ -13,16 +13,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
 from wicket_mcp.errors import ConfigError, Internal
-from wicket_mcp.store.records import Recorder
 from wicket_mcp.store.sqlite.files import BUSY_TIMEOUT, Connections, copy_to, inode_of, is_busy, open_file, set_aside
 from wicket_mcp.store.sqlite.transaction import transaction
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Row: TypeAlias = tuple[Any, ...]
 
 _BUSY_AGAIN = 0.05  # seconds to wait for a lock that was waited for in vain just before
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -62,8 +60,8 @@ class Connection:
             raise
         return cls(path, threads, connections)
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in a transaction of its own. Raises Internal when the file does not allow it."""
+    async def write(self, area: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in a transaction of its own. Whatever the area, a file has one writer. Raises Internal."""
 
         def job() -> T:
             if self._closed:
@@ -87,8 +85,8 @@ class Connection:
 
         return await self._run(self._read_thread, "read", job)
 
-    def version(self) -> int | None:
-        """Differs from every earlier answer when anything was committed since, by any process; None if unknown.
+    def version(self, area: str) -> int | None:
+        """Differs from every earlier answer when anything at all was committed since, by any process; None if unknown.
 
         Asked on the event loop: it looks at shared memory and waits for no lock.
         """
@@ -181,20 +179,3 @@ class Connection:
 def _close_quietly(connection: sqlite3.Connection) -> None:
     with suppress(sqlite3.Error):
         connection.close()
-
-
-class Part:
-    """The SQL of one owner of state, on the file that all share."""
-
-    def __init__(self, connection: Connection, recorder: Recorder) -> None:
-        self._connection = connection
-        self._recorder = recorder
-
-    async def _rows(self, text: str, *values: Any) -> list[Any]:
-        return await self._connection.read(lambda db: db.execute(text, values).fetchall())
-
-    async def _row(self, text: str, *values: Any) -> Row | None:
-        return await self._connection.read(lambda db: db.execute(text, values).fetchone())
-
-    async def _change(self, text: str, *values: Any) -> None:
-        await self._connection.write(lambda db: db.execute(text, values))

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.store.sqlite.migrations import TooNew, migrate, version_of
+from wicket_mcp.store.sql.migrations import TooNew
+from wicket_mcp.store.sqlite.migrations import migrate, version_of
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

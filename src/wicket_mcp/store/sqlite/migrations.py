@@ -1,20 +1,13 @@
-"""The format of the state file, as numbered steps; a released step never changes what it makes.
+"""Brings a state file to this version's format. The steps themselves are in `store/sql/migrations.py`.
 
 `migrate` runs whatever is missing in one transaction that holds the write lock from the version check on, so that any
-number of first starts at once agree. Each step has a test that begins with a file of the format before it.
+number of first starts at once agree.
 """
 
 import sqlite3
-from collections.abc import Callable
 
+from wicket_mcp.store.sql.migrations import FORMAT, MIGRATIONS, TooNew
 from wicket_mcp.store.sqlite.transaction import transaction
-
-
-class TooNew(Exception):
-    """The file has a format that only a later version knows."""
-
-    def __init__(self, version: int) -> None:
-        super().__init__(f"format {version}, this version knows {FORMAT}")
 
 
 def version_of(db: sqlite3.Connection) -> int:
@@ -33,120 +26,3 @@ def migrate(db: sqlite3.Connection) -> None:
         for step in MIGRATIONS[version_of(db) :]:  # another process may have been quicker
             step(db)
         db.execute(f"PRAGMA user_version = {FORMAT}")
-
-
-def _1_listings_results_calls(db: sqlite3.Connection) -> None:
-    for statement in (
-        "CREATE TABLE IF NOT EXISTS listing (server TEXT PRIMARY KEY, body BLOB, fingerprint TEXT, segment BLOB)",
-        "CREATE TABLE IF NOT EXISTS result (id TEXT UNIQUE, principal TEXT, tool TEXT, body BLOB, expires_at REAL)",
-        """CREATE TABLE IF NOT EXISTS audit (at REAL, principal TEXT, server TEXT, tool TEXT, arguments_digest TEXT,
-           outcome TEXT, duration_ms REAL, result_bytes INTEGER)""",
-        "CREATE INDEX IF NOT EXISTS audit_at ON audit (at)",
-        "CREATE TABLE IF NOT EXISTS usage (principal TEXT, tool TEXT, calls INTEGER, PRIMARY KEY (principal, tool))",
-        "CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, text TEXT)",
-    ):
-        db.execute(statement)
-
-
-def _2_registry(db: sqlite3.Connection) -> None:
-    """`IF NOT EXISTS`: two first starts at once of an early version left a file marked 1 that has these tables."""
-    for statement in (
-        """CREATE TABLE IF NOT EXISTS registry_server (name TEXT, version TEXT, body BLOB, status TEXT,
-           published_at REAL, updated_at REAL, latest INTEGER, origin TEXT, owner TEXT, PRIMARY KEY (name, version))""",
-        "CREATE INDEX IF NOT EXISTS registry_server_updated ON registry_server (updated_at)",
-        """CREATE TABLE IF NOT EXISTS api_key (name TEXT, digest BLOB PRIMARY KEY, hint TEXT, scopes TEXT,
-           created_at REAL, expires_at REAL, revoked_at REAL, used_at REAL, rates BLOB)""",
-        """CREATE TABLE IF NOT EXISTS rate_bucket (principal TEXT, kind TEXT, tokens REAL, at REAL,
-           PRIMARY KEY (principal, kind))""",
-        """CREATE TABLE IF NOT EXISTS domain (principal TEXT, domain TEXT, token TEXT, state TEXT, created_at REAL,
-           checked_at REAL, verified_at REAL, method TEXT, problem TEXT, PRIMARY KEY (principal, domain))""",
-        "CREATE TABLE IF NOT EXISTS onboarding (principal TEXT, step TEXT, at REAL, PRIMARY KEY (principal, step))",
-        """CREATE TABLE IF NOT EXISTS managed_server (name TEXT PRIMARY KEY, kind TEXT, options BLOB, running INTEGER,
-           owner TEXT, created_at REAL)""",
-        "CREATE TABLE IF NOT EXISTS probe (server TEXT, at REAL, ok INTEGER, duration_ms REAL)",
-        "CREATE INDEX IF NOT EXISTS probe_server ON probe (server, at)",
-        "CREATE INDEX IF NOT EXISTS probe_at ON probe (at)",
-        "CREATE INDEX IF NOT EXISTS audit_server ON audit (server, at)",
-        "CREATE TABLE IF NOT EXISTS watch (server TEXT PRIMARY KEY, until REAL)",
-    ):
-        db.execute(statement)
-
-
-def _3_vault(db: sqlite3.Connection) -> None:
-    for statement in (
-        "CREATE TABLE vault_key (id TEXT PRIMARY KEY, wrapped BLOB, wrapped_by TEXT, created_at REAL)",
-        """CREATE TABLE vault_secret (owner TEXT, name TEXT, key TEXT, sealed BLOB, updated_at REAL,
-           PRIMARY KEY (owner, name))""",
-    ):
-        db.execute(statement)
-
-
-def _4_audit_of_everything(db: sqlite3.Connection) -> None:
-    for column in (
-        "method TEXT DEFAULT 'tools/call'",
-        "client TEXT DEFAULT ''",
-        "detail TEXT DEFAULT ''",
-        "run TEXT DEFAULT ''",
-        "upstream_ms REAL DEFAULT 0",
-        "arguments_bytes INTEGER DEFAULT 0",
-    ):
-        db.execute(f"ALTER TABLE audit ADD COLUMN {column}")
-    db.execute("CREATE INDEX audit_principal ON audit (principal, at)")
-
-
-def _5_pins_and_approvals(db: sqlite3.Connection) -> None:
-    for statement in (
-        """CREATE TABLE pin (server TEXT, source TEXT, kind TEXT, name TEXT, digest TEXT, definition BLOB,
-           approved_by TEXT, at REAL, PRIMARY KEY (server, source, kind, name, digest))""",
-        """CREATE TABLE approval (id TEXT PRIMARY KEY, principal TEXT, server TEXT, tool TEXT, arguments_digest TEXT,
-           policy TEXT, words TEXT, asked_at REAL, expires_at REAL, approved_by TEXT, spent INTEGER)""",
-        "ALTER TABLE audit ADD COLUMN rule TEXT DEFAULT ''",
-    ):
-        db.execute(statement)
-
-
-def _6_grants(db: sqlite3.Connection) -> None:
-    for statement in (
-        "CREATE TABLE oauth_client (id TEXT PRIMARY KEY, name TEXT, redirect_uris BLOB, created_at REAL)",
-        """CREATE TABLE oauth_grant (id TEXT PRIMARY KEY, client TEXT, client_name TEXT, principal TEXT,
-           credential BLOB, scopes TEXT, created_at REAL, expires_at REAL, used_at REAL, revoked_at REAL,
-           reason TEXT)""",
-        """CREATE TABLE oauth_ticket (digest BLOB PRIMARY KEY, kind TEXT, grant_id TEXT, body BLOB, expires_at REAL,
-           used_at REAL)""",
-        "CREATE INDEX oauth_ticket_expires ON oauth_ticket (expires_at)",
-    ):
-        db.execute(statement)
-
-
-def _7_hours_of_calls(db: sqlite3.Connection) -> None:
-    """Sums by the hour, so that a month of calls is added up in no time; made of the calls that are there already."""
-    for statement in (
-        """CREATE TABLE audit_hour (hour INTEGER, principal TEXT, server TEXT, calls INTEGER, failed INTEGER,
-           cached INTEGER, duration_ms REAL, arguments_bytes INTEGER, result_bytes INTEGER,
-           PRIMARY KEY (hour, principal, server))""",
-        """INSERT INTO audit_hour SELECT CAST(at / 3600 AS INTEGER), principal, server, count(*),
-           sum(outcome NOT IN ('ok', 'cached', 'cancelled')), sum(outcome = 'cached'), sum(duration_ms),
-           sum(arguments_bytes), sum(result_bytes) FROM audit WHERE server != '' GROUP BY 1, 2, 3""",
-        "CREATE INDEX audit_method ON audit (method, at)",
-    ):
-        db.execute(statement)
-
-
-def _8_choices(db: sqlite3.Connection) -> None:
-    db.execute(
-        """CREATE TABLE choice (principal TEXT, query BLOB, tool TEXT, weight REAL, at REAL,
-           PRIMARY KEY (principal, query, tool))"""
-    )
-
-
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
-    _1_listings_results_calls,
-    _2_registry,
-    _3_vault,
-    _4_audit_of_everything,
-    _5_pins_and_approvals,
-    _6_grants,
-    _7_hours_of_calls,
-    _8_choices,
-)
-FORMAT = len(MIGRATIONS)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.listings import listing_from_json, listing_to_json
 from wicket_mcp.store.model import StoredListing
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part, upsert
 
 
-class SqliteListings(Part):
+class SqlListings(Part):
     async def load_listings(self) -> list[StoredListing]:
         rows = await self._rows("SELECT body, fingerprint, segment FROM listing ORDER BY server")
         return [
@@ -18,11 +18,15 @@ class SqliteListings(Part):
     async def save_listing(self, stored: StoredListing) -> None:
         body = encode(listing_to_json(stored.listing))
         row = (stored.listing.server, body, stored.fingerprint, stored.segment)
-        await self._change("INSERT OR REPLACE INTO listing VALUES (?, ?, ?, ?)", *row)
+        await self._change(upsert("listing", "server, body, fingerprint, segment", "server"), *row)
 
     async def save_segments(self, segments: Mapping[str, bytes]) -> None:
         rows = [(segment, server) for server, segment in segments.items()]
-        await self._connection.write(lambda db: db.executemany("UPDATE listing SET segment = ? WHERE server = ?", rows))
+
+        def save(db: Database) -> None:
+            db.executemany("UPDATE listing SET segment = ? WHERE server = ?", rows)
+
+        await self._connection.write("listing", save)
 
     async def drop_listing(self, server: str) -> None:
         await self._change("DELETE FROM listing WHERE server = ?", server)

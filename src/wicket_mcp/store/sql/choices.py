@@ -1,22 +1,24 @@
 """Which tools principals called after which searches. Implements ChoiceStore."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from wicket_mcp.store.model import StoredChoice
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part, insert
+
+_CHOICE = "principal, query, tool, weight, at"
 
 
-class SqliteChoices(Part):
+class SqlChoices(Part):
     async def choices(self, principal: str) -> Sequence[StoredChoice]:
-        text = "SELECT principal, query, tool, weight, at FROM choice WHERE principal = ? ORDER BY at DESC, rowid DESC"
+        text = f"SELECT {_CHOICE} FROM choice WHERE principal = ? ORDER BY at DESC, rowid DESC"  # noqa: S608
         return [StoredChoice(*row) for row in await self._rows(text, principal)]
 
     async def add_choice(self, choice: StoredChoice, most: int) -> None:
-        def add(db: sqlite3.Connection) -> None:
+        def add(db: Database) -> None:
             db.execute(
-                """INSERT INTO choice VALUES (?, ?, ?, ?, ?) ON CONFLICT (principal, query, tool)
-                   DO UPDATE SET weight = weight + excluded.weight, at = max(at, excluded.at)""",
+                f"""{insert("choice", _CHOICE)} ON CONFLICT (principal, query, tool) DO UPDATE SET
+                    weight = choice.weight + excluded.weight,
+                    at = CASE WHEN choice.at > excluded.at THEN choice.at ELSE excluded.at END""",
                 (choice.principal, choice.query, choice.tool, choice.weight, choice.at),
             )
             db.execute(
@@ -25,4 +27,4 @@ class SqliteChoices(Part):
                 (choice.principal, choice.principal, most),
             )
 
-        await self._connection.write(add)
+        await self._connection.write("choice", add)

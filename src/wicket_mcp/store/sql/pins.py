@@ -1,10 +1,9 @@
 """Accepted definitions. Implements PinStore."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from wicket_mcp.store.model import StoredPin
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part, upsert
 
 KEPT = 8
 """Accepted definitions of one name that are kept: a server that goes back to one of them asks nobody."""
@@ -12,18 +11,18 @@ KEPT = 8
 _PIN = "server, source, kind, name, digest, definition, approved_by, at"
 
 
-class SqlitePins(Part):
+class SqlPins(Part):
     async def pins(self, server: str = "") -> Sequence[StoredPin]:
         where, values = ("WHERE server = ?", [server]) if server else ("", [])
         text = f"SELECT {_PIN} FROM pin {where} ORDER BY server, kind, name, at, rowid"  # noqa: S608  (our own words)
         return [StoredPin(*row) for row in await self._rows(text, *values)]
 
     async def save_pins(self, pins: Sequence[StoredPin]) -> None:
-        def save(db: sqlite3.Connection) -> None:
+        def save(db: Database) -> None:
             for pin in pins:
                 whose = (pin.server, pin.source, pin.kind, pin.name)
                 row = (*whose, pin.digest, pin.definition, pin.approved_by, pin.at)
-                db.execute("INSERT OR REPLACE INTO pin VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                db.execute(upsert("pin", _PIN, "server, source, kind, name, digest"), row)
                 db.execute(
                     """DELETE FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ? AND rowid NOT IN (
                        SELECT rowid FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ?
@@ -31,7 +30,7 @@ class SqlitePins(Part):
                     (*whose, *whose, KEPT),
                 )
 
-        await self._connection.write(save)
+        await self._connection.write("pin", save)
 
     def pins_version(self) -> int | None:
-        return self._connection.version()
+        return self._connection.version("pin")

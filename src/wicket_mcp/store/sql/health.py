@@ -1,10 +1,9 @@
 """What was seen of servers: probes, and the calls of the audit. Implements HealthStore."""
 
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
 from wicket_mcp.store.model import Observation
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part, insert, upsert
 
 _FAILED = ("unavailable", "crashed", "timed_out", "protocol")
 _SILENT = (
@@ -12,22 +11,21 @@ _SILENT = (
     *("bad_arguments", "unknown_name", "ambiguous_name", "denied", "unknown_result"),
 )
 """Outcomes that say nothing of the server: it was not asked, or its answer was not its own doing."""
-"""Outcomes of a call that say nothing of the server's health: the caller left, or the server was not asked."""
 
 
-class SqliteHealth(Part):
+class SqlHealth(Part):
     async def save_probe(self, server: str, seen: Observation, keep_since: float) -> None:
-        def save(db: sqlite3.Connection) -> None:
-            db.execute("INSERT INTO probe VALUES (?, ?, ?, ?)", (server, seen.at, seen.ok, seen.duration_ms))
+        def save(db: Database) -> None:
+            db.execute(insert("probe", "server, at, ok, duration_ms"), (server, seen.at, seen.ok, seen.duration_ms))
             db.execute("DELETE FROM probe WHERE at < ?", (keep_since,))
 
-        await self._connection.write(save)
+        await self._connection.write("probe", save)
 
     async def observations(self, server: str, since: float) -> Sequence[Observation]:
         await self._recorder.settle()
         text = f"""SELECT at, outcome NOT IN {_FAILED}, outcome IN {(*_FAILED, "upstream_error")}, duration_ms
                    FROM audit WHERE server = ? AND at >= ? AND outcome NOT IN {_SILENT}
-                   UNION ALL SELECT at, ok, NOT ok, duration_ms FROM probe WHERE server = ? AND at >= ?
+                   UNION ALL SELECT at, ok <> 0, ok = 0, duration_ms FROM probe WHERE server = ? AND at >= ?
                    ORDER BY 1"""  # noqa: S608  (only our own words)
         rows = await self._rows(text, server, since, server, since)
         return [Observation(at, bool(ok), bool(faulty), duration) for at, ok, faulty, duration in rows]
@@ -43,7 +41,7 @@ class SqliteHealth(Part):
         return dict(await self._rows(text, since))
 
     async def watch(self, server: str, until: float) -> None:
-        await self._change("INSERT OR REPLACE INTO watch VALUES (?, ?)", server, until)
+        await self._change(upsert("watch", "server, until", "server"), server, until)
 
     async def watched(self, at: float) -> Collection[str]:
         return {row[0] for row in await self._rows("SELECT server FROM watch WHERE until >= ?", at)}

@@ -1,15 +1,13 @@
 """Token buckets, taken from under the write lock so that processes share them. Implements LimitStore."""
 
-import sqlite3
-
-from wicket_mcp.store.sqlite.connection import Part, Row
+from wicket_mcp.store.sql.part import Database, Part, Row, upsert
 
 HOUR = 3600.0
 
 
-class SqliteLimits(Part):
+class SqlLimits(Part):
     async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
-        def take(db: sqlite3.Connection) -> float:
+        def take(db: Database) -> float:
             row: Row | None = db.execute(
                 "SELECT tokens, at FROM rate_bucket WHERE principal = ? AND kind = ?", (principal, kind)
             ).fetchone()
@@ -18,7 +16,7 @@ class SqliteLimits(Part):
             if tokens < 1.0:
                 return (1.0 - tokens) * HOUR / per_hour
             values = (principal, kind, tokens - 1.0, max(at, last))
-            db.execute("INSERT OR REPLACE INTO rate_bucket VALUES (?, ?, ?, ?)", values)
+            db.execute(upsert("rate_bucket", "principal, kind, tokens, at", "principal, kind"), values)
             return 0.0
 
-        return await self._connection.write(take)
+        return await self._connection.write("rate_bucket", take)

@@ -1,13 +1,12 @@
 """Call records and the usage counted from them, written in batches. Implements AuditStore and UsageStore."""
 
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
 
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
 from wicket_mcp.store.records import SUCCESSES, Batch
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part, insert
 
 AUDIT_DAYS = 30
 HOUR = 3600
@@ -15,10 +14,9 @@ _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
     "upstream_ms, arguments_bytes, rule"
 )
-_MARKS = ", ".join("?" for _ in _CALL.split(","))
 
 
-class SqliteAudit(Part):
+class SqlAudit(Part):
     @property
     def lost_records(self) -> int:
         return self._recorder.lost
@@ -58,13 +56,15 @@ class SqliteAudit(Part):
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
         await self._recorder.settle()
         whose, values = ("AND principal = ?", (principal,)) if principal else ("", ())
-        text = f"""SELECT CAST(hour * 3600 / ? AS INTEGER) * ? AS start, server, sum(calls), sum(failed), sum(cached),
+        hours = int(width // HOUR)  # of our own, and as a literal: an engine must see that it groups by what it selects
+        text = f"""SELECT hour / {hours} AS stretch, server, sum(calls), sum(failed), sum(cached),
                           sum(duration_ms), sum(arguments_bytes), sum(result_bytes)
-                   FROM audit_hour WHERE hour >= ? {whose} GROUP BY start, server ORDER BY start"""  # noqa: S608
-        return [CallTotals(*row) for row in await self._rows(text, width, width, int(since // HOUR), *values)]
+                   FROM audit_hour WHERE hour >= ? {whose} GROUP BY stretch, server ORDER BY stretch"""  # noqa: S608
+        rows = await self._rows(text, int(since // HOUR), *values)
+        return [CallTotals(float(stretch * hours * HOUR), *sums) for stretch, *sums in rows]
 
 
-def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
+def write_batch(db: Database, batch: Batch) -> None:
     """Keep one batch, and drop what has become too old."""
     calls = [
         (
@@ -74,21 +74,22 @@ def write_batch(db: sqlite3.Connection, batch: Batch) -> None:
         for r in batch.calls
     ]
     if calls:
-        db.executemany(f"INSERT INTO audit ({_CALL}) VALUES ({_MARKS})", calls)  # noqa: S608
+        db.executemany(insert("audit", _CALL), calls)
         oldest = time.time() - AUDIT_DAYS * 86400
         db.execute("DELETE FROM audit WHERE at < ?", (oldest,))
         db.executemany(
             """INSERT INTO audit_hour VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hour, principal, server) DO UPDATE
-               SET calls = calls + excluded.calls, failed = failed + excluded.failed, cached = cached + excluded.cached,
-                   duration_ms = duration_ms + excluded.duration_ms,
-                   arguments_bytes = arguments_bytes + excluded.arguments_bytes,
-                   result_bytes = result_bytes + excluded.result_bytes""",
+               SET calls = audit_hour.calls + excluded.calls, failed = audit_hour.failed + excluded.failed,
+                   cached = audit_hour.cached + excluded.cached,
+                   duration_ms = audit_hour.duration_ms + excluded.duration_ms,
+                   arguments_bytes = audit_hour.arguments_bytes + excluded.arguments_bytes,
+                   result_bytes = audit_hour.result_bytes + excluded.result_bytes""",
             _hours(batch),
         )
         db.execute("DELETE FROM audit_hour WHERE hour < ?", (int(oldest // HOUR),))
         db.executemany(
             """INSERT INTO usage VALUES (?, ?, ?)
-               ON CONFLICT (principal, tool) DO UPDATE SET calls = calls + excluded.calls""",
+               ON CONFLICT (principal, tool) DO UPDATE SET calls = usage.calls + excluded.calls""",
             [(*whose, count) for whose, count in batch.usage().items()],
         )
     db.executemany(

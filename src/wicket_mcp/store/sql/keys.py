@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.model import StoredKey
-from wicket_mcp.store.sqlite.connection import Part, Row
+from wicket_mcp.store.sql.part import Database, Part, Row, upsert
 
 _KEY = "name, digest, hint, scopes, created_at, expires_at, revoked_at, used_at, rates"
 
 
-class SqliteKeys(Part):
+class SqlKeys(Part):
     async def save_key(self, key: StoredKey) -> None:
         row = (
             key.name,
@@ -22,7 +22,11 @@ class SqliteKeys(Part):
             key.used_at,
             encode(key.rates),
         )
-        await self._change("INSERT OR REPLACE INTO api_key VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+
+        def save(db: Database) -> None:
+            db.execute(upsert("api_key", _KEY, "digest"), row)
+
+        await self._connection.write("api_key", save)
 
     async def keys(self) -> Sequence[StoredKey]:
         await self._recorder.settle()
@@ -33,7 +37,7 @@ class SqliteKeys(Part):
         return _key(row) if row else None
 
     def keys_version(self) -> int | None:
-        return self._connection.version()
+        return self._connection.version("api_key")
 
     def mark_key_used(self, digest: bytes, at: float) -> None:
         self._recorder.mark_key_used(digest, at)

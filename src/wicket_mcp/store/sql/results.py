@@ -1,17 +1,16 @@
 """Large results, within a total size. Implements ResultStore."""
 
-import sqlite3
 import time
 from collections import Counter, defaultdict, deque
 
 from wicket_mcp.model import Principal
 from wicket_mcp.store.model import StoredResult
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part
 
 
-class SqliteResults(Part):
+class SqlResults(Part):
     async def save_result(self, result: StoredResult, max_total_bytes: int) -> None:
-        def save(db: sqlite3.Connection) -> None:
+        def save(db: Database) -> None:
             db.execute("DELETE FROM result WHERE expires_at < ?", (time.time(),))
             (total,) = db.execute("SELECT coalesce(sum(length(body)), 0) FROM result").fetchone()
             surplus = total + len(result.body) - max_total_bytes
@@ -22,7 +21,7 @@ class SqliteResults(Part):
             row = (result.id, result.principal, result.tool, result.body, result.expires_at)
             db.execute("INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)", row)
 
-        await self._connection.write(save)
+        await self._connection.write("result", save)
 
     async def load_result(self, result_id: str, principal: Principal) -> StoredResult | None:
         text = """SELECT id, principal, tool, body, expires_at FROM result

@@ -1,26 +1,25 @@
 """What our authorization server has issued. Implements GrantStore."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.model import StoredClient, StoredGrant, StoredTicket
-from wicket_mcp.store.sqlite.connection import Part, Row
+from wicket_mcp.store.sql.part import Database, Part, Row, insert, upsert
 
 _GRANT = "id, client, client_name, principal, credential, scopes, created_at, expires_at, used_at, revoked_at, reason"
 _TICKET = "digest, kind, grant_id, body, expires_at, used_at"
 _SURPLUS = """SELECT id FROM oauth_client WHERE id NOT IN (SELECT client FROM oauth_grant WHERE revoked_at IS NULL)
-              ORDER BY created_at DESC, rowid DESC LIMIT -1 OFFSET ?"""
+              ORDER BY created_at DESC, rowid DESC LIMIT 9223372036854775807 OFFSET ?"""
 
 
-class SqliteGrants(Part):
+class SqlGrants(Part):
     async def save_oauth_client(self, client: StoredClient, most: int) -> None:
-        def save(db: sqlite3.Connection) -> None:
+        def save(db: Database) -> None:
             row = (client.id, client.name, encode(list(client.redirect_uris)), client.created_at)
-            db.execute("INSERT OR REPLACE INTO oauth_client VALUES (?, ?, ?, ?)", row)
+            db.execute(upsert("oauth_client", "id, name, redirect_uris, created_at", "id"), row)
             db.execute(f"DELETE FROM oauth_client WHERE id IN ({_SURPLUS})", (most,))  # noqa: S608  (our own words)
 
-        await self._connection.write(save)
+        await self._connection.write("oauth_grant", save)
 
     async def oauth_client(self, client_id: str) -> StoredClient | None:
         row = await self._row("SELECT id, name, redirect_uris, created_at FROM oauth_client WHERE id = ?", client_id)
@@ -30,21 +29,20 @@ class SqliteGrants(Part):
         g = grant
         scopes = " ".join(sorted(g.scopes))
         row = (g.id, g.client, g.client_name, g.principal, g.credential, scopes, g.created_at, g.expires_at, g.used_at)
-        text = "INSERT INTO oauth_grant VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        await self._change(text, *row, g.revoked_at, g.reason)
+        await self._change(insert("oauth_grant", _GRANT), *row, g.revoked_at, g.reason)
 
     async def touch_grant(self, grant_id: str, used_at: float, expires_at: float) -> bool:
         text = "UPDATE oauth_grant SET used_at = ?, expires_at = ? WHERE id = ? AND revoked_at IS NULL"
-        return await self._connection.write(lambda db: db.execute(text, (used_at, expires_at, grant_id)).rowcount > 0)
+        return await self._change(text, used_at, expires_at, grant_id) > 0
 
     async def revoke_grant(self, grant_id: str, at: float, reason: str) -> bool:
-        def revoke(db: sqlite3.Connection) -> bool:
+        def revoke(db: Database) -> bool:
             text = "UPDATE oauth_grant SET revoked_at = ?, reason = ? WHERE id = ? AND revoked_at IS NULL"
             ended = db.execute(text, (at, reason, grant_id)).rowcount > 0
             db.execute("DELETE FROM oauth_ticket WHERE grant_id = ?", (grant_id,))
             return ended
 
-        return await self._connection.write(revoke)
+        return await self._connection.write("oauth_grant", revoke)
 
     async def grant(self, grant_id: str) -> StoredGrant | None:
         row = await self._row(f"SELECT {_GRANT} FROM oauth_grant WHERE id = ?", grant_id)  # noqa: S608  (our own words)
@@ -54,25 +52,24 @@ class SqliteGrants(Part):
         return [_grant(row) for row in await self._rows(f"SELECT {_GRANT} FROM oauth_grant ORDER BY created_at, rowid")]  # noqa: S608
 
     async def add_ticket(self, ticket: StoredTicket, at: float) -> bool:
-        def add(db: sqlite3.Connection) -> bool:
+        def add(db: Database) -> bool:
             db.execute("DELETE FROM oauth_ticket WHERE expires_at < ?", (at,))
             row = (ticket.digest, ticket.kind, ticket.grant, encode(ticket.body), ticket.expires_at, ticket.used_at)
-            text = "INSERT OR IGNORE INTO oauth_ticket VALUES (?, ?, ?, ?, ?, ?)"
-            return db.execute(text, row).rowcount > 0
+            return db.execute(f"{insert('oauth_ticket', _TICKET)} ON CONFLICT DO NOTHING", row).rowcount > 0
 
-        return await self._connection.write(add)
+        return await self._connection.write("oauth_grant", add)
 
     async def ticket(self, digest: bytes) -> StoredTicket | None:
         row = await self._row(f"SELECT {_TICKET} FROM oauth_ticket WHERE digest = ?", digest)  # noqa: S608
         return _ticket(row) if row else None
 
     async def use_ticket(self, digest: bytes, at: float) -> StoredTicket | None:
-        def use(db: sqlite3.Connection) -> Row | None:
+        def use(db: Database) -> Row | None:
             row = db.execute(f"SELECT {_TICKET} FROM oauth_ticket WHERE digest = ?", (digest,)).fetchone()  # noqa: S608
             db.execute("UPDATE oauth_ticket SET used_at = ? WHERE digest = ? AND used_at IS NULL", (at, digest))
             return row
 
-        row = await self._connection.write(use)
+        row = await self._connection.write("oauth_grant", use)
         return _ticket(row) if row else None
 
 

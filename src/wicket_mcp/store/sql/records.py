@@ -1,23 +1,23 @@
 """The registry's records: versions of servers. Implements RecordStore."""
 
-import sqlite3
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.model import RecordQuery, StoredRecord
-from wicket_mcp.store.sqlite.connection import Part, Row
+from wicket_mcp.store.sql.part import Database, Part, Row, upsert
 
 _RECORD = "name, version, body, status, published_at, updated_at, latest, origin, owner"
 
 
-class SqliteRecords(Part):
+class SqlRecords(Part):
     async def page(self, query: RecordQuery) -> Sequence[StoredRecord]:
         where = ["(name, version) > (?, ?)"]
         values: list[Any] = [*query.after]
         if query.search:
-            where.append("instr(lower(name), lower(?)) > 0")
-            values.append(query.search)
+            where.append("lower(name) LIKE ? ESCAPE '!'")
+            values.append(f"%{_literal(query.search.lower())}%")
         if query.updated_since is not None:
             where.append("updated_at >= ?")
             values.append(query.updated_since)
@@ -42,15 +42,20 @@ class SqliteRecords(Part):
         ]
         dethroned = [(r.name, r.version) for r in records if r.latest]
 
-        def save(db: sqlite3.Connection) -> None:
+        def save(db: Database) -> None:
             db.executemany("UPDATE registry_server SET latest = 0 WHERE name = ? AND version != ?", dethroned)
-            db.executemany("INSERT OR REPLACE INTO registry_server VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            db.executemany(upsert("registry_server", _RECORD, "name, version"), rows)
 
-        await self._connection.write(save)
+        await self._connection.write("registry_server", save)
 
     async def record_stamp(self) -> tuple[int, float]:
         (row,) = await self._rows("SELECT count(*), coalesce(max(updated_at), 0) FROM registry_server")
         return row[0], row[1]
+
+
+def _literal(text: str) -> str:
+    """The text for LIKE, where `%` and `_` mean themselves."""
+    return re.sub("([!%_])", r"!\1", text)
 
 
 def _record(row: Row) -> StoredRecord:

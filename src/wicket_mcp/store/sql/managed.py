@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.model import StoredManaged
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Part, upsert
 
 _MANAGED = "name, kind, options, running, owner, created_at"
 
 
-class SqliteManaged(Part):
+class SqlManaged(Part):
     async def save_managed(self, managed: StoredManaged) -> None:
         m = managed
         row = (m.name, m.kind, encode(m.options), m.running, m.owner, m.created_at)
-        await self._change("INSERT OR REPLACE INTO managed_server VALUES (?, ?, ?, ?, ?, ?)", *row)
+        await self._change(upsert("managed_server", _MANAGED, "name"), *row)
 
     async def drop_managed(self, name: str) -> None:
         await self._change("DELETE FROM managed_server WHERE name = ?", name)

@@ -1,16 +1,15 @@
 """Calls that wait for a person's yes. Implements ApprovalStore."""
 
-import sqlite3
 from collections.abc import Sequence
 
 from wicket_mcp.store.model import StoredApproval
-from wicket_mcp.store.sqlite.connection import Part
+from wicket_mcp.store.sql.part import Database, Part, insert
 
 _APPROVAL = "id, principal, server, tool, arguments_digest, policy, words, asked_at, expires_at, approved_by, spent"
 _SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ? AND policy = ?"
 
 
-class SqliteApprovals(Part):
+class SqlApprovals(Part):
     async def save_approval(self, approval: StoredApproval) -> None:
         one = approval
         row = (
@@ -18,35 +17,34 @@ class SqliteApprovals(Part):
             *(one.asked_at, one.expires_at, one.approved_by, one.spent),
         )
 
-        def save(db: sqlite3.Connection) -> None:
+        def save(db: Database) -> None:
             db.execute("DELETE FROM approval WHERE expires_at < ?", (one.asked_at,))
-            db.execute(f"INSERT INTO approval ({_APPROVAL}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+            db.execute(insert("approval", _APPROVAL), row)
 
-        await self._connection.write(save)
+        await self._connection.write("approval", save)
 
     async def approvals(self, at: float) -> Sequence[StoredApproval]:
-        text = f"SELECT {_APPROVAL} FROM approval WHERE expires_at >= ? AND NOT spent ORDER BY asked_at"  # noqa: S608
+        text = f"SELECT {_APPROVAL} FROM approval WHERE expires_at >= ? AND spent = 0 ORDER BY asked_at"  # noqa: S608
         return [_approval(row) for row in await self._rows(text, at)]
 
     async def approve(self, approval: str, by: str, at: float) -> StoredApproval | None:
-        def decide(db: sqlite3.Connection) -> StoredApproval | None:
-            db.execute(
+        def decide(db: Database) -> StoredApproval | None:
+            changed = db.execute(
                 """UPDATE approval SET approved_by = ?
-                   WHERE id = ? AND expires_at >= ? AND NOT spent AND approved_by = ''""",
+                   WHERE id = ? AND expires_at >= ? AND spent = 0 AND approved_by = ''""",
                 (by, approval, at),
-            )
-            changed = db.execute("SELECT changes()").fetchone()[0]
+            ).rowcount
             row = db.execute(f"SELECT {_APPROVAL} FROM approval WHERE id = ?", (approval,)).fetchone()  # noqa: S608
             return _approval(row) if changed else None
 
-        return await self._connection.write(decide)
+        return await self._connection.write("approval", decide)
 
     async def spend(self, call: StoredApproval, at: float) -> str | None:
         which = (call.principal, call.server, call.tool, call.arguments_digest, call.policy)
 
-        def use(db: sqlite3.Connection) -> str | None:
+        def use(db: Database) -> str | None:
             row = db.execute(
-                f"""SELECT id, approved_by FROM approval WHERE {_SAME_CALL} AND approved_by <> '' AND NOT spent
+                f"""SELECT id, approved_by FROM approval WHERE {_SAME_CALL} AND approved_by <> '' AND spent = 0
                     AND expires_at >= ? ORDER BY asked_at LIMIT 1""",  # noqa: S608  (our own words)
                 (*which, at),
             ).fetchone()
@@ -55,7 +53,7 @@ class SqliteApprovals(Part):
             db.execute("UPDATE approval SET spent = 1 WHERE id = ?", (row[0],))
             return row[1]
 
-        return await self._connection.write(use)
+        return await self._connection.write("approval", use)
 
 
 def _approval(row: tuple[object, ...]) -> StoredApproval:
