@@ -62,8 +62,10 @@ async def serve_http(
     def grants() -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
         from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
+        from wicket_mcp.identity.people import People  # noqa: PLC0415
 
-        return Grants(gateway.store, CredentialHolders(token, gateway.registry.keys), gateway.audit.act)
+        people = People(gateway.store, lambda: gateway.config.http.issuers)
+        return Grants(gateway.store, CredentialHolders(token, gateway.registry.keys, people), gateway.audit.act)
 
     sign_in = SignIn(
         gateway.config, tuple(protocols), gateway.tasks, grants, gateway.store, gateway.audit.act, gateway.audit.reject

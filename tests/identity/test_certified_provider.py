@@ -1,9 +1,12 @@
 """Signing in at a certified authorization server from npm: discovery, registration, PKCE, resource, rotation, end."""
 
 import asyncio
+import html
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urljoin
 
 import aiohttp
 import pytest
@@ -13,8 +16,10 @@ from joserfc import jwk, jwt
 from tests.conformance.suite import node
 from tests.conftest import PEERS, ROOT, OpenGateway
 from tests.identity.browser import browse
+from tests.identity.test_authorization import flow, returned
 from tests.peers.protected import Issued, Protected
 from wicket_mcp import Gateway
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import NeedsSignIn
 from wicket_mcp.identity.oauth.credentials import PersonCredentials
 from wicket_mcp.model import LOCAL
@@ -96,3 +101,28 @@ async def test_a_certified_provider_signs_us_in_renews_and_ends_it(open_gateway:
                 await credentials.renew(first)
             [status] = await gateway.verbs.servers(LOCAL)
             assert (status.state, status.tools) == ("needs sign-in", 1)
+
+
+async def test_a_certified_provider_says_who_allows_a_client(open_gateway: OpenGateway) -> None:
+    if not (MODULES / "oidc-provider").exists():
+        pytest.skip("oidc-provider is not installed: run scripts/node")
+    async with flow(open_gateway) as (client, gateway), provider(f"{client.base}/mcp") as issuer:
+        ours = {"redirect_uris": [f"{client.base}/oauth/signed-in"], "application_type": "native"}
+        async with client.session.post(f"{issuer}/reg", json=ours) as answer:
+            registered = await answer.json()
+        section = {"issuer": issuer, "client_id": registered["client_id"], "scopes": {"*": ["discover", "invoke"]}}
+        http = {"authorization": {"enabled": True}, "issuers": [section]}
+        gateway.apply(Config.from_dict({"http": http, "state_dir": str(gateway.config.state_path)}))
+        await client.register()
+        leaving = await client.submit(await client.sealed(), decision=issuer, credential="")
+        cookie = leaving.headers["Set-Cookie"].partition(";")[0]
+        (address,) = re.findall(r'content="0;url=([^"]+)"', await leaving.text())
+        back = html.unescape(address)
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+            while not back.startswith(client.base):
+                async with browser.get(back, allow_redirects=False) as answer:
+                    back = urljoin(back, answer.headers["Location"])
+        answer = await client.session.get(back, headers={"Cookie": cookie}, allow_redirects=False)
+        status, issued = await client.redeem(returned(answer)["code"])
+        assert (status, issued["scope"]) == (200, "discover invoke")
+        assert await client.status(issued["access_token"]) == 200

@@ -12,6 +12,8 @@ from aiohttp import web
 from tests.conftest import OpenGateway
 from tests.gateway.serving import TOKEN
 from tests.identity.test_authorization import CHALLENGE, Flow, flow
+from tests.peers.identity_provider import IdentityProvider
+from wicket_mcp.config.model.config import Config
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -127,3 +129,19 @@ async def test_another_site_can_neither_frame_the_page_nor_post_for_it(open_gate
             await page.goto(site.origin)
         assert "sent by another page" in await page.content()
         assert len(site.came_back) == 1
+
+
+async def test_a_person_allows_a_client_and_signs_in_with_a_provider(open_gateway: OpenGateway) -> None:
+    async with IdentityProvider() as provider, browsing(open_gateway) as (page, client, site):
+        issuer = {"issuer": provider.issuer, "client_id": "wicket", "client_secret": "hush"}
+        http = {"authorization": {"enabled": True}, "issuers": [{**issuer, "scopes": {"staff": ["invoke"]}}]}
+        gateway = client.gateway
+        assert gateway is not None
+        gateway.apply(Config.from_dict({"http": http, "state_dir": str(gateway.config.state_path)}))
+        await page.goto(address(client))
+        await page.click(f"button[value='{provider.issuer}']")
+        await page.wait_for_url(f"{site.origin}/callback*")
+        assert (site.came_back[0]["state"], site.came_back[0]["iss"]) == ("s", client.base)
+        assert (await client.redeem(site.came_back[0]["code"]))[1]["scope"] == "invoke"
+        await page.goto(address(client, "second"))
+        assert "signed in as ann@example.com" in await page.inner_text("main")

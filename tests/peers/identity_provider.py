@@ -1,14 +1,18 @@
 """An identity provider on a real socket: metadata, keys that can be changed, tokens as the test wants them.
 
-The faults are small classes: `AnswersHtml`, `NeverAnswers`. One that is down is one that was left.
+Whoever comes to its page is `person`, and signed in at once, for the client `wicket`. The faults are small classes:
+`AnswersHtml`, `NeverAnswers`. One that is down is one that was left.
 """
 
 import asyncio
+import base64
+import hashlib
 import time
 import warnings
 from collections import Counter
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 from aiohttp import web
 from joserfc import jwt
@@ -31,6 +35,14 @@ class IdentityProvider:
         """What the document says of a key besides itself, by its name."""
         self.opaque: dict[str, dict[str, Any]] = {}
         self.metadata: dict[str, Any] = {}
+        self.person: dict[str, Any] = {"sub": "ann", "email": "ann@example.com", "groups": ["staff"]}
+        self.id_token: dict[str, Any] = {}
+        """Claims of the next ID tokens that are other than they should be."""
+        self.redirect: dict[str, str] = {}
+        """Parameters of the next redirects that are other than they should be."""
+        self.questions: list[dict[str, str]] = []
+        """What browsers brought to its page."""
+        self._codes: dict[str, dict[str, str]] = {}
         self._runner: web.AppRunner | None = None
         self.issuer = ""
 
@@ -43,7 +55,14 @@ class IdentityProvider:
         await site.start()
         port: int = self._runner.addresses[0][1]
         self.issuer = f"http://127.0.0.1:{port}{self.path}"
-        self.metadata = {"issuer": self.issuer, "jwks_uri": f"http://127.0.0.1:{port}/keys"}
+        origin = f"http://127.0.0.1:{port}"
+        self.metadata = {
+            "issuer": self.issuer,
+            "jwks_uri": f"{origin}/keys",
+            "authorization_endpoint": f"{origin}/authorize",
+            "token_endpoint": f"{origin}/token",
+            "scopes_supported": ["openid", "email", "groups"],
+        }
         return self
 
     async def __aexit__(
@@ -66,7 +85,33 @@ class IdentityProvider:
         if request.path == "/introspect":
             form = await request.post()
             return web.json_response(self.opaque.get(str(form["token"]), {"active": False}))
+        if request.path == "/authorize":
+            return self._authorize(dict(request.query))
+        if request.path == "/token":
+            return self._redeem(request, {name: str(value) for name, value in (await request.post()).items()})
         return web.Response(status=404)
+
+    def _authorize(self, question: dict[str, str]) -> web.Response:
+        code = f"code-{len(self.questions)}"
+        self.questions.append(question)
+        self._codes[code] = question
+        query = {"code": code, "state": question["state"], "iss": self.issuer, **self.redirect}
+        raise web.HTTPFound(f"{question['redirect_uri']}?{urlencode({k: v for k, v in query.items() if v})}")
+
+    def _redeem(self, request: web.Request, form: dict[str, str]) -> web.Response:
+        question = self._codes.pop(form["code"])
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        assert base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == question["code_challenge"]
+        assert form["redirect_uri"] == question["redirect_uri"]
+        assert request.headers["Authorization"] == f"Basic {base64.b64encode(b'wicket:hush').decode()}"
+        claims: dict[str, Any] = {
+            "aud": "wicket",
+            "nonce": question["nonce"],
+            "scope": None,
+            **self.person,
+            **self.id_token,
+        }
+        return web.json_response({"access_token": "unused", "id_token": self.token(header={"typ": "JWT"}, **claims)})
 
     def claims(self, **changed: Any) -> dict[str, Any]:
         """A token's usual content for somebody; a claim that is None is left out."""

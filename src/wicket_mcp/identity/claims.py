@@ -17,7 +17,7 @@ IMPLICIT = frozenset({"discover", "invoke", "register"})
 """Scopes of ours that a token may name itself; `admin` is given by the configuration alone."""
 MAX_GROUPS = 200
 _TYPES = ("at+jwt", "jwt", "application/at+jwt", "application/jwt")
-_LABELS = ("preferred_username", "email", "name")
+LABELS = ("preferred_username", "email", "name")
 
 
 class InvalidToken(Exception):
@@ -63,8 +63,8 @@ def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
         subject = f"client:{program}"
     if not isinstance(subject, str) or not subject:
         raise InvalidToken("it names nobody")
-    groups = frozenset(_texts(_at(claims, issuer.groups))[:MAX_GROUPS])
-    label = next((text for name in _LABELS if (text := as_text(claims.get(name)))), "")[:100]
+    groups = frozenset(_texts(read_claim(claims, issuer.groups))[:MAX_GROUPS])
+    label = next((text for name in LABELS if (text := as_text(claims.get(name)))), "")[:100]
     return Principal(
         person_name(issuer.issuer, subject),
         _scopes(claims, groups, issuer),
@@ -96,7 +96,8 @@ def _texts(value: Any) -> list[str]:
     return [text for text in as_list(value) if isinstance(text, str)]
 
 
-def _at(claims: Mapping[str, Any], path: str) -> Any:
+def read_claim(claims: Mapping[str, Any], path: str) -> Any:
+    """A claim by its name, or by names with dots that lead into objects."""
     if path in claims:
         return claims[path]
     value: Any = claims

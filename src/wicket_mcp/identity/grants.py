@@ -10,12 +10,13 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.model.sign_in import IssuerConfig
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.model import JsonObject, Principal
@@ -41,12 +42,16 @@ class OAuthError(Exception):
 
 
 class Holders(Protocol):
-    """Who may approve: the owner with the gateway's token, others with an API key."""
+    """Who may approve: the owner with the gateway's token, others with an API key or by signing in with a provider."""
 
     async def check(self, credential: str) -> Principal | None: ...
 
     async def holder(self, digest: bytes) -> Principal | None:
         """Whose credential this is the digest of, if it still counts."""
+        ...
+
+    async def remember(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
+        """Who signed in with a provider, and the digest that stands for them. Raises InvalidToken."""
         ...
 
 
@@ -121,6 +126,16 @@ class Grants:
         """Whose token or API key this is, and its digest."""
         principal = await self._holders.check(credential)
         return None if principal is None else (principal, digest_of(credential))
+
+    async def welcome(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
+        """Who signed in with a provider, and what stands for their credential. Raises InvalidToken."""
+        who = await self._holders.remember(issuer, claims)
+        self._on_act(who[0].name, "sign-in", f"{who[0].label} ({who[0].subject}) of {issuer.issuer}".strip())
+        return who
+
+    def forget(self) -> None:
+        """Look everybody up again: the configuration has changed."""
+        self._known.clear()
 
     async def open_session(self, digest: bytes) -> str:
         """A secret for a browser's cookie: whoever has it has signed in with that credential."""
@@ -211,8 +226,8 @@ class Grants:
         if holder is None:
             return None
         scopes = frozenset(scope for scope in ticket.body["scopes"] if scope in grant.scopes and holder.may(scope))
-        who = Principal(holder.name, scopes, holder.rates, issuer=ISSUER, subject=holder.name)
-        return who, ticket.expires_at
+        issuer, subject = (holder.issuer, holder.subject) if holder.issuer else (ISSUER, holder.name)
+        return replace(holder, scopes=scopes, issuer=issuer, subject=subject), ticket.expires_at
 
     # Grants
 

@@ -89,21 +89,7 @@ class Keys:
 
     async def _discover(self) -> str:
         """Where the keys are, from the issuer's metadata. Raises Unreadable."""
-        problem: Unreadable | None = None
-        for url in metadata_addresses(self._config.issuer):
-            try:
-                document = await self._documents.get(url)
-            except Unreadable as missing:
-                problem = missing
-                if missing.status in (404, 410, 405):
-                    continue
-                raise
-            if document.get("issuer") != self._config.issuer:
-                raise Unreadable(url, "is the metadata of another issuer; http.issuers.issuer must be equal to its own")
-            if where := as_text(document.get("jwks_uri")):
-                return where
-            problem = Unreadable(url, "names no jwks_uri")
-        raise problem or Unreadable(self._config.issuer, "has no metadata")
+        return as_text((await read_metadata(self._config.issuer, self._documents))["jwks_uri"])
 
     def _import(self, key: JsonObject) -> "Key | None":
         """The key as the library has it; None where it is not one. Made once."""
@@ -120,6 +106,25 @@ class Keys:
 
 
 _PUBLIC = frozenset({"kty", "crv", "x", "y", "n", "e", "kid"})
+
+
+async def read_metadata(issuer: str, documents: Documents) -> JsonObject:
+    """What an issuer says about itself, at the first address that names its keys. Raises Unreadable."""
+    problem = Unreadable(issuer, "has no metadata")
+    for url in metadata_addresses(issuer):
+        try:
+            document = await documents.get(url)
+        except Unreadable as missing:
+            problem = missing
+            if missing.status in (404, 410, 405):
+                continue
+            raise
+        if document.get("issuer") != issuer:
+            raise Unreadable(url, "is the metadata of another issuer; http.issuers.issuer must be equal to its own")
+        if as_text(document.get("jwks_uri")):
+            return document
+        problem = Unreadable(url, "names no jwks_uri")
+    raise problem
 
 
 def metadata_addresses(issuer: str) -> tuple[str, str]:

@@ -92,6 +92,14 @@ class Tokens:
             raise InvalidToken("it was issued for another service")
         return known.principal
 
+    @property
+    def issuers(self) -> Sequence["Issuer"]:
+        return tuple(self._issuers.values())
+
+    @property
+    def documents(self) -> Documents:
+        return self._documents
+
     async def close(self) -> None:
         await self._documents.close()
 
@@ -142,7 +150,7 @@ class Issuer:
         self.config = config
         self._documents = documents
         self._keys = keys
-        self._secret = secret
+        self.secret = secret
         self._audience = frozenset(text.rstrip("/") for text in config.audience)
 
     @classmethod
@@ -152,6 +160,22 @@ class Issuer:
 
     async def verify(self, token: str, header: JsonObject, now: float) -> Known:
         """A JWT of this issuer. Raises InvalidToken, or Unavailable while its keys cannot be read."""
+        claims = await self._read_signed(token, header)
+        return self._judge(claims, check_times(claims, now) + LEEWAY)
+
+    async def read_id_token(self, token: str, nonce: str, now: float) -> JsonObject:
+        """What this issuer says of somebody who has just signed in for us, its client. Raises as `verify` does."""
+        header, _ = _read(token)
+        claims = await self._read_signed(token, header)
+        check_times(claims, now)
+        party = claims.get("azp", self.config.client_id)
+        if self.config.client_id not in audiences(claims) or party != self.config.client_id:
+            raise InvalidToken("it was issued for another client")
+        if claims.get("nonce") != nonce:
+            raise InvalidToken("it answers another sign-in")
+        return claims
+
+    async def _read_signed(self, token: str, header: JsonObject) -> JsonObject:
         algorithm = check_header(header, self.config)
         kid = header.get("kid")
         if kid is not None and not isinstance(kid, str):
@@ -162,11 +186,11 @@ class Issuer:
         claims = _verified(token, keys, algorithm)
         if claims.get("iss") != self.config.issuer:
             raise InvalidToken("its issuer is not accepted here")
-        return self._judge(claims, check_times(claims, now) + LEEWAY)
+        return claims
 
     async def introspect(self, token: str, now: float) -> Known | None:
         """What the issuer says about an opaque token; None where it is not active. Raises Unavailable, InvalidToken."""
-        text = f"{self.config.client_id}:{self._secret}".encode()
+        text = f"{self.config.client_id}:{self.secret}".encode()
         basic = {"Authorization": f"Basic {base64.b64encode(text).decode()}"} if self.config.client_id else {}
         fields = {"token": token, "token_type_hint": "access_token"}
         claims = await self._documents.post(self.config.introspection or "", fields, basic)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from wicket_mcp.model import Principal
+from wicket_mcp.surface.cors import answer_preflight, is_preflight, readable
 from wicket_mcp.surface.guard import Authentication, Guard, Rejected
 from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
 
@@ -69,6 +70,12 @@ class App:
         headers = RequestHeaders(scope["headers"])
         client: str = (scope.get("client") or ("",))[0]
         authentication = "required" if mount is None else mount.authentication
+        if headers.get(b"origin") is not None:
+            if is_preflight(scope["method"], headers):
+                await self._allow_page(send, headers, "open" if authentication == "open" else "none")
+                return
+            if authentication not in ("open", "none") and not isinstance(self._guard.admit(headers, "none"), Rejected):
+                send = readable(send, headers)
         principal = await self._guard.identify(headers, authentication, client)
         if isinstance(principal, Rejected):
             self._on_rejected(client, f"{principal.status} {scope['method']} {path[:100]}: {principal.message}")
@@ -78,6 +85,14 @@ class App:
             await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})
         else:
             await mount(scope, headers, receive, send, principal)
+
+    async def _allow_page(self, send: Send, headers: RequestHeaders, authentication: Authentication) -> None:
+        """Tell a browser whether a page may ask; for that nobody needs a token."""
+        verdict = self._guard.admit(headers, authentication)
+        if isinstance(verdict, Rejected):
+            await send_json(send, verdict.status, {"error": verdict.message})
+        else:
+            await answer_preflight(send, headers, everybody=authentication == "open")
 
 
 @dataclass(frozen=True, slots=True)

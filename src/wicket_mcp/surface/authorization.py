@@ -3,6 +3,7 @@
     GET  /.well-known/oauth-authorization-server     what we can do
     GET  /oauth/authorize                            the consent page
     POST /oauth/authorize                            what somebody decided there
+    GET  /oauth/signed-in                            where an OpenID provider sends whoever signed in with it
     POST /oauth/token, /oauth/revoke                 tokens for a code or a refresh token; their end
     POST /oauth/register                             dynamic registration
 
@@ -18,11 +19,14 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments, WicketError
+from wicket_mcp.identity.claims import InvalidToken
 from wicket_mcp.identity.clients import Clients
 from wicket_mcp.identity.grants import ACCESS_LIFE, SESSION_LIFE, AuthorizationRequest, Grants, Issued, OAuthError
+from wicket_mcp.identity.providers import LIFE as VISIT_LIFE
+from wicket_mcp.identity.providers import Providers, VisitFailed
 from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.surface.asgi import OnRejected
-from wicket_mcp.surface.consent_page import consent, failed, known_scopes, page_headers
+from wicket_mcp.surface.consent_page import consent, failed, known_scopes, leave, page_headers
 from wicket_mcp.surface.front_door import OFFERED, SUPPORTED, FrontDoor
 from wicket_mcp.surface.http import (
     BodyTooLarge,
@@ -38,7 +42,9 @@ from wicket_mcp.surface.http import (
 
 METADATA = "/.well-known/oauth-authorization-server"
 AUTHORIZE, TOKEN, REVOKE, REGISTER = "/oauth/authorize", "/oauth/token", "/oauth/revoke", "/oauth/register"
+SIGNED_IN = "/oauth/signed-in"
 COOKIE = "__Host-wicket"
+VISIT_COOKIE = "__Host-wicket-visit"
 MAX_BODY = 64 * 1024
 _ANYBODY: Headers = ((b"access-control-allow-origin", b"*"),)
 
@@ -61,8 +67,9 @@ class Exchange:
         split = urlsplit(self.base)
         return f"{split.scheme}://{split.netloc}"
 
-    async def page(self, status: int, html: str, redirect_uri: str = "") -> None:
-        await self._send(status, page_headers(redirect_uri), html.encode())
+    async def page(self, status: int, html: str, redirect_uri: str = "", cookie: str = "") -> None:
+        extra: Headers = ((b"set-cookie", cookie.encode()),) if cookie else ()
+        await self._send(status, (*page_headers(redirect_uri), *extra), html.encode())
 
     async def redirect(self, uri: str, fields: Mapping[str, str], cookie: str = "") -> None:
         """Send the browser back to a client, with our `iss`, so that an answer of another server is told apart."""
@@ -80,9 +87,9 @@ class Exchange:
         data = await read_body(self.receive, self.headers, MAX_BODY)
         return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True)
 
-    def cookie(self) -> str:
+    def cookie(self, name: str = COOKIE) -> str:
         try:
-            found = SimpleCookie(self.headers.get(b"cookie") or "").get(COOKIE)
+            found = SimpleCookie(self.headers.get(b"cookie") or "").get(name)
         except CookieError:
             return ""
         return found.value if found is not None else ""
@@ -96,11 +103,18 @@ class Exchange:
 class Authorization:
     """Mounted beside the front door. `paths` are where MCP is served."""
 
-    authentication: Literal["none"] = "none"
+    authentication: Literal["open"] = "open"
 
     def __init__(
-        self, door: FrontDoor, grants: Grants, clients: Clients, paths: Collection[str], on_rejected: OnRejected
+        self,
+        door: FrontDoor,
+        grants: Grants,
+        clients: Clients,
+        providers: Providers,
+        paths: Collection[str],
+        on_rejected: OnRejected,
     ) -> None:
+        self._providers = providers
         self._door = door
         self._on_rejected = on_rejected
         self._grants = grants
@@ -108,7 +122,7 @@ class Authorization:
         self._paths = paths
 
     def serves(self, path: str) -> bool:
-        return path in (METADATA, AUTHORIZE, TOKEN, REVOKE, REGISTER)
+        return path in (METADATA, AUTHORIZE, SIGNED_IN, TOKEN, REVOKE, REGISTER)
 
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
@@ -117,15 +131,15 @@ class Authorization:
         address: str = (scope.get("client") or ("",))[0]
         exchange = Exchange(scope["method"], self._door.base(headers), query, headers, receive, send, address)
         path: str = scope["path"]
-        allowed = {METADATA: ("GET", "HEAD"), AUTHORIZE: ("GET", "POST")}.get(path, ("POST",))
+        allowed = {METADATA: ("GET", "HEAD"), AUTHORIZE: ("GET", "POST"), SIGNED_IN: ("GET",)}.get(path, ("POST",))
         if exchange.method not in allowed:
             await send_json(send, 405, {"error": f"Use {allowed[-1]}."}, ((b"allow", ", ".join(allowed).encode()),))
             return
         try:
             if path == METADATA:
                 await send_json(send, 200, self._metadata(exchange.base), _ANYBODY)
-            elif path == AUTHORIZE:
-                await self._authorize(exchange)
+            elif path in (AUTHORIZE, SIGNED_IN):
+                await self._authorize(exchange, path)
             else:
                 await self._answer(exchange, path)
         except Disconnected:
@@ -151,9 +165,11 @@ class Authorization:
 
     # The browser
 
-    async def _authorize(self, exchange: Exchange) -> None:
+    async def _authorize(self, exchange: Exchange, path: str) -> None:
         try:
-            if exchange.method == "GET":
+            if path == SIGNED_IN:
+                await self._return(exchange)
+            elif exchange.method == "GET":
                 await self._ask(exchange)
             else:
                 await self._decide(exchange)
@@ -181,7 +197,13 @@ class Authorization:
         cookie = exchange.cookie()
         who = await self._grants.session(cookie)
         sealed = self._grants.seal(request, cookie)
-        await exchange.page(200, consent(request, sealed, _shown(who), action=_action(exchange.base)), redirect_uri)
+        await exchange.page(200, self._consent(exchange, request, sealed, _shown(who)), redirect_uri)
+
+    def _consent(
+        self, exchange: Exchange, request: AuthorizationRequest, sealed: str, signed_in: str = "", problem: str = ""
+    ) -> str:
+        action, offered = _action(exchange.base), self._providers.offered
+        return consent(request, sealed, signed_in, problem=problem, action=action, providers=offered)
 
     def _check(self, given: Mapping[str, str], base: str) -> tuple[str, ...]:
         """The scopes that are asked for. Raises OAuthError for what goes back to the client."""
@@ -203,7 +225,14 @@ class Authorization:
         given = _fields([(name, value) for name, value in form if name != "scope"])
         cookie = exchange.cookie()
         request, mark = self._grants.open(given.get("request", ""), cookie)
-        if given.get("decision") != "approve":
+        decision = given.get("decision", "")
+        scopes = [value for name, value in form if name == "scope"]
+        if decision in dict(self._providers.offered):
+            url, visit = await self._providers.begin(decision, request, mark, scopes, f"{exchange.base}{SIGNED_IN}")
+            cookie = _cookie(visit.browser, VISIT_COOKIE, VISIT_LIFE)
+            await exchange.page(200, leave(url), cookie=cookie)  # a form's own redirect may lead to the client alone
+            return
+        if decision != "approve":
             denied = {"error": "access_denied", "error_description": "Access was denied.", "state": request.state}
             await exchange.redirect(request.redirect_uri, denied)
             return
@@ -213,13 +242,35 @@ class Authorization:
             if who is None:
                 self._on_rejected(exchange.client, f"consent to {request.client_name}: neither token nor API key")
                 words = "That is neither this Wicket’s token nor an API key that counts."
-                html = consent(request, given["request"], "", problem=words, action=_action(exchange.base))
+                html = self._consent(exchange, request, given["request"], problem=words)
                 await exchange.page(401, html, request.redirect_uri)
                 return
             session = "new"
-        code = await self._grants.approve(request, mark, who, [value for name, value in form if name == "scope"])
+        code = await self._grants.approve(request, mark, who, scopes)
         if session:
             session = _cookie(await self._grants.open_session(who[1]))
+        await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)
+
+    async def _return(self, exchange: Exchange) -> None:
+        """Somebody comes back from a provider: what they had allowed before goes to the client now."""
+        query = _fields(parse_qsl(exchange.query, keep_blank_values=True))
+        try:
+            visit, claims = await self._providers.finish(query, exchange.cookie(VISIT_COOKIE))
+            try:
+                who = await self._grants.welcome(visit.issuer, claims)
+            except InvalidToken as problem:
+                raise VisitFailed(visit, f"What the provider says about you does not count: {problem}.") from None
+            if not any(who[0].may(scope) for scope in visit.request.scopes):
+                about = f"consent to {visit.request.client_name}: {who[0].name} has no rights"
+                self._on_rejected(exchange.client, about)
+                raise VisitFailed(visit, f"{_shown(who)} is allowed nothing here: http.issuers.scopes says who is.")
+        except VisitFailed as problem:
+            answer = {"error": problem.code, "error_description": str(problem), "state": problem.visit.request.state}
+            await exchange.redirect(problem.visit.request.redirect_uri, answer)
+            return
+        request = visit.request
+        code = await self._grants.approve(request, visit.mark, who, visit.scopes)
+        session = _cookie(await self._grants.open_session(who[1]))
         await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)
 
     # The client
@@ -292,8 +343,8 @@ def _token_response(issued: Issued) -> JsonObject:
     }
 
 
-def _cookie(session: str) -> str:
-    return f"{COOKIE}={session}; Path=/; Max-Age={int(SESSION_LIFE)}; HttpOnly; Secure; SameSite=Lax"
+def _cookie(secret: str, name: str = COOKIE, life: float = SESSION_LIFE) -> str:
+    return f"{name}={secret}; Path=/; Max-Age={int(life)}; HttpOnly; Secure; SameSite=Lax"
 
 
 def _action(base: str) -> str:
@@ -304,4 +355,4 @@ def _action(base: str) -> str:
 def _shown(who: tuple[Principal, bytes] | None) -> str:
     if who is None:
         return ""
-    return "the owner" if who[0].name == "local" else who[0].name
+    return "the owner" if who[0].name == "local" else who[0].label or who[0].name

@@ -24,7 +24,7 @@ MAX_AGE = 3600  # seconds
 class Cards:
     """Implements `Mount` for the cards of these MCP paths."""
 
-    authentication: Authentication = "none"
+    authentication: Authentication = "open"
 
     def __init__(self, paths: Collection[str]) -> None:
         self._paths = tuple(paths)

@@ -53,9 +53,17 @@ def page_headers(redirect_uri: str = "") -> Headers:
 
 
 def consent(
-    request: AuthorizationRequest, sealed: str, signed_in: str, *, problem: str = "", action: str = "/oauth/authorize"
+    request: AuthorizationRequest,
+    sealed: str,
+    signed_in: str,
+    *,
+    problem: str = "",
+    action: str = "/oauth/authorize",
+    providers: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Ask whether a client may have what it wants. `signed_in` is who has signed in before, empty for nobody."""
+    """Ask whether a client may have what it wants. `signed_in` is who has signed in before, empty for nobody; else they
+    sign in with a token, a key, or one of the `providers` (what the form sends, and what people call it).
+    """
     rows = "".join(_scope_row(scope) for scope in request.scopes)
     if signed_in:
         credential = f"<p>You are signed in as <strong>{escape(signed_in)}</strong>.</p>"
@@ -73,7 +81,23 @@ def consent(
         f'<form method="post" action="{escape(action)}">'
         f'<input type="hidden" name="request" value="{escape(sealed)}"><p>It asks to:</p><ul>{rows}</ul>{credential}'
         '<button name="decision" value="approve">Allow</button>'
+        f"{'' if signed_in else _provider_buttons(providers)}"
         '<button name="decision" value="deny" formnovalidate>Deny</button></form>',
+    )
+
+
+def leave(url: str) -> str:
+    """Send a browser on to a provider. Not by a redirect of the form: the policy lets that lead to the client alone."""
+    name = escape(urlsplit(url).netloc)
+    onward = f'<meta http-equiv="refresh" content="0;url={escape(url)}">'
+    return _page("Sign in", f'<p><a href="{escape(url)}">Sign in with {name}</a></p>', onward)
+
+
+def _provider_buttons(providers: Sequence[tuple[str, str]]) -> str:
+    words = "Allow, and sign in with"
+    return "".join(
+        f'<button name="decision" value="{escape(value)}" formnovalidate>{words} {escape(name)}</button>'
+        for value, name in providers
     )
 
 
@@ -105,10 +129,10 @@ def _scope_row(scope: str) -> str:
     return f'<li><label><input type="checkbox" name="scope" value="{escape(scope)}"{checked}> {words}</label></li>'
 
 
-def _page(title: str, body: str) -> str:
+def _page(title: str, body: str, head: str = "") -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · Wicket</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style>{head}</head>'
         f"<body><main>{body}</main></body></html>"
     )
 

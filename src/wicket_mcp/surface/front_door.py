@@ -87,7 +87,7 @@ class FrontDoor:
 
     # Mounted
 
-    authentication: Literal["none"] = "none"
+    authentication: Literal["open"] = "open"
 
     def serves(self, path: str) -> bool:
         rest = path.removeprefix(WELL_KNOWN)

@@ -19,8 +19,11 @@ from wicket_mcp.model import API_KEY_PREFIX, LOCAL, Principal
 from wicket_mcp.surface.front_door import FrontDoor, Rejected
 from wicket_mcp.surface.http import Headers, RequestHeaders
 
-Authentication = Literal["none", "optional", "required"]
-"""Of a mounted application: whether a token is needed. With "optional", where the registry is public, it is not."""
+Authentication = Literal["open", "none", "optional", "required"]
+"""Of a mounted application: whether a token is needed. With "optional", where the registry is public, it is not. What
+is "open" may be asked by pages of every origin, and protects itself."""
+
+_TOKENLESS = ("open", "none")
 
 HOSTS_REMEMBERED = 64
 """A client sends the same Host with every request; reading it once is enough."""
@@ -69,7 +72,9 @@ class Guard:
     ) -> Principal | Rejected:
         """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
         verdict = self.admit(headers, authentication)
-        if self._keys is None or authentication == "none" or (isinstance(verdict, Rejected) and verdict.status != 401):
+        if self._keys is None or authentication in _TOKENLESS:
+            return verdict
+        if isinstance(verdict, Rejected) and verdict.status != 401:
             return verdict
         given = _bearer(headers)
         if given.startswith(API_KEY_PREFIX):
@@ -90,9 +95,10 @@ class Guard:
         if host is None or b"host" in repeated or not self._host_allowed(host):
             return Rejected(421, "This Host is not served here. Add it to http.allowed_hosts if it should be.")
         origin = headers.get(b"origin")
-        if origin is not None and (b"origin" in repeated or not self._origin_allowed(origin)):
+        strange = origin is not None and (b"origin" in repeated or not self._origin_allowed(origin))
+        if strange and authentication != "open":
             return Rejected(403, "This Origin may not call here. Add it to http.allowed_origins if it should.")
-        if authentication == "none" or self._token is None:
+        if authentication in _TOKENLESS or self._token is None:
             return LOCAL
         given = _bearer(headers)
         if given and hmac.compare_digest(given.encode(), self._token):

@@ -15,6 +15,7 @@ from wicket_mcp.tasks import Tasks
 
 if TYPE_CHECKING:
     from wicket_mcp.identity.grants import Grants
+    from wicket_mcp.identity.tokens import Tokens
 
 
 class SignIn:
@@ -48,31 +49,38 @@ class SignIn:
         before, closing = self._closing, list[Callable[[], Awaitable[None]]]()
         issuers = [issuer.issuer for issuer in http.issuers]
         verifiers: list[Verifier] = []
-        if http.issuers:
-            from wicket_mcp.identity.tokens import Tokens  # noqa: PLC0415  (for those who accept tokens)
-
-            tokens = Tokens.of(config, self._paths, self._on_act)
+        tokens = self._accept_tokens(config) if http.issuers else None
+        if tokens is not None:
             closing.append(tokens.close)
             verifiers.append(tokens)
         if http.authorization.enabled:
             self._grants = self._grants or self._make_grants()
+            self._grants.forget()
             verifiers.insert(0, self._grants)
             issuers.insert(0, "")
         door = FrontDoor(http.public_url, self._paths, issuers, verifiers) if verifiers else None
         self.door, self.mounts, self._closing = door, () if door is None else (door,), closing
         if door is not None and self._grants is not None and http.authorization.enabled:
-            self.mounts = (door, self._own_server(config, door, self._grants))
+            self.mounts = (door, self._own_server(config, door, self._grants, tokens))
         for close in before:
             self._tasks.start(_finish(close), "close the connections to earlier issuers")
 
-    def _own_server(self, config: Config, door: FrontDoor, grants: "Grants") -> Mount:
+    def _accept_tokens(self, config: Config) -> "Tokens":
+        from wicket_mcp.identity.tokens import Tokens  # noqa: PLC0415  (for those who accept tokens)
+
+        return Tokens.of(config, self._paths, self._on_act)
+
+    def _own_server(self, config: Config, door: FrontDoor, grants: "Grants", tokens: "Tokens | None") -> Mount:
         from wicket_mcp.identity.clients import Clients  # noqa: PLC0415  (for those who turn it on)
         from wicket_mcp.identity.documents import Documents  # noqa: PLC0415
+        from wicket_mcp.identity.providers import Providers  # noqa: PLC0415
         from wicket_mcp.surface.authorization import Authorization  # noqa: PLC0415
 
         documents = Documents(config.registry.allowed_addresses)
         self._closing.append(documents.close)
-        return Authorization(door, grants, Clients(self._store, documents), self._paths, self._on_rejected)
+        clients = Clients(self._store, documents)
+        providers = Providers(tokens.issuers, tokens.documents) if tokens is not None else Providers((), documents)
+        return Authorization(door, grants, clients, providers, self._paths, self._on_rejected)
 
     async def close(self) -> None:
         for close in self._closing:

@@ -45,8 +45,14 @@ class IssuerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     introspection: Annotated[
         str | None, Meta(description="Where to ask about tokens that are not JWTs (RFC 7662).")
     ] = None
-    client_id: Annotated[str, Meta(description="Who Wicket is when it asks about a token.")] = ""
-    client_secret: Annotated[str, Meta(description="The secret for that, such as `${INTROSPECTION_SECRET}`.")] = ""
+    client_id: Annotated[
+        str,
+        Meta(
+            description="Who Wicket is at this issuer: to ask about tokens, and to let people sign in with it on"
+            " the page of Wicket's own authorization server."
+        ),
+    ] = ""
+    client_secret: Annotated[str, Meta(description="The secret for that, such as `${ISSUER_SECRET}`.")] = ""
 
     def __repr__(self) -> str:
         return f"<IssuerConfig {self.issuer}>"

@@ -1,0 +1,59 @@
+"""People who signed in at our authorization server with an OpenID provider: what the provider said of them, kept.
+
+A grant or a browser's session names a person by a digest; here it turns into a principal, by the issuer's rules as they
+are configured now. It counts for thirty days after the sign-in, so that somebody who has left the provider is out then.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.identity.claims import LABELS, InvalidToken, principal_of, read_claim
+from wicket_mcp.model import Principal, as_object
+from wicket_mcp.store.base import NoteStore
+
+LIFE = 30 * 86400.0
+_KEPT = ("sub", "client_id", "scope", "scp", "roles", *LABELS)
+
+
+class People:
+    """`issuers` gives those that are configured now."""
+
+    def __init__(
+        self,
+        notes: NoteStore,
+        issuers: Callable[[], Sequence[IssuerConfig]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._notes = notes
+        self._issuers = issuers
+        self._clock = clock
+
+    async def remember(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
+        """Who signed in, and the digest that stands for them. Raises InvalidToken where nobody is named."""
+        principal = principal_of(claims, issuer)
+        kept = {name: claims[name] for name in _KEPT if name in claims}
+        kept |= {issuer.groups: read_claim(claims, issuer.groups)}  # a name with dots is read as it stands first
+        digest = hashlib.sha256(principal.name.encode()).digest()
+        note = {"issuer": issuer.issuer, "claims": kept, "until": self._clock() + LIFE}
+        await self._notes.save_note(_note(digest), encode(note).decode())
+        return principal, digest
+
+    async def holder(self, digest: bytes) -> Principal | None:
+        """Who this digest stands for, as long as their sign-in and its issuer count."""
+        text = await self._notes.load_note(_note(digest))
+        note = as_object(decode(text)) if text else {}
+        issuer = next((each for each in self._issuers() if each.issuer == note.get("issuer")), None)
+        if issuer is None or self._clock() >= note["until"]:
+            return None
+        try:
+            return principal_of(as_object(note["claims"]), issuer)
+        except InvalidToken:
+            return None
+
+
+def _note(digest: bytes) -> str:
+    return f"person {digest.hex()}"

@@ -1,0 +1,173 @@
+"""Signing in with an OpenID provider at our own authorization server: we are the provider's client.
+
+Somebody who allows a client on the consent page may show who they are at a configured issuer (`http.issuers` with a
+`client_id`) instead of with a token. What they allowed waits here, for ten minutes and for the browser that left, until
+the provider sends it back: code with PKCE, `state`, `nonce` and `iss` are checked, then the ID token. Nothing that the
+provider gives is kept but its claims (`people.py`). `surface/authorization.py` speaks HTTP for it.
+"""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.errors import WicketError
+from wicket_mcp.identity.claims import InvalidToken
+from wicket_mcp.identity.documents import Documents
+from wicket_mcp.identity.grants import AuthorizationRequest, OAuthError
+from wicket_mcp.identity.jwks import read_metadata
+from wicket_mcp.identity.oauth.discovery import is_safe
+from wicket_mcp.identity.oauth.messages import Client, authenticate, preferred_method
+from wicket_mcp.identity.tokens import Issuer
+from wicket_mcp.model import JsonObject, as_list, as_text
+from wicket_mcp.telemetry.log import clean
+
+LIFE = 600.0
+MOST_WAITING = 10_000
+_SCOPES = ("openid", "profile", "email", "groups")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Somebody is at a provider; what they have allowed meanwhile waits."""
+
+    issuer: IssuerConfig
+    request: AuthorizationRequest
+    mark: bytes = field(repr=False)
+    scopes: tuple[str, ...]
+    redirect_uri: str
+    token_endpoint: str
+    names_itself: bool
+    """Whether every redirect of the provider carries `iss`."""
+    method: str
+    """How the token endpoint wants our secret."""
+    until: float
+    state: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    browser: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    """What the browser keeps, and must bring back."""
+    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
+    nonce: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+
+
+class VisitFailed(OAuthError):
+    """Nobody signed in; the client that waits is told."""
+
+    def __init__(self, visit: Visit, words: str, code: str = "access_denied") -> None:
+        super().__init__(code, words)
+        self.visit = visit
+
+
+class Providers:
+    """The issuers that people may sign in with."""
+
+    def __init__(self, issuers: Sequence[Issuer], documents: Documents) -> None:
+        self._issuers = {issuer.config.issuer: issuer for issuer in issuers if issuer.config.client_id}
+        self._documents = documents
+        self._waiting: dict[str, Visit] = {}
+
+    @property
+    def offered(self) -> Sequence[tuple[str, str]]:
+        """The issuers, each with the name that people know it by."""
+        return [(issuer, urlsplit(issuer).netloc) for issuer in self._issuers]
+
+    async def begin(
+        self, issuer: str, request: AuthorizationRequest, mark: bytes, scopes: Collection[str], redirect_uri: str
+    ) -> tuple[str, Visit]:
+        """The provider's address to send the browser to. Raises OAuthError."""
+        known = self._issuers.get(issuer)
+        if known is None:
+            raise OAuthError("invalid_request", "That provider is not offered here.")
+        name = urlsplit(issuer).netloc
+        try:
+            metadata = await read_metadata(issuer, self._documents)
+        except WicketError as problem:
+            raise OAuthError("temporarily_unavailable", f"{name} cannot be asked now: {problem.message}") from None
+        page, endpoint = as_text(metadata.get("authorization_endpoint")), as_text(metadata.get("token_endpoint"))
+        encrypted = urlsplit(issuer).scheme == "https"
+        if not is_safe(page, encrypted=encrypted) or not is_safe(endpoint, encrypted=encrypted):
+            raise OAuthError("temporarily_unavailable", f"{name} does not say where people sign in.")
+        methods = tuple(as_text(text) for text in as_list(metadata.get("token_endpoint_auth_methods_supported")))
+        visit = Visit(
+            known.config,
+            request,
+            mark,
+            tuple(scopes),
+            redirect_uri,
+            endpoint,
+            metadata.get("authorization_response_iss_parameter_supported") is True,
+            preferred_method(methods) if known.secret else "none",
+            time.monotonic() + LIFE,
+        )
+        self._keep(visit)
+        joint = "&" if urlsplit(page).query else "?"
+        return f"{page}{joint}{urlencode(_question(visit, metadata))}", visit
+
+    async def finish(self, query: Mapping[str, str], browser: str) -> tuple[Visit, JsonObject]:
+        """What somebody had allowed, and what the provider says of them. Raises OAuthError."""
+        visit = self._waiting.pop(query.get("state", ""), None)
+        if visit is None or time.monotonic() >= visit.until:
+            raise OAuthError("invalid_request", "This sign-in is unknown, has expired or was used already.")
+        if not hmac.compare_digest(visit.browser.encode(), browser.encode()):
+            raise OAuthError("invalid_request", "This sign-in was begun in another browser.")
+        named = query.get("iss")
+        if named != visit.issuer.issuer and (named is not None or visit.names_itself):
+            raise OAuthError("invalid_request", "This answer did not come from the provider that was asked.")
+        name = urlsplit(visit.issuer.issuer).netloc
+        if "error" in query or not query.get("code"):
+            said = query.get("error_description") or query.get("error") or "no code came"
+            raise VisitFailed(visit, f"{name} did not sign you in: {clean(said, 200)}.")
+        try:
+            return visit, await self._claims(visit, query["code"])
+        except InvalidToken as problem:
+            raise VisitFailed(visit, f"What {name} says about you does not count: {problem}.") from None
+        except WicketError as problem:
+            words = f"{name} could not be asked who you are: {problem.message}"
+            raise VisitFailed(visit, words, "temporarily_unavailable") from None
+
+    async def _claims(self, visit: Visit, code: str) -> JsonObject:
+        """The claims of the ID token that a code stands for. Raises InvalidToken and WicketError."""
+        issuer = self._issuers[visit.issuer.issuer]
+        client = Client(
+            issuer=visit.issuer.issuer,
+            client_id=visit.issuer.client_id,
+            client_secret=issuer.secret,
+            auth_method=visit.method,
+        )
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": visit.redirect_uri,
+            "code_verifier": visit.verifier,
+        }
+        headers, form = authenticate(client, visit.issuer.issuer, form)
+        answer = await self._documents.post(visit.token_endpoint, form, headers)
+        return await issuer.read_id_token(as_text(answer.get("id_token")), visit.nonce, time.time())
+
+    def _keep(self, visit: Visit) -> None:
+        now = time.monotonic()
+        for state in [state for state, each in self._waiting.items() if each.until < now]:
+            del self._waiting[state]
+        while len(self._waiting) >= MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+        self._waiting[visit.state] = visit
+
+
+def _question(visit: Visit, metadata: JsonObject) -> dict[str, str]:
+    """What the provider is asked; of scopes, those that it lists."""
+    listed = as_list(metadata.get("scopes_supported")) or _SCOPES[:3]
+    digest = hashlib.sha256(visit.verifier.encode()).digest()
+    return {
+        "response_type": "code",
+        "client_id": visit.issuer.client_id,
+        "redirect_uri": visit.redirect_uri,
+        "scope": " ".join(scope for scope in _SCOPES if scope in listed or scope == "openid"),
+        "state": visit.state,
+        "nonce": visit.nonce,
+        "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+        "code_challenge_method": "S256",
+    }
