@@ -77,6 +77,7 @@ class Gateway(Library):
         self.audit_file = AuditFile(config.audit_path)
         self.audit = Audit(self.store.record_call)
         self.audit.listen(self.audit_file.record)
+        self.audit.listen(self.finder.hear)
         self.tracing = _open_tracing(config)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)

@@ -53,8 +53,10 @@ class Library:
             self.pool,
             self.store,
             self.store,
+            self.store,
             config.base_dir,
             favourites=config.favourites,
+            options=config.search,
             unsigned=self.accounts.missing,
         )
 

@@ -24,12 +24,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a tool stands where it stands. The first four add up to `score`."""
+    """Why a tool stands where it stands. The first five add up to `score`."""
 
     letters: float
     meaning: float
     part: float
     usage: float
+    learned: float
+    """What the caller's own choices after similar queries brought."""
     score: float
     fields: Mapping[str, float] = field(default_factory=dict[str, float])
     """Share of `letters` that each field of the tool brought, the largest first."""

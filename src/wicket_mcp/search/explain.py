@@ -20,6 +20,7 @@ def explain(
     query: str,
     usage: Mapping[str, int],
     favourites: Collection[str],
+    learned: float = 0.0,
 ) -> Explanation:
     text = tool_text(tool, listing)
     asked = Features().add(words(query))
@@ -45,7 +46,8 @@ def explain(
         meaning=meaning / scale * share,
         part=float(scores.fit[position]) - whole * share,
         usage=added,
-        score=float(scores.fit[position]) + added,
+        learned=learned,
+        score=float(scores.fit[position]) + added + learned,
         fields={name: value / scale * share for name, value in sorted(shares.items(), key=lambda item: -item[1])},
         words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in own)),
     )

@@ -38,6 +38,11 @@ def _pair_number(first: str, second: str) -> int:
     return number(f"{stem(first)} {stem(second)}")
 
 
+def stem_numbers(words: Iterable[str]) -> list[int]:
+    """The numbers of the words' stems, without words that say nothing."""
+    return [_stem_number(word) for word in words if word not in STOP]
+
+
 class Features:
     """Counts of the features of one text, by kind; texts of several fields add up by their weights."""
 

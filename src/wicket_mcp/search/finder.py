@@ -16,15 +16,17 @@ from typing import TypeVar
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.snapshot import Snapshot
-from wicket_mcp.config.model.config import Config, ServerConfig
+from wicket_mcp.config.model.config import Config, SearchConfig, ServerConfig
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
+from wicket_mcp.search.learning import Learning
 from wicket_mcp.search.usage import Usage
-from wicket_mcp.store.base import ListingStore, UsageStore
+from wicket_mcp.store.base import ChoiceStore, ListingStore, UsageStore
+from wicket_mcp.store.model import CallRecord
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.pool import Pool
 
@@ -43,9 +45,11 @@ class Finder:
         pool: Pool,
         listings: ListingStore,
         usage: UsageStore,
+        choices: ChoiceStore,
         base_dir: Path,
         *,
         favourites: Iterable[Favourite] = (),
+        options: SearchConfig,
         unsigned: Unsigned,
     ) -> None:
         self._unsigned = unsigned
@@ -59,6 +63,7 @@ class Finder:
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
         self._usage = Usage(usage.usage)
+        self._learning = Learning(choices, enabled=options.learn)
         # One thread: searches queue, instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._lane = Lane("searches", width=1, share=1, waiting=256, executor=self._thread)
@@ -69,8 +74,9 @@ class Finder:
         snapshot = await self._current(servers, principal)
         visible = snapshot.view(principal).visible
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
+        lifts = await self._learning.lifts(query, principal.name)
         trouble = self._trouble(await self._unsigned(snapshot.servers.values(), principal))
-        return await self._lane.compute(
+        answer = await self._lane.compute(
             principal.name,
             lambda: index.search(
                 query,
@@ -79,24 +85,34 @@ class Finder:
                 visible=visible,
                 usage=usage,
                 favourites=favourites,
+                lifts=lifts,
                 trouble=lambda tool: trouble(tool.server),
             ),
         )
+        self._learning.note_search(query, principal.name, (hit.tool.key for hit in answer.hits))
+        return answer
+
+    def hear(self, record: CallRecord) -> None:
+        """Learn from a call that may have followed a search. Never waits."""
+        self._learning.hear(record)
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
         """Why a tool stands where it stands in the answer to `query`."""
         await self._current(None, principal)
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
+        lifts = await self._learning.lifts(query, principal.name)
         return await self._lane.compute(
-            principal.name, lambda: index.explain(query, tool, usage=usage, favourites=favourites)
+            principal.name, lambda: index.explain(query, tool, usage=usage, favourites=favourites, lifts=lifts)
         )
 
     def reconfigure(self, config: Config) -> None:
-        """Rank by other favourites from now on."""
+        """Rank by other favourites from now on, and learn or not."""
         self._favourites = _tool_keys(config.favourites)
+        self._learning.enabled = config.search.learn
 
     async def close(self) -> None:
         await self._usage.close()
+        await self._learning.close()
         await self._tasks.wait()
         await self._tasks.close()
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -92,12 +92,14 @@ class SearchIndex:
         visible: Callable[[Tool], bool] | None = None,
         usage: Mapping[str, int] | None = None,
         favourites: Collection[str] = (),
+        lifts: Mapping[str, float] | None = None,
         trouble: Callable[[Tool], str] | None = None,
     ) -> Answer:
         """The best tools for `query`.
 
         `visible` decides what may be ranked at all; `trouble` names, for a tool that may be seen, why it
-        cannot be used now (empty: it can). `usage` counts past calls by tool key; `favourites` are tool keys.
+        cannot be used now (empty: it can). `usage` counts past calls by tool key; `favourites` are tool keys;
+        `lifts` is what the caller's choices after similar queries add to tools.
         """
         if not self._tools:
             return Answer((), confident=False)
@@ -105,9 +107,10 @@ class SearchIndex:
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         scores = score(self._matrix, query, self._model)
+        lifts = lifts or {}
         added = {
-            self._places[key]: prior(key, usage or {}, favourites)
-            for key in {*(usage or {}), *favourites}
+            self._places[key]: prior(key, usage or {}, favourites) + lifts.get(key, 0.0)
+            for key in {*(usage or {}), *favourites, *lifts}
             if key in self._places
         }
         for position in self._deprecated:
@@ -121,13 +124,19 @@ class SearchIndex:
         return {server for server in self._parts if (name := words(server)) and said.issuperset(name)}
 
     def explain(
-        self, query: str, tool: Tool, *, usage: Mapping[str, int] | None = None, favourites: Collection[str] = ()
+        self,
+        query: str,
+        tool: Tool,
+        *,
+        usage: Mapping[str, int] | None = None,
+        favourites: Collection[str] = (),
+        lifts: Mapping[str, float] | None = None,
     ) -> Explanation:
         """What the tool's place in the answer to `query` is made of."""
         from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         scores = score(self._matrix, query, self._model)
-        return explain(
-            scores, self._places[tool.key], tool, self._parts[tool.server][0], query, usage or {}, favourites
-        )
+        listing = self._parts[tool.server][0]
+        learned = (lifts or {}).get(tool.key, 0.0)
+        return explain(scores, self._places[tool.key], tool, listing, query, usage or {}, favourites, learned)

@@ -20,6 +20,7 @@ from wicket_mcp.config.model.policy import PolicyConfig
 from wicket_mcp.config.model.profile import ProfileConfig
 from wicket_mcp.config.model.profile import check as check_profile
 from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.config.model.search import SearchConfig
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
 from wicket_mcp.config.model.sign_in import AuthorizationConfig, IssuerConfig
 from wicket_mcp.config.model.units import Bytes, Count, Seconds
@@ -42,6 +43,7 @@ __all__ = [
     "RegistryConfig",
     "ResolvedServer",
     "ResultsConfig",
+    "SearchConfig",
     "ServerConfig",
     "TraceConfig",
     "VaultConfig",
@@ -197,6 +199,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitsConfig = LimitsConfig()
     results: ResultsConfig = ResultsConfig()
     scripts: Limits = Limits()
+    search: SearchConfig = SearchConfig()
     audit: AuditConfig = AuditConfig()
     meta: MetaConfig = MetaConfig()
     trace: TraceConfig = TraceConfig()

@@ -1,0 +1,14 @@
+"""The options of search. What they do is told in docs/search.md."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class SearchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Finding tools."""
+
+    learn: Annotated[
+        bool,
+        Meta(description="Remember which tools each caller used after which searches, and lift them for that caller."),
+    ] = True

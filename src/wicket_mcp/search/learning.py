@@ -1,0 +1,156 @@
+"""What search learns from use: which tool a principal called after asking for what.
+
+A query is kept as the numbers of its words' stems. When the same principal asks in similar words again, the tools it
+called then are lifted, less as time passes. Nothing goes from one principal to another, and what is kept is bounded.
+The finder notes searches here and asks for lifts; the audit tells of calls. Knows neither ranking nor kinds of store.
+"""
+
+import logging
+import struct
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+
+from wicket_mcp.errors import WicketError
+from wicket_mcp.search.features import stem_numbers
+from wicket_mcp.search.text import words
+from wicket_mcp.store.base import ChoiceStore
+from wicket_mcp.store.model import CallRecord, StoredChoice
+from wicket_mcp.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+LIFT = 0.4
+"""The most that past choices can add to a tool's score, which lies between 0 and 1."""
+ALIKE = 0.6
+"""The cosine of two queries' stems from which they ask for the same thing."""
+HALF_LIFE = 30 * 86400.0
+KEPT = 256
+"""Choices of one principal that are kept; the oldest go."""
+_PRINCIPALS = 256
+_SEARCHES = 4  # a call belongs to one of so many last searches of its principal
+_SOON = 600.0  # seconds after a search in which a call belongs to it
+_CALLS = 3  # different tools that are learnt for one search
+_UNSHOWN = 0.5  # what a call of a tool counts that the search did not show: it may be about something else
+_STEMS = 32
+_FRESH = 60.0
+
+Query = frozenset[int]
+
+
+@dataclass(slots=True)
+class _Search:
+    query: Query
+    shown: frozenset[str]
+    at: float
+    called: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True)
+class _Past:
+    """What one principal searched and chose."""
+
+    read_at: float = float("-inf")
+    searches: deque[_Search] = field(default_factory=lambda: deque[_Search](maxlen=_SEARCHES))
+    choices: dict[tuple[Query, str], tuple[float, float]] = field(
+        default_factory=dict[tuple[Query, str], tuple[float, float]]
+    )
+    """Weight and time of the last call, by query and tool."""
+
+
+class Learning:
+    """The choices of the principals that searched last. Belongs to one event loop."""
+
+    def __init__(self, store: ChoiceStore, *, enabled: bool = True, clock: Callable[[], float] = time.time) -> None:
+        self.enabled = enabled
+        self._store = store
+        self._clock = clock
+        self._past: OrderedDict[str, _Past] = OrderedDict()
+        self._tasks = Tasks()
+
+    async def lifts(self, query: str, principal: str) -> Mapping[str, float]:
+        """What is added to the scores of tools that this principal called after similar queries, by tool key."""
+        asked = _stems(query)
+        if not self.enabled or not asked:
+            return {}
+        past = self._of(principal)
+        now = self._clock()
+        if now - past.read_at >= _FRESH:
+            await self._read(principal, past, now)
+        lifts: dict[str, float] = {}
+        for (known, tool), (weight, at) in past.choices.items():
+            alike = len(known & asked) / sqrt(len(known) * len(asked))
+            if alike >= ALIKE:
+                faded = weight * 0.5 ** (max(0.0, now - at) / HALF_LIFE)
+                lift = LIFT * (1 - 0.5**faded) * (alike - ALIKE / 2) / (1 - ALIKE / 2)
+                lifts[tool] = max(lift, lifts.get(tool, 0.0))
+        return lifts
+
+    def note_search(self, query: str, principal: str, shown: Iterable[str]) -> None:
+        """Remember a search for the calls that may follow."""
+        asked = _stems(query)
+        if self.enabled and asked:
+            self._of(principal).searches.append(_Search(asked, frozenset(shown), self._clock()))
+
+    def hear(self, record: CallRecord) -> None:
+        """Learn from a call, where its principal searched shortly before. Never waits."""
+        past = self._past.get(record.principal)
+        if past is None or not self.enabled or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
+            return
+        tool = f"{record.server}.{record.tool}"
+        search = _search_of(past.searches, tool, record.at)
+        if search is None or tool in search.called or len(search.called) >= _CALLS:
+            return
+        search.called.add(tool)
+        weight = 1.0 if tool in search.shown else _UNSHOWN
+        before, _ = past.choices.get((search.query, tool), (0.0, 0.0))
+        past.choices[search.query, tool] = before + weight, record.at
+        choice = StoredChoice(record.principal, _pack(search.query), tool, weight, record.at)
+        self._tasks.start(self._keep(choice), "keep what a search led to")
+
+    async def close(self) -> None:
+        await self._tasks.wait()
+
+    def _of(self, principal: str) -> _Past:
+        past = self._past.setdefault(principal, _Past())
+        self._past.move_to_end(principal)
+        if len(self._past) > _PRINCIPALS:
+            self._past.popitem(last=False)
+        return past
+
+    async def _read(self, principal: str, past: _Past, now: float) -> None:
+        past.read_at = now
+        await self._tasks.wait()  # what was just learnt is in the store before it is read
+        try:
+            stored = await self._store.choices(principal)
+        except WicketError as problem:  # ranking does without, and the store is asked again later
+            log.info("what searches led to could not be read: %s", problem)
+            return
+        past.choices = {(_unpack(choice.query), choice.tool): (choice.weight, choice.at) for choice in stored}
+
+    async def _keep(self, choice: StoredChoice) -> None:
+        try:
+            await self._store.add_choice(choice, KEPT)
+        except WicketError as problem:  # it is known until this process ends
+            log.info("what a search led to could not be kept: %s", problem)
+
+
+def _search_of(searches: Collection[_Search], tool: str, at: float) -> _Search | None:
+    """The search that a call followed: the latest that showed its tool, else the latest of all."""
+    before = [search for search in searches if 0 <= at - search.at <= _SOON]
+    showing = [search for search in before if tool in search.shown]
+    return (showing or before or [None])[-1]
+
+
+def _stems(query: str) -> Query:
+    return frozenset(sorted(set(stem_numbers(words(query))))[:_STEMS])
+
+
+def _pack(query: Query) -> bytes:
+    return struct.pack(f"<{len(query)}I", *sorted(query))
+
+
+def _unpack(query: bytes) -> Query:
+    return frozenset(struct.unpack(f"<{len(query) // 4}I", query))
