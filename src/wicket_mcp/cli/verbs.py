@@ -54,6 +54,7 @@ VERBS = (
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
     Verb("grants", KEEP, "grants:app", "List and revoke what OAuth clients were allowed."),
     Verb("whoami", KEEP, "whoami:whoami", "Show who you are to this gateway."),
+    Verb("migrate", KEEP, "migrate:app", "Bring the state over to another store."),
     Verb("vault", KEEP, "vault:app", "Look after the credentials that Wicket keeps."),
 )
 
