@@ -13,16 +13,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from itertools import chain
+from typing import Any
 
 from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object, as_text
-
-Severity: TypeAlias = Literal["high", "medium", "low"]
+from wicket_mcp.trust.lint_patterns import NAMED, ORDERS, WORDS, Severity
 
 LONG = 6000  # characters of one description
 LOOKED_AT = 20_000
 _QUOTED = 80
 _SHORTEST = 12  # characters of a text that can be an order
+_VAGUE = 400  # characters of a text that may be nothing but assurances
 
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\uffa0"
@@ -30,94 +31,6 @@ _HIDDEN = re.compile(
 )
 _JOINERS = "\u200d\ufe0f"  # inside an emoji they are honest
 _ESCAPE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_TAGGED = r"<\s*(?:important|system|secret|hidden|instructions?|admin|critical|override)\b[^>]{0,40}>"
-
-_ANY = r"[^.\n]{0,60}"
-_FILES = (
-    r"(?:\.ssh\b|id_rsa|id_ed25519|\.env\b|\.aws\b|mcp\.json|claude_desktop_config|/etc/(?:passwd|shadow)|"
-    r"\.bash_history|\.netrc)"
-)
-_SECRETS = r"(?:credentials?|api[_ -]?keys?|private keys?|passwords?|tokens?|seed phrase|cookies|secrets)\b"
-_TAKES = r"\b(?:exfiltrat\w+|leak|steal|harvest|dump|collect|upload|transmit|forward|smuggle)\b"
-_HARM = (
-    r"exfiltrat\w*|backdoors?|malware|ransomware|keylogg\w*|rootkit|botnet|phishing|spyware|trojan|reverse shell|"
-    r"privilege escalation|data theft|hijack\w*|sabotag\w*|tamper(?:s|ing|ed)|unauthori[sz]ed|malicious(?:ly)?|"
-    r"covert\w*|steal(?:s|ing)?|eavesdrop\w*|impersonates?|falsif\w*|illicit\w*|undermin\w*|surveil\w*|"
-    r"manipulat\w+|disrupt(?:s|ing|ion|ions)?|compromis(?:es|ing)|corrupts?|deceiv\w*|mislead\w*|fraud\w*|"
-    r"deliberately|harmful|misus\w+|exploit(?:s|ing|ation)|illegal\w*|blackmail\w*|spoof\w*|obfuscat\w*|bypass(?:es|ing)"
-)
-_IGNORE = (
-    rf"\b(?:ignore|disregard|forget|override|bypass){_ANY}\b(?:previous|prior|above|earlier|other|all|your|any|system|safety)"
-    rf"{_ANY}\b(?:instructions?|prompts?|rules?|guidelines?|polic(?:y|ies)|directions?|restrictions?|guardrails?)"
-)
-_HIDE = (
-    rf"\b(?:do not|don't|never|without|avoid|must not)\b{_ANY}\b(?:tell|mention|inform|reveal|alert|disclos|notif)\w*\b"
-    rf"{_ANY}\b(?:the user|users?|anyone|human)\b"
-)
-_SECRETLY = (
-    r"\b(?:secretly|covertly|stealthily|surreptitiously|without the user'?s? (?:knowing|knowledge|consent|awareness)|"
-    r"silently (?:send|read|cop|upload|forward|collect|log|record|exfiltrat|delete|modif|redirect|call|execut)\w*)\b"
-)
-_BEFORE = (
-    r"\b(?:before|prior to|whenever|every time|each time|when|instead of)\b[^.\n]{0,30}"
-    rf"\b(?:any|every|all|each|other|another)\b[^.\n]{{0,20}}\b(?:tools?|functions?)\b{_ANY}\b(?:must|should|always|first|call|use|read|send|run)\b"
-)
-_ELSEWHERE = (
-    rf"\b(?:send|post|forward|upload|transmit|exfiltrate|leak|submit|copy|bcc)\b{_ANY}\b(?:attacker|external server|"
-    r"remote server|our server|my server|third[- ]party server|unauthori[sz]ed)"
-)
-_ROLE = r"\b(?:you are now|pretend to be|from now on,? you|new instructions?:|jailbreak|developer mode)"
-_HARM_STEMS = (
-    "exfiltrat backdoor malware ransomware keylogg rootkit botnet phishing spyware trojan shell escalation "
-    "theft hijack sabotag tamper unauthori malicious covert steal eavesdrop impersonat falsif illicit undermin "
-    "surveil manipulat disrupt compromis corrupt deceiv mislead fraud deliberate harmful misus exploit illegal "
-    "blackmail spoof obfuscat bypass"
-)
-_ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
-    ("markup-order", _TAGGED, "high", "<"),
-    ("ignore-instructions", _IGNORE, "high", "ignore disregard forget override bypass"),
-    ("hide-from-user", _HIDE, "high", "tell mention inform reveal alert disclos notif"),
-    (
-        "secretly",
-        _SECRETLY,
-        "high",
-        "secretly covertly stealthily surreptitiously silently knowing knowledge consent aware",
-    ),
-    ("before-any-tool", _BEFORE, "high", "tool function"),
-    (
-        "read-secrets",
-        rf"\b(?:read|open|cat|access|contents?|pass|send|include)\b{_ANY}{_FILES}",
-        "high",
-        ".ssh id_rsa id_ed25519 .env .aws mcp.json claude_desktop_config /etc/ .bash_history .netrc",
-    ),
-    ("take-secrets", rf"{_TAKES}{_ANY}\b{_SECRETS}", "medium", "credential key password token phrase cookies secrets"),
-    ("send-elsewhere", _ELSEWHERE, "medium", "attacker server unauthori"),
-    ("role-play", _ROLE, "medium", "now pretend instruction jailbreak developer"),
-    (
-        "attack-words",
-        rf"\b(?:{_HARM})\b",
-        "medium",
-        _HARM_STEMS,
-    ),
-)
-"""Id, pattern, severity, and the stems of which a text must have one: a pattern is tried on few texts only."""
-
-_WORDS = {
-    "hidden-characters": "invisible or bidirectional characters",
-    "terminal-escape": "control characters that a terminal obeys",
-    "markup-order": "markup that poses as an instruction of the system",
-    "look-alike": "a name that looks like another one",
-    "long": "a description that is too long to be read",
-    "ignore-instructions": "an order to ignore other instructions",
-    "hide-from-user": "an order to hide something from the user",
-    "secretly": "something that is to happen in secret",
-    "before-any-tool": "an order about the use of other tools",
-    "read-secrets": "an order to read files that hold secrets",
-    "take-secrets": "an order to pass on secrets",
-    "send-elsewhere": "an order to send data elsewhere",
-    "role-play": "an order to be somebody else",
-    "attack-words": "words of an attack",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +47,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        return f"{self.place} has {_WORDS[self.id]}: {self.quote}"
+        return f"{self.place} has {WORDS[self.id]}: {self.quote}"
 
 
 def lint(listings: Iterable[Listing]) -> list[Finding]:
@@ -147,7 +60,8 @@ def lint(listings: Iterable[Listing]) -> list[Finding]:
 def lint_listing(listing: Listing) -> Iterator[Finding]:
     """What is wrong with the texts of one server."""
     for place, text in _texts(listing):
-        yield from (Finding(name, severity, listing.server, place, quote) for name, severity, quote in lint_text(text))
+        findings = (lint_name if place == f"tool {listing.server}.{text}: name" else lint_text)(text)
+        yield from (Finding(name, severity, listing.server, place, quote) for name, severity, quote in findings)
 
 
 def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
@@ -164,8 +78,18 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
     plain = looked_at if looked_at.isascii() else unicodedata.normalize("NFKC", _HIDDEN.sub("", looked_at))
     lowered = plain.lower()
     for name, pattern, severity, stems in _compiled():
+        if name == "reassures" and len(plain) > _VAGUE:
+            continue  # a text of some length says what its tool does
         if any(stem in lowered for stem in stems) and (match := pattern.search(plain)) is not None:
             yield name, severity, _quote(plain, match.start(), match.end())
+
+
+def lint_name(name: str) -> Iterator[tuple[str, Severity, str]]:
+    """As `lint_text`, for the name of a tool."""
+    yield from lint_text(name)
+    words = " ".join(word.lower() for word in _NAME_WORD.findall(name))
+    if (match := _named().search(words)) is not None:
+        yield "attack-name", "medium", f"‘{match[0]}’"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +103,26 @@ class Suspicion:
 def suspect(definition: JsonObject) -> Suspicion | None:
     """The worst that is wrong with the text of a definition, where it is more than its length."""
     worst: Suspicion | None = None
-    for _, text in _described(definition):
-        for name, severity, _ in lint_text(text):
-            if severity == "high":
-                return Suspicion("high", f"its text has {_WORDS[name]}")
-            if severity == "medium" and worst is None:
-                worst = Suspicion("medium", f"its text has {_WORDS[name]}")
+    texts = (lint_text(text) for _, text in _described(definition))
+    for name, severity, _ in chain(lint_name(as_text(definition.get("name"))), *texts):
+        if severity == "high":
+            return Suspicion("high", f"its text has {WORDS[name]}")
+        if severity == "medium" and worst is None:
+            worst = Suspicion("medium", f"its text has {WORDS[name]}")
     return worst
+
+
+@cache
+def _named() -> Any:
+    re2: Any = import_module("re2")  # as below
+    return re2.compile(rf"\b(?:{NAMED})\b")
 
 
 @cache
 def _compiled() -> tuple[tuple[str, Any, Severity, tuple[str, ...]], ...]:
     re2: Any = import_module("re2")  # loaded when there is a text to look at, not when the gateway starts
     return tuple(
-        (name, re2.compile(f"(?i){regex}"), level, tuple(stems.split())) for name, regex, level, stems in _ORDERS
+        (name, re2.compile(f"(?i){regex}"), level, tuple(stems.split())) for name, regex, level, stems in ORDERS
     )
 
 
@@ -203,6 +133,8 @@ def skeleton(name: str) -> str:
     return shapes.replace("rn", "m").replace("vv", "w")
 
 
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_ENDING = re.compile(r"[_.\-]?(?:v\d+|new|latest|updated|official|secure|plus|pro|copy)$", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\s_.\-]+")
 _CONFUSABLE = str.maketrans(
     {
@@ -231,18 +163,27 @@ class LookAlikes:
     def add(self, tool: Tool) -> None:
         self._seen.setdefault(skeleton(tool.name), tool)
 
-    def find(self, tool: Tool) -> Tool | None:
-        """The tool whose name this one's differs from only to a machine."""
+    def find(self, tool: Tool) -> tuple[str, Severity, Tool] | None:
+        """The tool that this one's name imitates, with the id and severity of that: it differs only to a machine, or
+        is another server's with something like a version at its end.
+        """
         first = self._seen.get(skeleton(tool.name))
-        return first if first is not None and _deceives(first.name, tool.name) else None
+        if first is not None and _deceives(first.name, tool.name):
+            return "look-alike", "high", first
+        base = _ENDING.sub("", tool.name)
+        first = self._seen.get(skeleton(base)) if base != tool.name else None
+        if first is not None and first.server != tool.server and first.name == base:
+            return "name-variant", "medium", first
+        return None
 
 
 def _look_alikes(tools: Iterable[Tool]) -> Iterator[Finding]:
     names = LookAlikes()
     for tool in tools:
-        if (first := names.find(tool)) is not None:
+        if (imitation := names.find(tool)) is not None:
+            name, severity, first = imitation
             quote = f"'{_spell(tool.name)}' and '{first.key}'"
-            yield Finding("look-alike", "high", tool.server, f"tool {tool.key}", quote)
+            yield Finding(name, severity, tool.server, f"tool {tool.key}", quote)
         names.add(tool)
 
 

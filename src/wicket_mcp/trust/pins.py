@@ -168,8 +168,9 @@ def _review(
         accepted = (known or {}).get(entry)
         pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
         policy = policy_for(server, added=pinned is None)
-        doubt = imitated.get(entry[1]) if entry[0] == "tool" else None
-        doubt = doubt or suspect(body)
+        doubt = suspect(body)
+        if entry[0] == "tool" and (doubt is None or doubt.severity != "high"):
+            doubt = imitated.get(entry[1]) or doubt
         wrong = doubt.words if doubt is not None and doubt.severity == "high" else ""
         change = Held(server.name, *entry, digest, body, pinned, wrong)
         if policy == "hold" and (known is not None or wrong):
@@ -194,8 +195,9 @@ def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]
             names.add(tool)
     found: dict[str, Suspicion] = {}
     for tool in listing.tools:
-        if tool.name in fresh and (other := names.find(tool)) is not None:
-            found[tool.name] = Suspicion("high", f"its name only looks like that of {_safe(other.key)}")
+        if tool.name in fresh and (imitation := names.find(tool)) is not None:
+            _, severity, other = imitation
+            found[tool.name] = Suspicion(severity, f"its name only looks like that of {_safe(other.key)}")
         names.add(tool)
     return found
 
