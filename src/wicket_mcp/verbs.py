@@ -18,14 +18,14 @@ from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.calls.watches import Changed, Watches
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
-from wicket_mcp.catalog.skills import Skills
+from wicket_mcp.catalog.skills import Skills, rewrite_skill
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import NeedsSignIn, UnknownName, WicketError
 from wicket_mcp.extensions import SKILL_SCHEME, union
 from wicket_mcp.identity.accounts import Accounts
-from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_text
+from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_object, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
 from wicket_mcp.results.results import Results, Slice
 from wicket_mcp.schema.signature import first_sentence
@@ -255,6 +255,13 @@ class Verbs:
         if method == "resources/read" and as_text(result.request.params.get("uri")).startswith(SKILL_SCHEME):
             await self.skills.check(result.request.server, result.body)
         return self.rewrite(result)
+
+    async def get_skill(self, uri: str, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
+        """A server's word about one skill of its, by the address that clients know. Raises UnknownName."""
+        request = Request(method="skills/get", caller=caller, params={}, name=uri, meta=meta, span=Span())
+        result = await self._pipeline(request)
+        skill = rewrite_skill(self.addresses, result.request.server, as_object(result.body.get("skill")))
+        return {**result.body, "skill": skill}
 
     async def run(self, script: Script, caller: Caller) -> "Outcome":
         """A script to its end; what went wrong in it is part of the outcome."""

@@ -6,35 +6,18 @@
 The SDK has no tasks, so this speaks the wire itself. `executed` in the result of `executions` counts what ran.
 """
 
-import argparse
 import asyncio
 import itertools
-import json
-import socket
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from tests.conformance.wire_server import Message, Problem, serve
 
-Message = dict[str, Any]
 TASKS = "io.modelcontextprotocol/tasks"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
-NAMED = {"tools/call": "name", **dict.fromkeys(TASK_METHODS, "taskId")}
-STATUS = {-32020: 400, -32021: 400, -32602: 400, -32601: 404}
-
-
-class Problem(Exception):
-    def __init__(self, code: int, message: str, data: Message | None = None) -> None:
-        super().__init__(message)
-        self.error: Message = {"code": code, "message": message, **({"data": data} if data else {})}
 
 
 def text(words: str, **more: Any) -> Message:
@@ -90,6 +73,8 @@ class Task:
 
 
 class TaskServer:
+    named: ClassVar[dict[str, str]] = {"tools/call": "name", **dict.fromkeys(TASK_METHODS, "taskId")}
+
     def __init__(self) -> None:
         self.tasks: dict[str, Task] = {}
         self.executed: list[str] = []
@@ -225,62 +210,5 @@ TOOLS: list[Message] = [
 ]
 
 
-async def respond(server: TaskServer, message: Message) -> Message:
-    try:
-        result = {"resultType": "complete", **await server.answer(message["method"], message.get("params", {}))}
-    except Problem as problem:
-        return {"jsonrpc": "2.0", "id": message["id"], "error": problem.error}
-    return {"jsonrpc": "2.0", "id": message["id"], "result": result}
-
-
-async def serve_stdio() -> None:
-    server, loop = TaskServer(), asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    running: set[asyncio.Task[None]] = set()
-
-    async def handle(message: Message) -> None:
-        sys.stdout.write(json.dumps(await respond(server, message)) + "\n")
-        sys.stdout.flush()
-
-    while line := await reader.readline():
-        message = json.loads(line)
-        if "id" in message:
-            task = loop.create_task(handle(message))
-            running.add(task)
-            task.add_done_callback(running.discard)
-
-
-async def serve_http(port: int) -> None:
-    server = TaskServer()
-
-    async def post(request: Request) -> Response:
-        message = await request.json()
-        if "id" not in message:
-            return Response(status_code=202)
-        key = NAMED.get(message["method"])
-        wrong = request.headers.get("mcp-method") != message["method"] or (
-            key is not None and request.headers.get("mcp-name") != message.get("params", {}).get(key)
-        )
-        if wrong:
-            answer: Message = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32020, "message": "headers"}}
-        else:
-            answer = await respond(server, message)
-        return JSONResponse(answer, STATUS.get(answer.get("error", {}).get("code"), 200))
-
-    app = Starlette(routes=[Route("/mcp", post, methods=["POST"])])
-    listener = socket.create_server(("127.0.0.1", port))
-    sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
-    sys.stdout.flush()
-    await uvicorn.Server(uvicorn.Config(app, http="h11", log_level="error", timeout_graceful_shutdown=1)).serve(
-        [listener]
-    )
-
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="A server with tasks.")
-    way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--stdio", action="store_true")
-    way.add_argument("--http", type=int, metavar="PORT")
-    options = parser.parse_args()
-    asyncio.run(serve_stdio() if options.stdio else serve_http(options.http))
+    serve(TaskServer())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PEERS, OpenGateway, Server, peer
+from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.gateway.serving import META, Command, Raw, raw_client, serve_http
 from wicket_mcp.extensions import APP_MARK, APP_TYPE, UI
 
@@ -299,7 +299,27 @@ async def test_skills_of_all_servers_are_listed_read_and_found(open_gateway: Ope
         listed = await ask(client, "resources/directory/read", {"uri": "skill://two/pdf-forms"})
         assert listed["resources"][0]["uri"] == "skill://two/pdf-forms/SKILL.md"
         forged = await ask(client, "resources/read", {"uri": "skill://two/pdf-forms/other.md"})
-        assert "digest differs" in forged["message"]
+        assert "size differs" in forged["message"]
+
+
+async def test_a_skill_that_is_not_listed_is_still_told_of_and_read(open_gateway: OpenGateway) -> None:
+    server = {"command": sys.executable, "args": ["-m", "tests.conformance.skill_server", "--stdio"], "cwd": str(ROOT)}
+    async with (
+        open_gateway({"s": server}) as gateway,
+        serve_http(gateway) as address,
+        raw_client(address) as client,
+    ):
+        listed = (await ask(client, "skills/list", {}))["skills"]
+        assert [skill["uri"] for skill in listed] == ["skill://s/pdf-forms/SKILL.md", "skill://s/code-review/SKILL.md"]
+        skill = (await ask(client, "skills/get", {"uri": "skill://s/unlisted/SKILL.md"}))["skill"]
+        assert [file["uri"] for file in skill["resources"]] == [
+            "skill://s/unlisted/SKILL.md",
+            "skill://s/unlisted/references/GUIDE.md",
+        ]
+        guide = await ask(client, "resources/read", {"uri": skill["resources"][1]["uri"]})
+        assert guide["contents"][0]["text"] == "How to unlisted.\n"
+        for uri in ("skill://s/nothing/SKILL.md", "skill://elsewhere/x/SKILL.md"):
+            assert (await ask(client, "skills/get", {"uri": uri}))["code"] == -32602
 
 
 async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGateway) -> None:

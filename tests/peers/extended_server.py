@@ -11,7 +11,8 @@ from typing import Any
 
 Message = dict[str, Any]
 OBJECT: Message = {"type": "object"}
-SKILL_TEXT = "---\nname: pdf-forms\n---\nOpen the form."
+ABOUT = {"name": "pdf-forms", "description": "Fill in PDF forms. Step by step.", "uri": "untouched"}
+SKILL_TEXT = "---\n" + "".join(f"{key}: {value}\n" for key, value in ABOUT.items()) + "---\nOpen the form."
 DIGEST = hashlib.sha256(SKILL_TEXT.encode()).hexdigest()
 PAGE = "ui://board/main.html"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -87,8 +88,7 @@ class ExtendedServer:
             {"uri": f"skill://pdf-forms/{name}", "digest": f"sha256:{DIGEST}", "size": len(SKILL_TEXT)}
             for name in ("SKILL.md", "other.md")
         ]
-        about = {"name": "pdf-forms", "description": "Fill in PDF forms. Step by step.", "uri": "untouched"}
-        return {"uri": "skill://pdf-forms/SKILL.md", "frontmatter": about, "resources": files, "vendor": 1}
+        return {"uri": "skill://pdf-forms/SKILL.md", "frontmatter": ABOUT, "resources": files, "vendor": 1}
 
     def tools(self) -> list[Message]:
         opens = {"ui": {"resourceUri": PAGE, "vendor": 1}, "ui/resourceUri": PAGE, "com.example/mark": True}

@@ -100,6 +100,7 @@ class Pipeline:
                 "discover", "completion", resolve_reference(parts.catalogue, parts.addresses), by_server
             ),
             "resources/directory/read": stack("invoke", "reading a server's resources", resources, by_server),
+            "skills/get": stack("discover", "reading about skills", resources, by_server),
             **dict.fromkeys(TASK_METHODS, stack("invoke", "following a task", tasks, by_server)),
             EXTENSION: stack(
                 "invoke", "using a server's extension", resolve_extension(parts.catalogue, parts.addresses), by_server

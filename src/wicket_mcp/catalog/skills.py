@@ -1,16 +1,15 @@
 """Skills of all servers that have them: listed when somebody asks, kept for as long as their server says, verified.
 
 A skill is a folder of files with a description; `skill://x` of server `s` is `skill://s/x` to clients. What a server
-lists is passed as it is. A file is given to nobody whose digest differs from the one that was listed.
+lists is passed as it is; a skill larger than the protocol allows is left out. A file is given to nobody that is not
+what was listed (`skill_files.py`).
 """
 
-import hashlib
 import time
-from base64 import b64decode
-from binascii import Error as NotBase64
 
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.skill_files import find_difference, is_within_limits
 from wicket_mcp.errors import ProtocolViolation, WicketError
 from wicket_mcp.extensions import SKILLS, declares
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
@@ -40,19 +39,16 @@ class Skills:
 
     async def check(self, server: str, body: JsonObject) -> None:
         """Raises ProtocolViolation where a file that was read is not the one that was listed."""
-        listed = {
-            as_text(resource.get("uri")): resource
-            for entry in await self._list(server)
-            for resource in map(as_object, as_list(entry.get("resources")))
-        }
         for content in map(as_object, as_list(body.get("contents"))):
-            expected = as_text(listed.get(as_text(content.get("uri")), {}).get("digest"))
-            if expected.startswith("sha256:") and expected != _digest(content):
-                raise ProtocolViolation(
-                    server,
-                    f"'{content.get('uri')}' is not the file that server '{server}' listed: its digest differs.",
-                    hint="List the skills again; if it stays so, do not use this skill.",
-                )
+            uri = content.get("uri")
+            for entry in await self._list(server):
+                listed = [as_object(file).get("uri") for file in as_list(entry.get("resources"))]
+                if (uri in listed or uri == entry.get("uri")) and (what := find_difference(entry, content)):
+                    raise ProtocolViolation(
+                        server,
+                        f"'{uri}' is not the file that server '{server}' listed: its {what} differs.",
+                        hint="List the skills again; if it stays so, do not use this skill.",
+                    )
 
     async def _list(self, server: str) -> list[JsonObject]:
         until, entries = self._kept.get(server, (0.0, []))
@@ -64,7 +60,8 @@ class Skills:
         try:
             for _ in range(MAX_PAGES):
                 page = (await self._forward(internal(server, "skills/list", params, TIMEOUT))).body
-                entries += [as_object(entry) for entry in as_list(page.get("skills")) if isinstance(entry, dict)]
+                read = [as_object(entry) for entry in as_list(page.get("skills")) if isinstance(entry, dict)]
+                entries += filter(is_within_limits, read)
                 said = page.get("ttlMs")
                 ttl = max(ttl, said / 1000) if isinstance(said, int | float) else ttl
                 if not as_text(page.get("nextCursor")):
@@ -100,14 +97,3 @@ def matches(entries: list[tuple[str, JsonObject]], query: str, most: int = 3) ->
 
 def _words(text: str) -> set[str]:
     return set("".join(letter if letter.isalnum() else " " for letter in text.lower()).split())
-
-
-def _digest(content: JsonObject) -> str:
-    if isinstance(content.get("blob"), str):
-        try:
-            data = b64decode(content["blob"], validate=True)
-        except NotBase64:
-            return ""
-    else:
-        data = as_text(content.get("text")).encode()
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -45,7 +45,10 @@ async def get_skill(protocol: "Protocol", request: "Request", caller: Caller, re
         shown = rewrite_skill(verbs.addresses, server, entry)
         if shown["uri"] == uri:
             return {"skill": shown}
-    raise RpcProblem(INVALID_PARAMS, f"No skill has the address {uri[:200]}.", {"uri": uri})
+    try:  # a server may have skills that it does not list
+        return await verbs.get_skill(uri, caller, request.meta)
+    except UnknownName:
+        raise RpcProblem(INVALID_PARAMS, f"No skill has the address {uri[:200]}.", {"uri": uri}) from None
 
 
 async def read_directory(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

@@ -72,6 +72,7 @@ TOOLS_PAGE = 5000  # tools in one answer: many clients read the first page only,
 LIST_TTL_MS = 60_000  # how long a modern client may keep our lists; it is told of changes earlier
 _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list"}) | {
     "skills/list",
+    "skills/get",
     "groups/list",
 }
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -489,7 +490,7 @@ class Protocol:
         dressed = {"resultType": "complete", **result, "_meta": meta}
         if request.method in _LISTS:
             dressed |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
-        elif request.method == "resources/read" and dressed["resultType"] == "complete":
+        elif request.method in ("resources/read", "resources/directory/read") and dressed["resultType"] == "complete":
             dressed = {"ttlMs": 0, "cacheScope": "private", **dressed}
         return dressed
 

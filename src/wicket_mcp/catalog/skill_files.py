@@ -1,0 +1,84 @@
+"""Whether the files of a skill are what its server listed: size, digest, and what SKILL.md says of itself.
+
+A skill is instructions that a model follows, so a file that differs from what was listed, and perhaps approved, is
+given to nobody. Pure; `skills.py` knows the lists.
+"""
+
+import hashlib
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from typing import Any, ClassVar
+
+from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024
+
+
+def is_within_limits(entry: JsonObject) -> bool:
+    """Whether a skill is no larger than the protocol lets one be."""
+    files = [as_object(file) for file in as_list(entry.get("resources"))]
+    sizes = [file.get("size") for file in files]
+    return len(files) <= MAX_FILES and sum(size for size in sizes if isinstance(size, int)) <= MAX_BYTES
+
+
+def find_difference(entry: JsonObject, content: JsonObject) -> str:
+    """What of a file that was read is not as its skill's entry says; empty where nothing is."""
+    uri = as_text(content.get("uri"))
+    files = map(as_object, as_list(entry.get("resources")))
+    listed: JsonObject = next((file for file in files if file.get("uri") == uri), {})
+    data = _bytes(content)
+    if data is None:
+        return "content"
+    size, digest = listed.get("size"), as_text(listed.get("digest"))
+    if isinstance(size, int) and size != len(data):
+        return "size"
+    if digest.startswith("sha256:") and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
+        return "digest"
+    if uri == entry.get("uri") and _frontmatter(data) != entry.get("frontmatter"):
+        return "frontmatter"
+    return ""
+
+
+def _bytes(content: JsonObject) -> bytes | None:
+    if not isinstance(content.get("blob"), str):
+        return as_text(content.get("text")).encode()
+    try:
+        return b64decode(content["blob"], validate=True)
+    except NotBase64:
+        return None
+
+
+def _frontmatter(data: bytes) -> Any:
+    """The fields between the lines of dashes at the head of SKILL.md; None where there are none to read."""
+    import yaml  # noqa: PLC0415  (few servers have skills)
+
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    if not text.startswith("---\n"):
+        return None
+    fields, dashes, _ = text.removeprefix("---\n").partition("\n---")
+    if not dashes:
+        return None
+    try:
+        return yaml.load(fields, Loader=_loader(yaml))  # noqa: S506  (a subclass of the safe loader)
+    except yaml.YAMLError:
+        return None
+
+
+def _loader(yaml: Any) -> Any:
+    """A safe loader for YAML 1.2, as skills are written: dates and `yes` are text, as in the entry's JSON."""
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers: ClassVar[Any] = {}
+
+    core = {
+        "null": (r"~|null|Null|NULL", "~nN"),
+        "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        "int": (r"[-+]?[0-9]+", "-+0123456789"),
+        "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+0123456789."),
+    }
+    Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
+    for name, (pattern, first) in core.items():
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(rf"^(?:{pattern})$"), list(first))
+    return Loader
