@@ -9,8 +9,7 @@ import asyncio
 import json
 import socket
 import sys
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -29,10 +28,8 @@ class Problem(Exception):
 
 
 class WireServer(Protocol):
-    @property
-    def named(self) -> Mapping[str, str]:
-        """By method: the parameter that the header Mcp-Name repeats."""
-        ...
+    named: ClassVar[dict[str, str]]
+    """By method: the parameter that the header Mcp-Name repeats."""
 
     async def answer(self, method: str, params: Message) -> Message:
         """The result. Raises Problem."""

@@ -27,7 +27,7 @@ def find_difference(entry: JsonObject, content: JsonObject) -> str:
     """What of a file that was read is not as its skill's entry says; empty where nothing is."""
     uri = as_text(content.get("uri"))
     files = map(as_object, as_list(entry.get("resources")))
-    listed: JsonObject = next((file for file in files if file.get("uri") == uri), {})
+    listed = next((file for file in files if file.get("uri") == uri), JsonObject())
     data = _bytes(content)
     if data is None:
         return "content"
