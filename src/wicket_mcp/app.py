@@ -283,9 +283,10 @@ class Gateway(Library):
             )
         return principal
 
-    async def _admit(self, principal: Principal, kind: str) -> None:
+    def _admit(self, principal: Principal, kind: str) -> Awaitable[None] | None:
         """The holder of an API key asks for something: the key's own limit counts."""
-        await self.registry.keys.take(principal, kind)
+        keys = self.registry.keys
+        return keys.take(principal, kind) if keys.allowance(principal, kind) else None
 
     def attend(self) -> None:
         """What goes on beside serving."""

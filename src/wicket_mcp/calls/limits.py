@@ -11,8 +11,8 @@ from wicket_mcp.errors import RateLimited
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.request import Handler, Layer, Request, Result
 
-Admit = Callable[[Principal, str], Awaitable[None]]
-"""Takes one request of a kind from a principal's allowance. Raises RateLimited."""
+Admit = Callable[[Principal, str], Awaitable[None] | None]
+"""Takes one request of a kind from a principal's allowance; None where they have no limit. Raises RateLimited."""
 
 
 def limit_principal(admit: Admit, kind: str) -> Layer:
@@ -22,7 +22,9 @@ def limit_principal(admit: Admit, kind: str) -> Layer:
         async def handle(request: Request) -> Result:
             principal = request.caller.principal
             if principal.name != LOCAL.name:
-                await admit(principal, kind)
+                taking = admit(principal, kind)
+                if taking is not None:
+                    await taking
             return await inner(request)
 
         return handle

@@ -120,9 +120,14 @@ class Keys:
         demand(principal, scope)
         await self.take(principal, kind)
 
+    def allowance(self, principal: Principal, kind: str) -> int:
+        """Requests an hour; 0 for no limit."""
+        usual = self._rates.get(kind, 0)
+        return dict(principal.rates).get(kind, usual) if principal.rates else usual
+
     async def take(self, principal: Principal, kind: str) -> None:
         """Count a request against the key's allowance an hour. Raises RateLimited with the seconds to wait."""
-        per_hour = dict(principal.rates).get(kind, self._rates.get(kind, 0))
+        per_hour = self.allowance(principal, kind)
         if per_hour and principal.name != LOCAL.name:
             wait = 0.0
             try:

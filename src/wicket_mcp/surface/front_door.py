@@ -9,6 +9,7 @@ an issuer is configured or our own authorization server is on. Validating tokens
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
@@ -60,8 +61,7 @@ class FrontDoor:
         """The address at which the client reached us, without a path. The guard has checked its Host."""
         if self._public_url is not None:
             return self._public_url
-        host = (headers.get(b"host") or "").lower()
-        return f"{'http' if _is_loopback(host) else 'https'}://{host}"
+        return _base_at((headers.get(b"host") or "").lower())
 
     async def identify(self, token: str, headers: RequestHeaders) -> Principal | Rejected:
         base = self.base(headers)
@@ -108,6 +108,11 @@ class FrontDoor:
             "resource_name": "Wicket",
         }
         await send_json(send, 200, body, ((b"access-control-allow-origin", b"*"),))
+
+
+@lru_cache(64)
+def _base_at(host: str) -> str:
+    return f"{'http' if _is_loopback(host) else 'https'}://{host}"
 
 
 def _is_loopback(authority: str) -> bool:

@@ -24,6 +24,7 @@ Authentication = Literal["open", "none", "optional", "required"]
 is "open" may be asked by pages of every origin, and protects itself."""
 
 _TOKENLESS = ("open", "none")
+_NO_TOKEN = Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
 HOSTS_REMEMBERED = 64
 """A client sends the same Host with every request; reading it once is enough."""
@@ -71,25 +72,32 @@ class Guard:
         self, headers: RequestHeaders, authentication: Authentication = "required", client: str = ""
     ) -> Principal | Rejected:
         """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
-        verdict = self.admit(headers, authentication)
-        if self._keys is None or authentication in _TOKENLESS:
-            return verdict
-        if isinstance(verdict, Rejected) and verdict.status != 401:
-            return verdict
+        if (rejected := self._judge_place(headers, authentication)) is not None:
+            return rejected
         given = _bearer(headers)
+        if self._keys is None or authentication in _TOKENLESS:
+            return LOCAL if authentication in _TOKENLESS or self._is_owner(given) else _NO_TOKEN
         if given.startswith(API_KEY_PREFIX):
             known = await self._keys.principal(given)
             return known or Rejected(
                 401, "Authentication failed: this API key is unknown, expired or revoked.", invalid_token=True
             )
-        if self._door is not None and given and isinstance(verdict, Rejected):
+        if self._is_owner(given):
+            return LOCAL
+        if self._door is not None and given:
             return await self._door.identify(given, headers)
-        if isinstance(verdict, Rejected) and self._public and not given and authentication == "optional":
+        if self._public and not given and authentication == "optional":
             return Principal(f"anonymous {client}", frozenset({"discover"}))
-        return verdict
+        return _NO_TOKEN
 
     def admit(self, headers: RequestHeaders, authentication: Authentication = "required") -> Principal | Rejected:
         """The principal behind a request, or why it is rejected."""
+        if (rejected := self._judge_place(headers, authentication)) is not None:
+            return rejected
+        return LOCAL if authentication in _TOKENLESS or self._is_owner(_bearer(headers)) else _NO_TOKEN
+
+    def _judge_place(self, headers: RequestHeaders, authentication: Authentication) -> Rejected | None:
+        """Why a request is rejected for where it was sent to or comes from."""
         repeated = headers.repeated & _SINGLE
         host = headers.get(b"host")
         if host is None or b"host" in repeated or not self._host_allowed(host):
@@ -98,12 +106,11 @@ class Guard:
         strange = origin is not None and (b"origin" in repeated or not self._origin_allowed(origin))
         if strange and authentication != "open":
             return Rejected(403, "This Origin may not call here. Add it to http.allowed_origins if it should.")
-        if authentication in _TOKENLESS or self._token is None:
-            return LOCAL
-        given = _bearer(headers)
-        if given and hmac.compare_digest(given.encode(), self._token):
-            return LOCAL
-        return Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
+        return None
+
+    def _is_owner(self, given: str) -> bool:
+        """Whether this is the gateway's token; everybody is the owner where none is asked for."""
+        return self._token is None or bool(given and hmac.compare_digest(given.encode(), self._token))
 
     def challenge(self, rejected: Rejected, headers: RequestHeaders, path: str) -> Headers:
         """The headers that tell a client how to get in."""
