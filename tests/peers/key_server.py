@@ -1,15 +1,25 @@
-"""A stdio server that says which key it was started with, and which process it is."""
+"""A stdio server that says which key it was started with, and which process it is.
+
+With a folder as its argument, it writes every byte that it gets, and its environment, to a file of its own there.
+"""
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from wicket_mcp.codec import decode, encode
 
 TOOL = {"name": "whose", "description": "Says whose key it has.", "inputSchema": {"type": "object"}}
 
+record = os.open(Path(sys.argv[1], str(os.getpid())), os.O_WRONLY | os.O_CREAT) if len(sys.argv) > 1 else -1
+if record >= 0:
+    os.write(record, repr(dict(os.environ)).encode() + b"\n")
+
 result: Any
 for line in sys.stdin.buffer:
+    if record >= 0:
+        os.write(record, line)
     message = decode(line)
     if "id" not in message:
         continue

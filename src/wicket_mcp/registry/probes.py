@@ -2,8 +2,8 @@
 that somebody uses or watches.
 
 In use are servers with a call in the last minutes; watched are installed ones that run, and those whose health was
-asked for within a day. A local server that does not run is never started for this. A record that is not installed
-is asked at its public address, under the egress rules.
+asked for within a day. A local server that does not run is never started for this, and one that runs with the keys of
+its users is not asked. A record that is not installed is asked at its public address, under the egress rules.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable
 
-from wicket_mcp.errors import WicketError
+from wicket_mcp.errors import NeedsSignIn, WicketError
 from wicket_mcp.model import LOCAL
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.adhoc import Guests
@@ -117,6 +117,8 @@ class Probes:
                 async with asyncio.timeout(TIMEOUT):
                     if not await self._ask(server):
                         return ""
+            except NeedsSignIn:
+                pass  # it answered: that nobody, or only its users, have an account there does not make it ill
             except (WicketError, TimeoutError) as problem:
                 ok = False
                 log.info("probe of '%s' failed: %s", server, problem)
@@ -130,7 +132,7 @@ class Probes:
         config = self._pool.config(server)
         if config is not None:
             runs = self._pool.state(server)[0] is State.READY or server in self._managed.running
-            if not runs and config.url is None:
+            if config.url is None and (not runs or config.credentials == "user"):
                 return False
             greeting = self._pool.greeting(server) or await self._pool.start(server)
             method = "server/discover" if greeting.modern else "ping"
