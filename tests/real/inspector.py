@@ -1,0 +1,97 @@
+"""MCP Inspector (npm), a published client and host, on its command line and as a web page in Chromium."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.suite import node
+from tests.conftest import ROOT
+from tests.eras.child import free_port, serving
+
+HOME = ROOT / ".node" / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients"
+CHROMIUM = shutil.which("chromium")
+
+
+def installed() -> bool:
+    return HOME.exists() and node() is not None
+
+
+async def run_inspector(folder: Path, address: str, *arguments: str, token: str = "", era: str = "legacy") -> Any:
+    """What the command line prints about a server, as data. Fails where it does."""
+    header = ["--header", f"Authorization: Bearer {token}"] if token else []
+    command = [str(node()), str(HOME / "cli" / "build" / "index.js"), "--format", "json", "--quiet"]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        *["--protocol-era", era, "--transport", "http", "--server-url", address],
+        *header,
+        *arguments,
+        env={**os.environ, "HOME": str(folder)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, f"{process.returncode}: {err.decode()}{out.decode()}"
+    printed = json.loads(out.splitlines()[-1])
+    return printed.get("result", printed)
+
+
+class Host:
+    """The page in which Inspector shows interfaces, connected to one server."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.asked: list[str] = []
+        """Addresses outside this machine that a page wanted."""
+
+    async def open_app(self, title: str) -> Any:
+        """Open an interface; the frame that it runs in, once it says something."""
+        await self.page.get_by_text(title, exact=True).first.click()
+        button = self.page.get_by_role("button", name="Open App")
+        frame = self.page.frame_locator("iframe").frame_locator("iframe")
+        shown = frame.locator("body")
+        await button.or_(self.page.locator("iframe")).first.wait_for()
+        if await button.count():
+            await button.click()
+        await shown.wait_for()
+        return frame
+
+    async def close_app(self) -> None:
+        await self.page.get_by_role("button", name="Close", exact=True).click()
+
+
+@asynccontextmanager
+async def web_host(playwright: Any, folder: Path, address: str, token: str) -> AsyncGenerator[Host]:
+    """Inspector's web page in Chromium, connected to the server at `address`, with its interfaces on show."""
+    ports = {"CLIENT_PORT": str(free_port()), "MCP_SANDBOX_PORT": str(free_port())}
+    quiet = {"MCP_AUTO_OPEN_ENABLED": "false", "MCP_INSPECTOR_SECRET_STORE": "memory"}
+    environment = {"HOME": str(folder), **quiet, **ports}
+    command = [str(node()), str(HOME / "web" / "build" / "index.js"), "--transport", "http", "--server-url", address]
+    header = ["--header", f"Authorization: Bearer {token}"]
+    async with serving([*command, *header], environment, r"http://\S+MCP_INSPECTOR_API_TOKEN=\w+") as url:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            page = await browser.new_page()
+            host = Host(page)
+
+            async def refuse(route: Any) -> None:
+                host.asked.append(route.request.url)
+                await route.abort()
+
+            await page.route(re.compile(r"^https://"), refuse)
+            await page.goto(url)
+            await page.get_by_role("switch").first.click(force=True)
+            await page.get_by_text("Apps", exact=True).click()
+            yield host
+        finally:
+            await browser.close()

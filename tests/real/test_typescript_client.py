@@ -1,0 +1,76 @@
+"""The TypeScript SDK's client in front of Wicket, in both eras, over HTTP and over pipes."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.suite import node
+from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
+from tests.gateway.serving import TOKEN, serve_http, toml_of
+
+HOME = ROOT / ".node"
+pytestmark = [
+    pytest.mark.node,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(
+        not (HOME / "node_modules" / "@modelcontextprotocol" / "client").exists() or node() is None,
+        reason="the TypeScript SDK is not installed: scripts/node",
+    ),
+]
+SERVERS: dict[str, Server] = {
+    "x": peer("TellsWhileItAsks"),
+    "s": {"command": sys.executable, "args": ["-m", "tests.conformance.skill_server", "--stdio"], "cwd": str(ROOT)},
+}
+
+
+async def speak(era: str, *where: str, **environment: str) -> Any:
+    """What the client was told."""
+    process = await asyncio.create_subprocess_exec(
+        str(node()),
+        str(PEERS / "typescript_client.mjs"),
+        str(HOME),
+        era,
+        *where,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, err.decode()
+    return json.loads(out)
+
+
+def check(told: Any) -> None:
+    assert told["server"] == "wicket"
+    assert told["tools"] == ["find_tools", "describe_tools", "call_tool", "run_script", "read_result"]
+    assert "x.echo(" in told["found"]
+    assert told["echo"] == "hello"
+    assert (told["asked"], told["answer"]) == (["Go on?"], "the client says accept")
+    assert "skill://s/pdf-forms/SKILL.md" in told["resources"]
+    assert told["skills"] == ["skill://s/pdf-forms/SKILL.md", "skill://s/code-review/SKILL.md"]
+    assert told["verified"] == [True] * 4
+    assert told["children"] == ["SKILL.md", "references"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_it_is_served_over_http(open_gateway: OpenGateway, era: str) -> None:
+    async with open_gateway(SERVERS) as gateway, serve_http(gateway) as address:
+        check(await speak(era, address, TOKEN))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_it_is_served_over_pipes(tmp_path: Path, era: str) -> None:
+    config = tmp_path / "wicket.toml"
+    config.write_text(toml_of(SERVERS))
+    command = (sys.executable, "-m", "wicket_mcp", "serve", "--config", str(config))
+    check(await speak(era, *command, XDG_STATE_HOME=str(tmp_path / "state")))
