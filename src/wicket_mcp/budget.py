@@ -25,6 +25,8 @@ MAX_REFERENCES = 16
 """Stored results that the arguments of one call may refer to."""
 MAX_SUBSTITUTED = 4 * 1024 * 1024
 """Bytes that references may put into the arguments of one call."""
+MAX_VALUES = 200_000
+"""Numbers, texts, lists and objects in one message of a client that is larger than a quarter of a megabyte."""
 
 _UNBOUNDED = frozenset({"code", "script", "arguments", "args", "sampleArgs", "manual_call_template", "env", "headers"})
 """Arguments of our own tools that have a limit of their own, or none but the message's."""

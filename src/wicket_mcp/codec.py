@@ -7,7 +7,8 @@ is nested so deeply that whoever walks it would run out of stack.
 
 import gc
 import json
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -16,57 +17,86 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 MAX_DEPTH = 128
-_TOO_DEEP = f"JSON is nested too deeply: {MAX_DEPTH} levels are accepted"
+TOO_DEEP = f"JSON is nested too deeply: {MAX_DEPTH} levels are accepted"
 _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _PASSES = 8
-_LARGE = 256 * 1024
+LARGE = 256 * 1024
+"""Bytes beyond which a document is to be taken apart by `large_json.py`, off the event loop."""
 _CONTAINERS: tuple[type[Any], ...] = (dict, list)
 
 
 def decode(data: bytes | str, *, strict: bool = False) -> Any:
     """Parse one JSON document. Raises ValueError (bad JSON, nested too deeply; with `strict` also bad UTF-8)."""
     try:
-        value = _decoder.decode(data) if len(data) < _LARGE else _decode_large(data)
+        value = _decoder.decode(data) if len(data) < LARGE else _decode_large(data)
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The slow, lenient way: what a Node server writes for half an emoji, or a latin-1 byte in a log line.
         text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
         try:
-            value = json.loads(text, parse_constant=_refuse)  # noqa: TID251  (the one place)
+            value = json.loads(text, parse_constant=refuse_constant)  # noqa: TID251  (the one place)
         except RecursionError:
-            raise ValueError(_TOO_DEEP) from None
-    if len(data) > 2 * MAX_DEPTH and _may_be_deep(data) and _is_deep(value):
-        raise ValueError(_TOO_DEEP)
+            raise ValueError(TOO_DEEP) from None
+    if len(data) > 2 * MAX_DEPTH and is_deep(data, value):
+        raise ValueError(TOO_DEEP)
     return value
 
 
-def _decode_large(data: bytes | str) -> Any:
-    # The collector would look for cycles, of which JSON has none, every few hundred lists that are made: three quarters
-    # of the time in which nothing else runs in this process.
+def is_deep(data: bytes | str, value: Any, most: int = MAX_DEPTH) -> bool:
+    """Whether `value`, which was parsed from `data`, is nested in more than `most` levels."""
+    return _may_be_deep(data, most) and _is_deep(value, most)
+
+
+def weighs_over(value: Any, most: int = LARGE) -> bool:
+    """Whether `value` takes more than about `most` bytes as JSON. Looks at no more of it than it has to."""
+    weight, left = 0, [value]
+    while left:
+        part: Any = left.pop()
+        if isinstance(part, str):
+            weight += len(part)
+        elif isinstance(part, dict):
+            left.extend(part.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            weight += 8 * len(part)  # pyright: ignore[reportUnknownArgumentType]
+        elif isinstance(part, list):
+            left.extend(part)  # pyright: ignore[reportUnknownArgumentType]
+        weight += 8
+        if weight > most or 8 * len(left) > most:
+            return True
+    return False
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """No search for cycles, of which JSON has none: it would take three quarters of the time of parsing much of it."""
     paused = gc.isenabled()
     gc.disable()
     try:
-        return _decoder.decode(data)
+        yield
     finally:
         if paused:
             gc.enable()
 
 
-def _may_be_deep(data: bytes | str) -> bool:
+def _decode_large(data: bytes | str) -> Any:
+    with collector_paused():
+        return _decoder.decode(data)
+
+
+def _may_be_deep(data: bytes | str, most: int) -> bool:
     """False where the brackets alone show that nothing is too deep, which costs a tenth of parsing them."""
     text = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
     brackets = text.translate(None, _NO_BRACKETS)
     for removed in range(0, 2 * _PASSES, 2):
-        if len(brackets) <= 2 * (MAX_DEPTH - removed):
+        if len(brackets) <= 2 * (most - removed):
             return False
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")  # one or two levels of each branch, from inside
     return True
 
 
-def _is_deep(value: Any) -> bool:
+def _is_deep(value: Any, most: int) -> bool:
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         parts: list[Iterable[Any]] = [part.values() if hasattr(part, "values") else part for part in level]
         level = [item for part in parts for item in part if isinstance(item, _CONTAINERS)]
         if not level:
@@ -95,5 +125,5 @@ def pretty(value: Any) -> str:
     return msgspec.json.format(encode(value), indent=2).decode("utf-8")
 
 
-def _refuse(constant: str) -> Any:
+def refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")

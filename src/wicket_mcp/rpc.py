@@ -14,8 +14,9 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-from wicket_mcp.codec import decode
+from wicket_mcp.codec import LARGE, decode
 from wicket_mcp.errors import Internal, ProtocolViolation, Refused, WicketError, to_rpc
+from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject, as_list, as_object
 from wicket_mcp.tasks import Tasks
 
@@ -256,9 +257,13 @@ def read_id(data: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
-def read_messages(data: bytes) -> list[JsonObject]:
-    """The JSON-RPC messages in `data`: one, or those of a batch. Raises ValueError when there is none."""
-    content: Any = decode(data)
+async def decode_message(data: bytes) -> Any:
+    """One message of a peer, decoded off the loop where it is large. Raises ValueError."""
+    return decode(data) if len(data) < LARGE else await decode_off_loop(data)
+
+
+def list_messages(content: Any) -> list[JsonObject]:
+    """The JSON-RPC messages that were decoded: one, or those of a batch. Raises ValueError when there is none."""
     messages = [as_object(part) for part in (content if isinstance(content, list) else [content])]  # pyright: ignore[reportUnknownVariableType]
     messages = [message for message in messages if message]
     if not messages:

@@ -18,6 +18,7 @@ from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent, as_object
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
 from wicket_mcp.store.model import StoredResult
+from wicket_mcp.surface.stdio import MAX_MESSAGE
 from wicket_mcp.tasks import Tasks
 
 FREE = {"code", "script", "arguments", "args", "sampleArgs", "manual_call_template", "env", "headers"}
@@ -80,7 +81,7 @@ async def test_v2_what_is_referred_to_is_refused_by_its_stored_length_before_it_
     twice = {"message": [{"$result": handle}, {"deep": [{"$result": handle}]}]}
     with pytest.raises(BadArguments, match="4 MiB into a call at most"):
         await gateway.verbs.call(call(twice))
-    with pytest.raises(ValueError, match="Expecting value"):
+    with pytest.raises(ValueError, match="JSON is malformed"):
         await gateway.verbs.call(call({"message": {"$result": handle}}))
 
 
@@ -192,13 +193,16 @@ class TestV5:
 
 
 @pytest.mark.promise("V21", "A message over 128 levels deep, or not UTF-8, is a parse error; the client is served on.")
-async def test_v21_stdio_answers_a_parse_error_and_goes_on(open_gateway: OpenGateway, tmp_path: Any) -> None:
+async def test_v21_stdio_answers_a_parse_error_and_goes_on(tmp_path: Any) -> None:
     command = await Command.start(tmp_path, {})
     await command.initialize()
     for bad in (
         b"[" * 1000 + b"]" * 1000,
         b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
         b'{"a":' * 500 + b"1" + b"}" * 500,
+        b'{"x":[' + b"[]," * 210_000 + b"1]}",  # more values than a message may have
+        b'{"x":"' + b"x" * MAX_MESSAGE + b'"}',
+        b'{"x":"' + b"x" * 1_000_000,
     ):
         command.send(bad)
         assert (await command.receive())["error"]["code"] == -32700

@@ -380,3 +380,14 @@ class NoTls(HttpPeer):
         await reader.read(1)
         send(writer, 400, "text/plain", b"speak plainly")
         writer.close()
+
+
+class Floods(HttpPeer):
+    """Opens every stream that is asked for, and talks on it without end; offers a session to make it easy."""
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        head(writer, 200, EVENTS)
+        chatter = event(b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}')
+        while True:
+            writer.write(chatter * 200)
+            await writer.drain()

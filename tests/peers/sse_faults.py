@@ -105,3 +105,12 @@ class NeverAnswers(SsePeer):
 
     async def react(self, request: Received, stream: asyncio.StreamWriter) -> None:
         (self.told if request.rpc_method == "notifications/cancelled" else self.asked).set()
+
+
+class Floods(SsePeer):
+    """Talks without end as soon as it is spoken to."""
+
+    async def react(self, request: Received, stream: asyncio.StreamWriter) -> None:
+        while True:
+            stream.write(event(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}') * 200)
+            await stream.drain()

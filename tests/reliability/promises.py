@@ -124,7 +124,6 @@ MISSING = {
     "V23": "Not tested yet.",
     "V24": "Not tested yet.",
     "V25": "Not tested yet.",
-    "V27": "Not tested yet.",
 }
 
 

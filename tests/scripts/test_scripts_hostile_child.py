@@ -105,6 +105,19 @@ async def test_garbage_is_a_crash_and_the_process_is_killed(way: str) -> None:
     assert not any(arguments for _, _, arguments in world.asked)
 
 
+@pytest.mark.promise("V27", "A message of megabytes from a script's process is parsed off the event loop.")
+async def test_v27_large_messages_of_a_child_leave_others_their_turn() -> None:
+    impostor = Impostor(World(), Limits(wall=20))
+    running = asyncio.gather(impostor.plays(frame(b"D", b'{"value":[' + b"[[],1]," * 90_000 + b"1]}")))
+    turns = 0
+    while not running.done():
+        await asyncio.sleep(0)
+        turns += 1
+    ((outcome,), _) = (await running), impostor.is_dead()
+    assert outcome.state == "crash", "so many values are refused"
+    assert turns > 20
+
+
 async def test_a_child_that_hangs_up_is_a_crash() -> None:
     impostor = Impostor(World(), Limits(wall=5))
     half_a_frame = frame(b"D", b'{"value": 1}')[:8]

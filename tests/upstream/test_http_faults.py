@@ -1,6 +1,7 @@
 """Streamable HTTP against peers that misbehave: every fault ends in one typed error that says what to do."""
 
 import asyncio
+import contextlib
 import resource
 import socket
 from pathlib import Path
@@ -12,7 +13,9 @@ from tests.peers.tls import self_signed
 
 from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import MODERN_VERSION
+from wicket_mcp.upstream import throttle
 from wicket_mcp.upstream.http import HttpClient, HttpConnection, HttpFailed, HttpRefused, HttpRpcError
+from wicket_mcp.upstream.throttle import BURST, RATE
 
 MAX_MESSAGE = 2**20
 TOKEN = "tok-3n-value"
@@ -390,3 +393,31 @@ async def test_a_listening_stream_that_ends_is_opened_again(
     ]
     resumed = peer.received[1].headers.get("last-event-id")
     assert resumed == (None if version == MODERN_VERSION else "1")
+
+
+async def cut_for_flooding(host: RecordingHost, work: asyncio.Future[object]) -> int:
+    """How much was heard of a server until it was cut, beyond what the bucket allows for that time: none."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await host.ended_event.wait()
+    allowed = BURST + RATE * (loop.time() - began + 3.0)  # and what was read in one piece
+    [problem] = host.ended
+    assert "floods us with messages that nobody asked for" in str(problem)
+    with contextlib.suppress(ProtocolViolation):
+        await work
+    return max(0, int(host.heard.qsize() - allowed))
+
+
+@pytest.mark.parametrize("way", ["answer", "stream"])
+@pytest.mark.promise("V26", "A flood over Streamable HTTP is slowed and cut like one over a pipe.")
+async def test_v26_a_flood_is_slowed_and_cut(
+    way: str, client: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(throttle, "CUT_AFTER", 0.3)
+    host = RecordingHost()
+    async with peers.Floods() as peer:
+        connection = connect(peer.url, client, host)
+        work = connection.request("tools/call", {"name": "x"}) if way == "answer" else connection.listen()
+        assert await cut_for_flooding(host, asyncio.ensure_future(work)) == 0
+        await connection.close()
+    assert "it is read more slowly" in caplog.text

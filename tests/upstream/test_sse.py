@@ -8,9 +8,11 @@ from tests.peers import sse_faults as peers
 from tests.peers.http_faults import Says
 from tests.peers.recording_host import ENVELOPE, Heard, RecordingHost, call, shake_hands, text_of
 from tests.peers.sdk import sdk_addresses
+from tests.upstream.test_http_faults import cut_for_flooding
 
 from wicket_mcp.errors import Crashed, NotSent, ProtocolViolation, Refused, Unavailable, UpstreamError
 from wicket_mcp.model import MODERN_VERSION
+from wicket_mcp.upstream import throttle
 from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.http_errors import HttpRefused
 from wicket_mcp.upstream.sse import SseConnection
@@ -151,4 +153,16 @@ async def test_giving_up_tells_the_server(client: HttpClient, host: RecordingHos
             await waiting
         await peer.told.wait()
         assert peer.received[-1].body["params"]["requestId"] == peer.received[1].body["id"]
+        await connection.close()
+
+
+@pytest.mark.promise("V26", "A flood over HTTP+SSE is slowed and cut like one over a pipe.")
+async def test_v26_a_flood_is_slowed_and_cut(
+    client: HttpClient, host: RecordingHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttle, "CUT_AFTER", 0.3)
+    async with peers.Floods() as peer:
+        connection = connect(peer.url, client, host)
+        work = asyncio.ensure_future(connection.request("tools/call", {"name": "x"}))
+        assert await cut_for_flooding(host, work) == 0
         await connection.close()

@@ -7,7 +7,8 @@ result means the same everywhere. A body comes from an upstream: nothing in it i
 from contextlib import suppress
 from typing import Any, cast
 
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.codec import LARGE, decode, encode, weighs_over
+from wicket_mcp.large_json import decode_in_pieces
 from wicket_mcp.model import JsonObject, as_list, as_object
 
 
@@ -34,7 +35,7 @@ def parse_text(text: str) -> Any:
     """The object or list when the text is JSON of one, else the text: a lone `42` stays the text that it is."""
     if text.lstrip()[:1] in ("{", "["):
         with suppress(ValueError):
-            return decode(text)
+            return decode(text) if len(text) < LARGE else decode_in_pieces(text)
     return text
 
 
@@ -56,11 +57,14 @@ def unwrap_structured(structured: Any) -> Any:
 
 
 def size_of(body: JsonObject) -> int:
-    """Characters of what a model would read of a result; pictures and sound do not count."""
+    """Characters of what a model would read of a result, `LARGE` standing for any more; pictures do not count."""
     texts = 0
     content: Any = body.get("content")
     for block in cast("list[Any]", content) if isinstance(content, list) else ():
         if isinstance(block, dict) and (text := text_of(cast("JsonObject", block))) is not None:
             texts += len(text)
     structured: Any = body.get("structuredContent")
-    return texts if structured is None else max(texts, len(encode(structured)))
+    if structured is None:
+        return texts
+    # What is large is not written out only to be measured.
+    return max(texts, LARGE if weighs_over(structured) else len(encode(structured)))

@@ -5,6 +5,7 @@ be guessed and works only for the principal whose call made it.
 """
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import Callable
@@ -14,10 +15,11 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from wicket_mcp.budget import MAX_NAME, MAX_PATH, MAX_REFERENCES, MAX_SUBSTITUTED, check_length
-from wicket_mcp.codec import decode, encode, pretty
+from wicket_mcp.codec import LARGE, decode, encode, pretty, weighs_over
 from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.lanes import Lane
+from wicket_mcp.large_json import decode_in_pieces, encode_in_pieces
 from wicket_mcp.model import JsonObject, Principal, as_list
 from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.outline import outline
@@ -38,7 +40,6 @@ FIRST_PART = 4000  # characters of a large result that are shown at once
 DEFAULT_LINES = 200
 PARTS = 4  # times what may be substituted that may be read for it, where several results are referred to
 KEPT = 30.0  # seconds for which the result that was read last stays decoded
-LARGE = 256 * 1024  # characters beyond which a result is not put aside on the event loop
 
 T = TypeVar("T")
 
@@ -76,8 +77,9 @@ class Results:
         handle = secrets.token_urlsafe(16)
 
         def put_aside() -> tuple[StoredResult, JsonObject]:
-            stored = StoredResult(handle, principal.name, of, encode(body), time.time() + self.config.keep)
-            return stored, self._announce(body, of, handle, tokens)
+            data = encode_in_pieces(body)
+            stored = StoredResult(handle, principal.name, of, data, time.time() + self.config.keep)
+            return stored, self._announce(body, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
         stored, shown = await asyncio.to_thread(put_aside) if is_large else put_aside()
@@ -173,7 +175,7 @@ class Results:
 
     def _announce(self, body: JsonObject, of: str, handle: str, tokens: int) -> JsonObject:
         value = value_of(body)
-        whole = value if isinstance(value, str) else pretty(value)
+        whole = value if isinstance(value, str) else _beginning(value)
         text = (
             f"[Large result of {of}: about {tokens:,} tokens, stored as id {handle} "
             f"for {self.config.keep / 3600:g} h. "
@@ -196,7 +198,8 @@ class _Decoded:
 
     def __init__(self, stored: StoredResult) -> None:
         self.stored = stored
-        self.body: JsonObject = decode(stored.body)
+        body = stored.body
+        self.body: JsonObject = decode(body) if len(body) < LARGE else decode_in_pieces(body, most=None)
 
     @cached_property
     def value(self) -> Any:
@@ -208,6 +211,22 @@ class _Decoded:
     def is_for(self, handle: str, principal: Principal) -> bool:
         stored = self.stored
         return stored.id == handle and stored.principal == principal.name and stored.expires_at >= time.time()
+
+
+def _tokens(body: JsonObject, data: bytes) -> int:
+    """About how many tokens the structured content has, which was too large to be measured before."""
+    return len(data) // CHARS_PER_TOKEN if weighs_over(body.get("structuredContent")) else 0
+
+
+def _beginning(value: Any) -> str:
+    """How a value begins that is written for people."""
+    parts, size = list[str](), 0
+    for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):  # step by step, unlike `pretty`
+        parts.append(part)
+        size += len(part)
+        if size > FIRST_PART:
+            break
+    return "".join(parts)
 
 
 def _say_unsaved(shown: JsonObject) -> JsonObject:

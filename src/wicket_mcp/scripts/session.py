@@ -13,7 +13,10 @@ from typing import Any, cast
 
 import msgspec
 
+from wicket_mcp.budget import MAX_VALUES
+from wicket_mcp.codec import LARGE
 from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import Json
 from wicket_mcp.scripts import diagnostics, frames
 from wicket_mcp.scripts.api import Api
@@ -107,13 +110,13 @@ class Session:
                 await self._count(len(payload))
                 match kind:
                     case frames.CALLS:
-                        self._calls.take(frames.parse(payload, MAX_DEPTH + 4))
+                        self._calls.take(await _parse(payload, MAX_DEPTH + 4))
                     case frames.PRINTED:
-                        self._take_printed(frames.parse(payload, 1))
+                        self._take_printed(await _parse(payload, 1))
                     case frames.DONE:
-                        return self._done(frames.parse(payload, MAX_DEPTH + 2))
+                        return self._done(await _parse(payload, MAX_DEPTH + 2))
                     case frames.FAILED:
-                        return self._error(frames.parse(payload, MAX_DEPTH))
+                        return self._error(await _parse(payload, MAX_DEPTH))
                     case frames.BEGUN if self._cpu_before is None and not self._calls.records:
                         self._cpu_before = self._child.cpu_seconds()
                     case _:
@@ -235,6 +238,19 @@ class Session:
             calls=tuple(self._calls.records),
             stats=replace(outcome.stats, wall_ms=(time.perf_counter() - began) * 1000),
         )
+
+
+async def _parse(payload: bytes, depth: int) -> Json:
+    """The JSON of a frame; one that is large is parsed off the loop. Raises BadFrame."""
+    if len(payload) < LARGE:
+        return frames.parse(payload, depth)
+    try:
+        value = await decode_off_loop(payload, most=MAX_VALUES)
+    except ValueError as problem:
+        raise frames.BadFrame(str(problem)) from None
+    if await asyncio.to_thread(frames.deeper, value, depth):
+        raise frames.BadFrame(f"JSON nested deeper than {depth}")
+    return value
 
 
 def _stats(said: Any) -> Stats:

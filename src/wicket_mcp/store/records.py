@@ -48,6 +48,8 @@ class Recorder:
         self.lost = 0
         self._told = 0
         """Losses that the audit itself has a record of."""
+        self._failing = False
+        """Whether the last batch could not be written."""
         self._settle = settle
         self._write = write
         self._calls: list[CallRecord] = []
@@ -113,9 +115,14 @@ class Recorder:
         try:
             await self._write(Batch([*batch.calls, *told], batch.keys_used) if told else batch)
             self._told += lost
-        except WicketError as problem:  # a full disk must not cost a call; the loss is counted and logged
+            if self._failing:
+                self._failing = False
+                log.warning("call records are kept again; %d were lost", lost)
+        except WicketError as problem:  # a full disk must not cost a call; the loss is counted, and logged once
             self.lost += len(batch.calls)
-            log.warning("%d call records were lost: %s", len(batch.calls), problem)
+            if not self._failing:
+                self._failing = True
+                log.warning("call records are lost until the state can be written again: %s", problem)
         finally:
             self._writing, self._flushing = 0, None
             if self._calls or self._keys_used:

@@ -32,6 +32,11 @@ class EventStream:
         self._outbox.put(message)
         self._wake.set()
 
+    def post_encoded(self, answer: bytes) -> None:
+        """Queue an answer that was too large to be written here."""
+        self._outbox.put_packed(_event(answer))
+        self._wake.set()
+
     def end(self) -> None:
         """Nothing more comes: the stream closes after what waits."""
         self._ended = True
@@ -52,7 +57,11 @@ class EventStream:
 
 def frame(message: JsonObject) -> bytes:
     """A message as one event of a stream."""
-    return b"event: message\ndata: " + encode(message) + b"\n\n"
+    return _event(encode(message))
+
+
+def _event(data: bytes) -> bytes:
+    return b"".join((b"event: message\ndata: ", data, b"\n\n"))
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

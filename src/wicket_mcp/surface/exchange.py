@@ -7,6 +7,7 @@ its call; a legacy one does not (its protocol says that leaving means nothing).
 import asyncio
 from typing import Any
 
+from wicket_mcp.codec import weighs_over
 from wicket_mcp.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -16,9 +17,10 @@ from wicket_mcp.errors import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
+from wicket_mcp.large_json import encode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.surface.event_stream import EventStream
-from wicket_mcp.surface.http import Connection, Headers, Send, send_json
+from wicket_mcp.surface.http import Connection, Headers, Send, send_bytes, send_json
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.tasks import Tasks
@@ -88,7 +90,11 @@ class Exchange:
             response = await self._answer(protocol, request)
             if response is not None and self._stream is None:
                 self._over = True
-                await send_json(self._send, _status(request, response), response, headers)
+                status = _status(request, response)
+                if weighs_over(response):
+                    await send_bytes(self._send, status, await encode_off_loop(response), headers)
+                else:
+                    await send_json(self._send, status, response, headers)
             elif not self._gone:
                 await self._finish(response)
         finally:
@@ -122,7 +128,9 @@ class Exchange:
         # What an upstream took back just before it answered must reach the client before the answer does.
         await asyncio.sleep(0)
         stream = self._stream or self._open_stream()
-        if response is not None:
+        if response is not None and weighs_over(response):
+            stream.post_encoded(await encode_off_loop(response))
+        elif response is not None:
             stream.post(response)
         self._over = True
         stream.end()

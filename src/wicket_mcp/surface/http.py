@@ -87,7 +87,11 @@ async def wait_until_left(receive: Receive) -> None:
 
 
 async def send_json(send: Send, status: int, body: JsonObject | None, headers: Headers = ()) -> None:
-    data = b"" if body is None else encode(body)
+    await send_bytes(send, status, b"" if body is None else encode(body), headers)
+
+
+async def send_bytes(send: Send, status: int, data: bytes, headers: Headers = ()) -> None:
+    """A JSON response that somebody has written already."""
     length = (b"content-length", str(len(data)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*JSON_HEADERS, length, *headers]})
     await send({"type": "http.response.body", "body": data})

@@ -79,6 +79,10 @@ class Outbox:
                 raise Overloaded("The client does not read what it was sent.", hint="Try again later.")
             self._put_beyond(message, data)
             return
+        self.put_packed(data)
+
+    def put_packed(self, data: bytes) -> None:
+        """Queue the bytes of an answer."""
         if self._latest:  # what was said before an answer is sent before it
             self._settle()
         self._parts.append(data)

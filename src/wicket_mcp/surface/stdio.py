@@ -13,9 +13,11 @@ import stat
 import threading
 from typing import Any
 
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.budget import MAX_VALUES
+from wicket_mcp.codec import LARGE, decode, encode, weighs_over
 from wicket_mcp.errors import PARSE_ERROR, Overloaded
 from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.large_json import decode_off_loop, encode_off_loop
 from wicket_mcp.model import LOCAL, META_VERSION, Changed, JsonObject, Principal, as_object
 from wicket_mcp.surface.caller import LegacyClient
 from wicket_mcp.surface.notifications import concerns_server, pass_on
@@ -24,7 +26,7 @@ from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_modern, modern_caller, read_message
 from wicket_mcp.tasks import Tasks
 
-MAX_MESSAGE = 16 * 1024 * 1024
+MAX_MESSAGE = 4 * 1024 * 1024
 MAX_RUNNING = 2000
 """Requests of the client that are worked on at once."""
 DRAIN = 30.0
@@ -56,6 +58,8 @@ class StdioClient(asyncio.Protocol):
         self.finished = asyncio.Event()
         self._protocol = protocol
         self._framer = LineFramer(MAX_MESSAGE)
+        self._skipping = False
+        """Whether the rest of a line that is too long is being read and thrown away."""
         self._tasks = Tasks()
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._passing = 0
@@ -85,13 +89,16 @@ class StdioClient(asyncio.Protocol):
             threading.Thread(target=self._read_file, args=(source, loop), daemon=True).start()
 
     def data_received(self, data: bytes) -> None:
+        if self._skipping:
+            _, newline, data = data.partition(b"\n")
+            self._skipping = not newline
         try:
-            lines = self._framer.feed(data)
+            lines = [] if self._skipping else self._framer.feed(data)
         except LineTooLong:
-            self._send(
-                error_response(None, RpcProblem(PARSE_ERROR, f"A message may have {MAX_MESSAGE} bytes at most."))
-            )
-            self.finished.set()
+            self._send_parse_error(f"A message may have {MAX_MESSAGE} bytes at most.")
+            self._framer = LineFramer(MAX_MESSAGE)
+            self._skipping = True
+            self.data_received(data)
             return
         for line in lines:
             if line.strip():
@@ -145,11 +152,28 @@ class StdioClient(asyncio.Protocol):
                 await self._flushed.wait()
 
     def _take(self, line: bytes) -> None:
+        if len(line) >= LARGE:
+            self._tasks.start(self._take_large(line), "read a large message")
+            return
         try:
             message: Any = decode(line, strict=True)
         except ValueError as problem:
-            self._send(error_response(None, RpcProblem(PARSE_ERROR, f"Not JSON: {problem}")))
-            return
+            self._send_parse_error(f"Not JSON: {problem}")
+        else:
+            self._handle(message)
+
+    async def _take_large(self, line: bytes) -> None:
+        try:
+            message: Any = await decode_off_loop(line, strict=True, most=MAX_VALUES)
+        except ValueError as problem:
+            self._send_parse_error(f"Not JSON: {problem}")
+        else:
+            self._handle(message)
+
+    def _send_parse_error(self, text: str) -> None:
+        self._send(error_response(None, RpcProblem(PARSE_ERROR, text)))
+
+    def _handle(self, message: Any) -> None:
         try:
             body = read_message(message)
             if "method" not in body:
@@ -179,7 +203,12 @@ class StdioClient(asyncio.Protocol):
 
     async def _serve(self, request: Request) -> None:
         try:
-            self._send(await self._protocol.respond(request))
+            response = await self._protocol.respond(request)
+            if weighs_over(response):
+                self._outbox.put_packed(await encode_off_loop(response) + b"\n")
+                self._flush()
+            else:
+                self._send(response)
         finally:
             self._running.pop(request.id, None)
 

@@ -11,9 +11,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wicket_mcp.codec import decode
+from wicket_mcp.budget import MAX_VALUES
+from wicket_mcp.codec import LARGE, decode
 from wicket_mcp.dialects.base import Named
 from wicket_mcp.errors import HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Overloaded
+from wicket_mcp.lanes import Lane
+from wicket_mcp.large_json import THREADS, decode_off_loop
 from wicket_mcp.model import (
     META_VERSION,
     MODERN_VERSION,
@@ -74,6 +77,7 @@ class StreamableHttp:
         self._max_body = max_body
         self._admission = admission
         self._door = door
+        self._large = Lane("large requests", width=THREADS, share=1, waiting=16)
 
     def serves(self, path: str) -> bool:
         return path.rstrip("/") in self._protocols
@@ -122,7 +126,7 @@ class StreamableHttp:
         send: Send,
         connection: Connection | None,
     ) -> None:
-        body = await self._read(headers, receive)
+        body = await self._read(headers, receive, principal)
         modern = self._era(body, headers)
         if "method" not in body:  # what a legacy client answers to a question of ours
             self._session(protocol, principal, headers).client.questions.receive(body)
@@ -192,9 +196,16 @@ class StreamableHttp:
             raise HttpProblem(400, HEADER_MISMATCH, problem, None, body["id"])
         return named
 
-    async def _read(self, headers: RequestHeaders, receive: Receive) -> JsonObject:
+    async def _read(self, headers: RequestHeaders, receive: Receive, principal: Principal) -> JsonObject:
         try:
-            message = decode(await read_body(receive, headers, self._max_body), strict=True)
+            data = await read_body(receive, headers, self._max_body)
+            if len(data) < LARGE:
+                message = decode(data, strict=True)
+            else:
+                async with self._large.enter(principal.name):
+                    message = await decode_off_loop(data, strict=True, most=MAX_VALUES)
+        except Overloaded as problem:
+            raise HttpProblem(429, INVALID_REQUEST, str(problem)) from None
         except BodyTooLarge as problem:
             raise HttpProblem(413, INVALID_REQUEST, problem.message) from None
         except ValueError as problem:

@@ -7,11 +7,12 @@ that broke off, how to listen, how to cancel. Nothing stays open between request
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.codec import encode
 from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, read_messages, read_result
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, decode_message, list_messages, read_result
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, HttpClient, in_words
@@ -155,12 +156,15 @@ class HttpConnection(PostingConnection):
         self._session = ""
         text = f"Server '{self._server}' does not know our session any more; nothing was done."
         expired = NotSent(self._server, text, hint="Try again; the next call opens a new one.")
+        self._cut(expired)
+        return expired
+
+    def _cut(self, reason: UpstreamError) -> None:
         if not self._closed:
             self._closed = True
-            if self._listening:
+            if self._listening and self._listening is not asyncio.current_task():
                 self._listening.cancel()
-            self._host.closed(expired)
-        return expired
+            self._host.closed(reason)
 
     # Reading answers
 
@@ -171,7 +175,7 @@ class HttpConnection(PostingConnection):
             raise violation(self._endpoint, what, await answer.read())
         body = await answer.body(self._max_message)
         try:
-            result = self._take(body, number, callbacks)
+            result = self._take(await decode_message(body), number, callbacks)
         except ValueError:
             raise violation(self._endpoint, "gave an answer that is not JSON-RPC", body) from None
         if result is None:
@@ -201,11 +205,12 @@ class HttpConnection(PostingConnection):
             while more:
                 chunk = await answer.read()
                 more = bool(chunk)
+                heard = self._rpc.heard
                 for event in parser.feed(chunk) if more else parser.end():
                     if event.type != "message":
                         continue
                     try:
-                        result = self._take(event.data, number, callbacks)
+                        result = self._take(await decode_message(event.data), number, callbacks)
                     except ValueError:
                         unreadable = event.data
                     except Refused:
@@ -215,6 +220,7 @@ class HttpConnection(PostingConnection):
                         if result is not None:
                             answer.finish()
                             return result
+                await self._pace(heard)
         except OversizedEventError:
             size = in_words(self._max_message)
             raise violation(self._endpoint, f"sent an event larger than {size}") from None
@@ -239,10 +245,10 @@ class HttpConnection(PostingConnection):
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 
-    def _take(self, data: bytes, number: Id, callbacks: Callbacks) -> JsonObject | None:
+    def _take(self, content: Any, number: Id, callbacks: Callbacks) -> JsonObject | None:
         """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
         modern = self.protocol_version == MODERN_VERSION
-        for message in read_messages(data):
+        for message in list_messages(content):
             if "method" in message:
                 if not modern or "id" not in message:  # a modern server has no way to ask
                     self._rpc.receive(message, callbacks)
@@ -255,8 +261,10 @@ class HttpConnection(PostingConnection):
     async def _open_stream(self, last_id: str) -> Answer | None:
         return None if self._closed else await self._get(last_id)
 
-    def _receive_from_stream(self, data: bytes) -> None:
-        self._rpc.receive(decode(data))
+    async def _receive_from_stream(self, data: bytes) -> None:
+        heard = self._rpc.heard
+        self._rpc.receive(await decode_message(data))
+        await self._pace(heard)
 
     async def _subscribe(self, _: str) -> Answer | None:
         self._subscription = self._rpc.mint_id()
@@ -266,16 +274,18 @@ class HttpConnection(PostingConnection):
             return answer
         try:
             with contextlib.suppress(ValueError):
-                self._receive_from_subscription(await answer.body(ERROR_BODY))
+                await self._receive_from_subscription(await answer.body(ERROR_BODY))
         finally:
             answer.close()
         return None
 
-    def _receive_from_subscription(self, data: bytes) -> None:
-        for message in read_messages(data):
+    async def _receive_from_subscription(self, data: bytes) -> None:
+        heard = self._rpc.heard
+        for message in list_messages(await decode_message(data)):
             if "method" not in message and message.get("id") == self._subscription:
                 read_result(self._server, message)
             elif str(message.get("method")).endswith(("/list_changed", "/updated")):
                 tags = as_object(as_object(message.get("params")).get("_meta"))
                 if tags.get(META_SUBSCRIPTION) == self._subscription:
                     self._rpc.receive(message)
+        await self._pace(heard)

@@ -25,7 +25,7 @@ Open = Callable[[str], Awaitable[Answer | None]]
 class Listener:
     """Runs until the stream turns out not to be offered, or it is cancelled."""
 
-    def __init__(self, opener: Open, receive: Callable[[bytes], None], limit: int) -> None:
+    def __init__(self, opener: Open, receive: Callable[[bytes], Awaitable[None]], limit: int) -> None:
         self._open = opener
         self._receive = receive
         self._parser = EventParser(limit)
@@ -54,18 +54,18 @@ class Listener:
         try:
             while chunk := await answer.read():
                 for event in self._parser.feed(chunk):
-                    self._take(event)
+                    await self._take(event)
         except OversizedEventError:
             raise violation(answer.endpoint, "sent an event that is too large") from None
         finally:
             answer.close()
             self._parser.end()
 
-    def _take(self, event: Event) -> None:
+    async def _take(self, event: Event) -> None:
         self._received = True
         if event.type == "message":
             try:
-                self._receive(event.data)
+                await self._receive(event.data)
             except ValueError:
                 return  # one bad event costs itself
 

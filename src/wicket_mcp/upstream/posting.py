@@ -5,8 +5,11 @@ How a message is posted, what its answer means and how the upstream speaks unask
 """
 
 import abc
+import asyncio
+import logging
 from collections.abc import Mapping
 
+from wicket_mcp.errors import UpstreamError
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import Callbacks, Rpc
 from wicket_mcp.tasks import Tasks
@@ -14,7 +17,11 @@ from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import Answer, Endpoint, HttpClient
+from wicket_mcp.upstream.http_errors import violation
 from wicket_mcp.upstream.http_headers import standing
+from wicket_mcp.upstream.throttle import SLOWED, Throttle
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS = 3  # of one request whose credentials are rejected: as they are, renewed, and with a nonce
 
@@ -45,6 +52,7 @@ class PostingConnection(abc.ABC):
         self._max_message = max_message
         self._rpc = Rpc(server, self._dispatch, Callbacks(host.notification, host.request))
         self._tasks = Tasks()
+        self._throttle = Throttle(asyncio.get_running_loop().time())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._server} {self._endpoint.shown} {self.protocol_version}>"
@@ -78,6 +86,29 @@ class PostingConnection(abc.ABC):
                 return answer
             answer.close()
         raise AssertionError("unreachable: the last turn of the loop returns")
+
+    async def _pace(self, heard: int) -> None:
+        """Account for what was said since `heard`, and wait before more is read where it was too much.
+
+        Raises ProtocolViolation where it has been too much for too long.
+        """
+        said = self._rpc.heard - heard
+        if not said:
+            return
+        was_slowed = self._throttle.slowed
+        pause = self._throttle.spend(said, asyncio.get_running_loop().time())
+        if self._throttle.exceeded:
+            problem = violation(self._endpoint, "floods us with messages that nobody asked for")
+            self._cut(problem)
+            raise problem
+        if self._throttle.slowed and not was_slowed:
+            log.warning(SLOWED, self._server)
+        if pause:
+            await asyncio.sleep(pause)
+
+    @abc.abstractmethod
+    def _cut(self, reason: UpstreamError) -> None:
+        """End the connection, and say why to whoever owns it."""
 
     @abc.abstractmethod
     async def _dispatch(self, message: JsonObject) -> None:

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.codec import encode
 from wicket_mcp.errors import Crashed, NotSent, Unavailable, UpstreamError
 from wicket_mcp.model import JsonObject
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
+from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, decode_message
 from wicket_mcp.telemetry.redact import mask_url
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
@@ -116,10 +116,12 @@ class SseConnection(PostingConnection):
             raise violation(self._endpoint, what)
         parser = EventParser(self._max_message)
         while chunk := await answer.read():
+            heard = self._rpc.heard
             for event in parser.feed(chunk):
-                self._take(event)
+                await self._take(event)
+            await self._pace(heard)
 
-    def _take(self, event: Event) -> None:
+    async def _take(self, event: Event) -> None:
         if event.type == "endpoint" and self._post_endpoint is None:
             location = event.data.decode("utf-8", "replace").strip()
             address = self._endpoint.resolve(location)
@@ -129,7 +131,7 @@ class SseConnection(PostingConnection):
             self._opening_ended.set()
         elif event.type == "message":
             try:
-                message: Any = decode(event.data)
+                message: Any = await decode_message(event.data)
             except ValueError:
                 shown_data = excerpt(event.data, self._endpoint)
                 log.debug("server '%s' sent an event that is not JSON: %s", self._server, shown_data)
@@ -142,6 +144,9 @@ class SseConnection(PostingConnection):
             hint = "Check that its URL is the address of its MCP endpoint."
             return Unavailable(self._server, f"{text} before it said where to post messages.", hint=hint)
         return Crashed(self._server, f"{text}.", hint=MAY_HAVE_ACTED)
+
+    def _cut(self, reason: UpstreamError) -> None:
+        self._end(reason, report=True)
 
     def _end(self, reason: UpstreamError, *, report: bool) -> None:
         if self._ended:

@@ -16,18 +16,20 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.codec import LARGE, decode, encode
 from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
+from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.redact import Redactor
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
 from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.subscription import Subscription
-from wicket_mcp.upstream.throttle import Throttle
+from wicket_mcp.upstream.throttle import FLOODS, SLOWED, Throttle
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +48,7 @@ EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and aga
 MESSAGES_A_TURN = 200  # taken before others have their turn of the event loop
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
+_BOM = b"\xef\xbb\xbf"
 
 
 class StdioConnection(asyncio.SubprocessProtocol):
@@ -64,6 +67,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._backlog: deque[bytes] = deque()
         """Lines that have been read and not been taken yet; reading is paused meanwhile."""
         self._draining: asyncio.TimerHandle | None = None
+        self._large: bytes | None = None
+        """A message that is being decoded off the loop; what came behind it waits."""
+        self._tasks = Tasks()
         self._framer = LineFramer(max_message)
         self._max_message = max_message
         self._rpc = Rpc(server, self._write, Callbacks(host.notification, host.request))
@@ -138,6 +144,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._end(Unavailable(self._server, f"Server '{self._server}' was stopped."))
         await self._subscription.close()
         await self._rpc.close()
+        await self._tasks.close()
         await self._stop_process()
 
     # What the event loop calls
@@ -156,9 +163,12 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def _read(self, data: bytes) -> None:
         if not self._framer.waiting and data.endswith(b"\n") and len(data) <= self._max_message:
+            heard = self._rpc.heard
             for line in data.split(b"\n")[:-1]:  # the usual chunk: whole lines, nothing kept
                 if not self._ended:
                     self._take(line)
+            if self._rpc.heard > heard:
+                self._go_on(self._pace(heard))
             return
         try:
             lines = self._framer.feed(data)
@@ -177,20 +187,41 @@ class StdioConnection(asyncio.SubprocessProtocol):
         for _ in range(min(most, len(self._backlog))):
             if self._ended:
                 break
-            self._take(self._backlog.popleft())
-        loop = asyncio.get_running_loop()
+            line = self._backlog.popleft()
+            if len(line) >= LARGE:
+                self._large = line
+                self._tasks.start(self._take_large(line), f"decode a message of {self._server}")
+                break
+            self._take(line)
+        self._go_on(self._pace(heard) if self._rpc.heard > heard else 0.0)
+
+    async def _take_large(self, line: bytes) -> None:
+        try:
+            message: Any = await decode_off_loop(line.strip().removeprefix(_BOM))
+        except ValueError as problem:
+            message = problem
+        if self._large is line:
+            self._large = None
+            self._handle(line.strip(), message)
+            self._drain()
+
+    def _pace(self, heard: int) -> float:
+        """Account for what was said since `heard`; the seconds to wait before reading on."""
         was_slowed = self._throttle.slowed
-        pause = self._throttle.spend(self._rpc.heard - heard, loop.time()) if self._rpc.heard > heard else 0.0
+        pause = self._throttle.spend(self._rpc.heard - heard, asyncio.get_running_loop().time())
         if self._throttle.exceeded:
-            self._abort(f"Server '{self._server}' floods us with messages that nobody asked for.")
+            self._abort(FLOODS.format(self._server))
+        if self._throttle.slowed and not was_slowed:
+            log.warning(SLOWED, self._server)
+        return pause
+
+    def _go_on(self, pause: float) -> None:
         if self._ended:  # what it still says is read, for the end of its pipes is to be noticed, and thrown away
             self._backlog.clear()
-            pause = 0.0
-        if self._throttle.slowed and not was_slowed:
-            log.warning("server '%s' sends more messages than it is asked for; it is read more slowly", self._server)
-        if pause or self._backlog:
-            self._draining = loop.call_later(pause, self._drain)
-        self._set_reading(on=self._draining is None)
+            self._large, pause = None, 0.0
+        if self._large is None and (pause or self._backlog):
+            self._draining = asyncio.get_running_loop().call_later(pause, self._drain)
+        self._set_reading(on=self._draining is None and self._large is None)
 
     def _set_reading(self, *, on: bool) -> None:
         pipe = cast("asyncio.ReadTransport | None", self._process and self._process.get_pipe_transport(1))
@@ -222,7 +253,11 @@ class StdioConnection(asyncio.SubprocessProtocol):
         for timer in (self._exit_timer, self._draining):
             if timer is not None:
                 timer.cancel()
-        self._drain(len(self._backlog))
+        large, self._large = self._large, None
+        for line in (*((large,) if large else ()), *self._backlog):
+            if not self._ended:
+                self._take(line)
+        self._backlog.clear()
         self._end(self._crash())
         if self._process is not None:
             self._process.close()
@@ -240,12 +275,17 @@ class StdioConnection(asyncio.SubprocessProtocol):
         if not text:
             return
         try:
-            message: Any = decode(text.removeprefix(b"\xef\xbb\xbf"))
+            message: Any = decode(text.removeprefix(_BOM))
         except ValueError as problem:
-            if not self._reject_answer(text, str(problem)):
-                self._count_garbage(text)
-        else:
+            message = problem
+        self._handle(text, message)
+
+    def _handle(self, text: bytes, message: Any) -> None:
+        """Hand on a line that was decoded, or account for one that could not be."""
+        if not isinstance(message, ValueError):
             self._rpc.receive(message)
+        elif not self._reject_answer(text, str(message)):
+            self._count_garbage(text)
 
     def _reject_answer(self, text: bytes, problem: str) -> bool:
         """Fail the call whose answer cannot be read; False where it cannot be seen which that is."""

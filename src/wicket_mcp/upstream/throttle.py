@@ -8,6 +8,9 @@ RATE = 5_000.0  # messages a second, which costs us less than a tenth of a proce
 BURST = 20_000.0
 CUT_AFTER = 60.0  # seconds of being slowed without a break
 
+FLOODS = "Server '{}' floods us with messages that nobody asked for."
+SLOWED = "server '%s' sends more messages than it is asked for; it is read more slowly"
+
 
 class Throttle:
     """The account of one connection."""

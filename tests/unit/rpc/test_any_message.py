@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wicket_mcp.codec import encode
 from wicket_mcp.framing import LineFramer
 from wicket_mcp.model import JsonObject, as_list, as_object
-from wicket_mcp.rpc import Callbacks, Rpc, read_messages
+from wicket_mcp.rpc import Callbacks, Rpc, list_messages
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
@@ -60,7 +59,7 @@ def test_reading_messages_gives_objects_or_a_value_error(content: Any) -> None:
     parts = as_list(content) if isinstance(content, list) else [content]
     objects = [part for part in parts if as_object(part)]
     try:
-        assert read_messages(encode(content)) == objects
+        assert list_messages(content) == objects
     except ValueError:
         assert not objects
 

@@ -107,8 +107,13 @@ async def test_what_the_store_refuses_is_counted_and_logged(caplog: pytest.LogCa
     recorder.record(call())
     await recorder.settle()
     assert recorder.lost == 2
-    assert "2 call records were lost: The disk is full." in caplog.text
+    for _ in range(5):
+        recorder.record(call())
+        await recorder.settle()
+    assert recorder.lost == 7
+    assert caplog.text.count("The disk is full.") == 1, "said once, however long it lasts"
     written.full = False
     recorder.record(call("later"))
     await recorder.close()
     assert written.tools == [["later", "audit"]]
+    assert "call records are kept again; 7 were lost" in caplog.text

@@ -1,0 +1,276 @@
+"""JSON of megabytes, a piece at a time: what the interpreter cannot be interrupted in stays a few milliseconds long.
+
+The parser and the serialiser of `codec.py` are single calls into C that hold the interpreter's lock: in a thread they
+would keep the event loop waiting as they do on it. Here large lists, objects and texts are taken apart in Python, and
+only pieces of a bounded size go to those calls. Run in a thread by whoever has a message beyond `codec.LARGE`; the
+async functions do that. What comes out is what `codec` would give. A value count beyond `MAX_VALUES` is refused: so
+many objects could not even be thrown away in time. (Lists and objects have a bound of their own.)
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, cast
+
+import msgspec
+
+from wicket_mcp.codec import LARGE, MAX_DEPTH, TOO_DEEP, collector_paused, encode, is_deep, refuse_constant, weighs_over
+
+WINDOW = 64 * 1024
+"""Characters that are parsed or written in one call."""
+MAX_VALUES = 1_000_000
+MAX_CONTAINERS = 200_000
+"""Lists and objects, all of which the garbage collector looks at in one go."""
+THREADS = 2
+
+_scan = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
+_decode = msgspec.json.Decoder().decode
+_blank = re.compile(r"[ \t\n\r]*").match
+_text_end = re.compile(r'[^"\\]*(?:\\(?:u[0-9A-Fa-f]{4}|[^u])[^"\\]*)*').match
+_texts = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SHOWN = {"]": 8, "}": 8, '"': 1}
+"""How much of the next item belongs to a guess at where an item ends, by the last character of an item."""
+
+
+async def decode_off_loop(data: bytes, *, strict: bool = False, most: int = MAX_VALUES) -> Any:
+    """`codec.decode` of a large document with at most so many values, in a thread. Raises ValueError."""
+    return await asyncio.get_running_loop().run_in_executor(_executor(), decode_in_pieces, data, strict, most)
+
+
+async def encode_off_loop(value: Any) -> bytes:
+    """`codec.encode` of a large value, in a thread."""
+    return await asyncio.get_running_loop().run_in_executor(_executor(), encode_in_pieces, value)
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, "large JSON")
+
+
+def decode_in_pieces(
+    data: bytes | str, strict: bool = False, most: int | None = MAX_VALUES, window: int = WINDOW
+) -> Any:
+    """Parse one JSON document of at most so many values; without bounds where `most` is None. Raises ValueError."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
+    with collector_paused():
+        return _Reader(text, most, window).document()
+
+
+class _Reader:
+    """A cursor over a text, with a window of it that is given to the parser."""
+
+    def __init__(self, text: str, most: int | None, window: int) -> None:
+        self._text = text
+        self._most = most
+        self._width = window
+        self._window = text[:window]
+        self._base = 0
+        self._values = 0
+        self._containers = 0
+        self._guess_failed_at = -1
+
+    def document(self) -> Any:
+        value, end = self.read(self.skip(0), 0)
+        if self.skip(end) != len(self._text):
+            raise ValueError(f"JSON is malformed: trailing characters (character {end})")
+        return value
+
+    def skip(self, at: int) -> int:
+        """The next place that is not blank."""
+        return cast("re.Match[str]", _blank(self._text, at)).end()
+
+    def read(self, at: int, depth: int) -> tuple[Any, int]:
+        """The value that begins here, and where it ends."""
+        found = self._scan(at, depth)
+        if found is not None:
+            return found
+        if depth >= MAX_DEPTH:
+            raise ValueError(TOO_DEEP)
+        match self._text[at : at + 1]:
+            case "[":
+                return self._list(at + 1, depth + 1)
+            case "{":
+                return self._object(at + 1, depth + 1)
+            case '"':
+                return self._string(at + 1)
+            case _:
+                raise self._malformed(at)
+
+    def _scan(self, at: int, depth: int) -> tuple[Any, int] | None:
+        """The value, where it lies within a window; a number at its end may go on behind it, as "1.5e+9" does."""
+        for moved in (False, True):
+            if moved:
+                self._window, self._base = self._text[at : at + self._width], at
+            elif not self._base <= at < self._base + len(self._window):
+                continue
+            try:
+                value, end = _scan(self._window, at - self._base)
+            except json.JSONDecodeError:
+                continue
+            except RecursionError:
+                raise ValueError(TOO_DEEP) from None
+            if end + 2 < len(self._window) or self._base + len(self._window) >= len(self._text):
+                self._check(value, self._window[at - self._base : end], depth)
+                return value, self._base + end
+        return None
+
+    def _check(self, value: Any, source: str, depth: int) -> None:
+        self._values += 1
+        if isinstance(value, dict | list):
+            marks = _texts.sub("", source)
+            containers = marks.count("[") + marks.count("{")
+            self._values += marks.count(",") + containers
+            self._containers += containers
+            if is_deep(source, value, MAX_DEPTH - depth):  # pyright: ignore[reportUnknownArgumentType]
+                raise ValueError(TOO_DEEP)
+        if self._most is None:
+            return
+        if self._values > self._most:
+            raise ValueError(f"JSON has too many values: {self._most:,} are accepted")
+        if self._containers > MAX_CONTAINERS:
+            raise ValueError(f"JSON has too many lists and objects: {MAX_CONTAINERS:,} are accepted")
+
+    def _list(self, at: int, depth: int) -> tuple[list[Any], int]:
+        items: list[Any] = []
+        at = self.skip(at)
+        if self._text[at : at + 1] == "]":
+            return items, at + 1
+        while True:
+            item, end = self.read(at, depth)
+            items.append(item)
+            comma = self.skip(end)
+            match self._text[comma : comma + 1]:
+                case "]":
+                    return items, comma + 1
+                case ",":
+                    start, at = at, self.skip(comma + 1)
+                    at = self._batch(items, start, end, at, depth)
+                case _:
+                    raise self._malformed(comma)
+
+    def _batch(self, items: list[Any], start: int, end: int, at: int, depth: int) -> int:
+        """Take as many items as the window has, where the next ones end and begin as the last one did; where to go on.
+
+        A guess at where an item ends is right exactly when what lies before it can be parsed.
+        """
+        base, window = self._base, self._window
+        if base == self._guess_failed_at or not base <= start < at < base + len(window):
+            return at
+        last = self._text[end - 1]
+        shown = _SHOWN.get(last)
+        if shown is None:  # a number or a word
+            last = ""
+        cut = window.rfind(last + self._text[end:at] + self._text[at : at + (shown or 0)])
+        if cut <= at - base:
+            self._guess_failed_at = base
+            return at
+        source = window[at - base : cut + len(last)]
+        try:
+            more: list[Any] = _decode(f"[{source}]")
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            self._guess_failed_at = base
+            return at
+        self._check(more, source, depth - 1)
+        items += more
+        return base + cut + len(last) + (at - end)
+
+    def _object(self, at: int, depth: int) -> tuple[dict[str, Any], int]:
+        members: dict[str, Any] = {}
+        at = self.skip(at)
+        if self._text[at : at + 1] == "}":
+            return members, at + 1
+        while True:
+            if self._text[at : at + 1] != '"':
+                raise self._malformed(at)
+            key, end = self.read(at, depth)
+            colon = self.skip(end)
+            if self._text[colon : colon + 1] != ":":
+                raise self._malformed(colon)
+            members[key], end = self.read(self.skip(colon + 1), depth)
+            comma = self.skip(end)
+            match self._text[comma : comma + 1]:
+                case "}":
+                    return members, comma + 1
+                case ",":
+                    at = self.skip(comma + 1)
+                case _:
+                    raise self._malformed(comma)
+
+    def _string(self, at: int) -> tuple[str, int]:
+        """A text that is larger than the window."""
+        parts: list[str] = []
+        while True:
+            end = cast("re.Match[str]", _text_end(self._text, at, at + self._width)).end()
+            ended = self._text[end : end + 1] == '"'
+            if end == at and not ended:
+                raise self._malformed(at)
+            part = _parse_text(self._text[at:end], at)
+            if parts and "\ud800" <= parts[-1][-1:] <= "\udbff" and "\udc00" <= part[:1] <= "\udfff":
+                halves = parts[-1][-1] + part[0]  # of one character, as two escapes
+                parts[-1] = parts[-1][:-1]
+                part = halves.encode("utf-16", "surrogatepass").decode("utf-16") + part[1:]
+            parts.append(part)
+            at = end
+            if ended:
+                return "".join(parts), at + 1
+
+    def _malformed(self, at: int) -> ValueError:
+        if at >= len(self._text):
+            return ValueError("JSON is malformed: it ends too early")
+        return ValueError(f"JSON is malformed: {self._text[at]!r} at character {at} does not belong there")
+
+
+def _parse_text(piece: str, at: int) -> str:
+    try:
+        return json.loads(f'"{piece}"')  # noqa: TID251
+    except json.JSONDecodeError:
+        raise ValueError(f"JSON is malformed: a text at character {at}") from None
+
+
+def encode_in_pieces(value: Any, window: int = WINDOW) -> bytes:
+    """Serialise compactly to UTF-8."""
+    return b"".join(_pieces(value, window))
+
+
+def _pieces(value: Any, window: int) -> Iterator[bytes]:
+    if isinstance(value, str) and len(value) > window:
+        yield b'"'
+        for at in range(0, len(value), window):
+            yield encode(value[at : at + window])[1:-1]
+        yield b'"'
+    elif isinstance(value, dict) and weighs_over(value, window):
+        before = b"{"
+        for key, member in cast("dict[str, Any]", value).items():
+            yield before + encode(key) + b":"
+            yield from _pieces(member, window)
+            before = b","
+        yield b"}"
+    elif isinstance(value, list) and weighs_over(value, window):
+        yield from _list_pieces(cast("list[Any]", value), window)
+    else:
+        yield encode(value)
+
+
+def _list_pieces(items: list[Any], window: int) -> Iterator[bytes]:
+    """Runs of small items are written in one call, as many as weigh little together."""
+    before, at, run = b"[", 0, 1
+    while at < len(items):
+        batch = items[at : at + run]
+        if not weighs_over(batch, window):
+            yield before + encode(batch)[1:-1]
+            at, run = at + run, 2 * run
+        elif run > 1:
+            run = max(1, run // 4)
+            continue
+        else:
+            yield before
+            yield from _pieces(items[at], window)
+            at += 1
+        before = b","
+    yield b"]"
+
+
+__all__ = ["LARGE", "decode_in_pieces", "decode_off_loop", "encode_in_pieces", "encode_off_loop"]
