@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import resource
 import socket
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -395,7 +396,7 @@ async def test_a_listening_stream_that_ends_is_opened_again(
     assert resumed == (None if version == MODERN_VERSION else "1")
 
 
-async def cut_for_flooding(host: RecordingHost, work: asyncio.Future[object]) -> int:
+async def cut_for_flooding(host: RecordingHost, work: Awaitable[object]) -> int:
     """How much was heard of a server until it was cut, beyond what the bucket allows for that time: none."""
     loop = asyncio.get_running_loop()
     began = loop.time()

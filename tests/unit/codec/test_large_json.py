@@ -76,7 +76,7 @@ async def _turns_during(work: Any) -> int:
     [
         {"rows": [{"id": number, "name": f"row {number}"} for number in range(60_000)]},
         {"text": "a line\n" * 500_000},
-        {"lists": [[[]]] * 60_000},
+        {"lists": [[["x"]]] * 60_000},
     ],
     ids=["rows", "text", "lists"],
 )
