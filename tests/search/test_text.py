@@ -1,4 +1,4 @@
-"""Words, stems, parts and features: what both sides of a match are made of."""
+"""Words, stems and features: what both sides of a match are made of."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from wicket_mcp.search import static
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.static import Table, grams, packaged_table
-from wicket_mcp.search.text import parts, stem, words
+from wicket_mcp.search.text import stem, words
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,6 @@ def test_inflections_fall_together(family: tuple[str, ...]) -> None:
 
 def test_different_words_stay_apart() -> None:
     assert len({stem(word) for word in ("issue", "class", "status", "bus", "this", "pass", "id")}) == 7
-
-
-def test_requests_are_separated_and_names_are_not() -> None:
-    assert parts("Read the sales table, then mail me the total amount") == [
-        "Read the sales table",
-        "mail me the total amount",
-    ]
-    assert parts("search and replace") == ["search and replace"]
-    assert parts("find flights to Paris, Rome and Oslo") == ["find flights to Paris, Rome and Oslo"]
-    assert len(parts("open the red door and " * 500)) <= 6
 
 
 def test_a_misspelt_word_keeps_most_of_its_pieces() -> None:

@@ -29,9 +29,12 @@ FLOOR = 0.06
 """A tool that fits less is not shown at all."""
 LIKELY, STEEPNESS = 0.2, 25.0
 """The score at which a first hit serves its query as often as not, and how fast that changes."""
-_CLOSE = 0.8
-"""Share of the best score for a part of a query from which a hit serves that part too."""
 _SURE = 0.5
+_SEVERAL = 2
+CONTEXT = 0.5
+"""What a tool's fit for the whole query is worth where an errand chooses: its "them" and "it" are named elsewhere."""
+_TURNS, _PLACES = 2, 5
+"""Turns that each errand has, the second only among so many places."""
 _OF_ONE_SERVER = 2
 _TAKES_PLACE = 0.9
 """Share of its score from which a tool of another server takes the place of a third one of the same server."""
@@ -70,7 +73,7 @@ class Choice:
             for position, more in self.added.items():
                 fit[position] += more
         chosen, withheld = self._walk(fit, limit)
-        served = self._serve_parts(chosen, limit)
+        served, chosen = self._take_turns(fit, chosen, limit)
         hits = tuple(Hit(self.tools[position], float(fit[position])) for position in chosen)
         return self._judge(hits, withheld, served)
 
@@ -107,22 +110,43 @@ class Choice:
             return False
         return self.visible is None or self.visible(tool)
 
-    def _serve_parts(self, chosen: list[int], limit: int) -> tuple[Part, ...]:
-        """Which hits serve which part; a part that none serves gets its best tool in place of the last hits."""
-        served: list[tuple[str, list[int]]] = []
-        missing: list[int] = []
-        for text, row in zip(self.scores.parts, self.scores.by_part, strict=False):
-            best = self._best(row)
-            if best is None:
-                continue
-            near = [other for other in chosen if other != best and row[other] >= _CLOSE * row[best]]
-            served.append((text.strip(), [best, *near]))
-            if best not in chosen and best not in missing:
-                missing.append(best)
-        if missing:
-            room = max(1, limit - len(missing))
-            chosen[room:] = missing[: limit - min(room, len(chosen))]
-        return tuple(Part(text, tuple(self.tools[i].key for i in found if i in chosen)) for text, found in served)
+    def _take_turns(
+        self, fit: "NDArray[np.float32]", chosen: list[int], limit: int
+    ) -> tuple[tuple[Part, ...], list[int]]:
+        """Which hits serve which errand of the query, and the hits: errands take turns for the places.
+
+        An errand that no tool serves for sure takes no turn. The order is that of the fit for the whole query.
+        """
+        rows = [
+            (text, row + CONTEXT * fit)
+            for text, row in zip(self.scores.parts, self.scores.by_part, strict=False)
+            if self._best(row) is not None
+        ]
+        if len(rows) < _SEVERAL:
+            return tuple(Part(text, tuple(self.tools[i].key for i in chosen[:1])) for text, _ in rows), chosen
+        errands = [self._usable(row) for _, row in rows]
+        taken: dict[int, list[int]] = {}
+        for turn in range(_TURNS):
+            for number, errand in enumerate(errands):
+                if len(taken) >= (min(limit, _PLACES) if turn else limit):
+                    break
+                position = next((p for p in errand if p not in taken or turn == 0), None)
+                if position is not None:
+                    taken.setdefault(position, []).append(number)
+        hits = [*taken, *(position for position in chosen if position not in taken)][:limit]
+        hits.sort(key=lambda position: -float(fit[position]))
+        served = tuple(
+            Part(text, tuple(self.tools[p].key for p in hits if number in taken.get(p, ())))
+            for number, (text, _) in enumerate(rows)
+        )
+        return served, hits
+
+    def _usable(self, row: "NDArray[np.float32]") -> Iterator[int]:
+        """Positions that may be shown, from the highest score down."""
+        for position in descending(row):
+            tool = self.tools[position]
+            if self._allowed(tool) and not (self.trouble and self.trouble(tool)):
+                yield position
 
     def _best(self, row: "NDArray[np.float32]") -> int | None:
         for position in descending(row):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
+from wicket_mcp.search.glossary import to_english
 from wicket_mcp.search.segment import Model, Segment, build_segment
 from wicket_mcp.search.text import words
 
@@ -106,6 +107,7 @@ class SearchIndex:
         from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
+        query = to_english(query)
         scores = score(self._matrix, query, self._model)
         lifts = lifts or {}
         added = {
@@ -136,6 +138,7 @@ class SearchIndex:
         from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
+        query = to_english(query)
         scores = score(self._matrix, query, self._model)
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)

@@ -7,12 +7,13 @@ mean the same in every catalogue. Knows neither listings nor policy.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wicket_mcp.search.errands import split_errands
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.matrix import Matrix
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.segment import Model
 from wicket_mcp.search.static import packaged_table
-from wicket_mcp.search.text import parts, split_tasks, words
+from wicket_mcp.search.text import words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,9 +42,7 @@ class Scores:
 
 
 def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
-    pieces = parts(query)
-    ranked = len(pieces) > 1
-    pieces = pieces if ranked else split_tasks(query)
+    pieces = split_errands(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
@@ -60,7 +59,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     of_parts = worth[1:, None] * _mean([asked[1:] @ tools[near].T for asked, tools in sides])
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
     by_part[:, near] = (letters[1:, near] + of_parts) / (1 + worth[1:, None])
-    fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART) if ranked else whole
+    fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART)
     return Scores(fit, letters[0], meaning, scale, tuple(pieces), by_part)
 
 

@@ -14,9 +14,6 @@ _WORD = re.compile(
     r"|[^\W\d_a-zA-Z]+"  # every other alphabet: a run of letters
 )
 
-_BORDER = re.compile(r"(?<=[.?!;])\s+|,\s+(?:and|then|also)\s+|\s+(?:and|then)\s+|,\s+", re.IGNORECASE)
-_FEWEST_WORDS = 3
-MAX_PARTS = 6
 MAX_QUERY = 4000
 
 _STOP = """
@@ -31,41 +28,12 @@ STOP = frozenset(_STOP.split())
 def words(text: str) -> list[str]:
     """Lower-case words in order, identifiers split at case, digit and punctuation borders, accents folded."""
     if not text.isascii():
-        text = _fold(text)
+        text = fold(text)
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def parts(query: str) -> list[str]:
-    """The separate requests within one: sentences and clauses that hold enough words to stand alone.
-
-    A query that asks for one thing comes back whole.
-    """
-    return _pieces(query, _FEWEST_WORDS)
-
-
-def split_tasks(query: str) -> list[str]:
-    """The same where a verb and a noun are enough ("read the file and tell me the time"): good for finding a tool for
-    each, but too little to rank by.
-    """
-    found = _pieces(query, _FEWEST_WORDS - 1)
-    return found if all(_weight(piece) >= _FEWEST_WORDS - 1 for piece in found) else [query[:MAX_QUERY]]
-
-
-def _pieces(query: str, fewest: int) -> list[str]:
-    found: list[str] = []
-    for piece in _BORDER.split(query[:MAX_QUERY]):
-        if found and _weight(piece) < fewest:
-            found[-1] += f" {piece}"
-        elif piece.strip():
-            found.append(piece)
-    return found[:MAX_PARTS] if len(found) > 1 else [query[:MAX_QUERY]]
-
-
-def _weight(piece: str) -> int:
-    return sum(word not in STOP for word in words(piece))
-
-
-def _fold(text: str) -> str:
+def fold(text: str) -> str:
+    """The text without accents."""
     decomposed = unicodedata.normalize("NFKD", text)
     kept = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
     return unicodedata.normalize("NFC", kept)

@@ -1,0 +1,118 @@
+"""Queries in German, French, Spanish, Chinese and Japanese, put into English word by word.
+
+Tools are written in English, and search compares words. The glossary (`glossary.txt`, written by hand) holds the words
+that people use of tools; names and unknown words pass as they are. An English query is not touched. Knows no tools.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from wicket_mcp.search.text import MAX_QUERY, STOP, fold, stem
+
+_ASIAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
+_TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[.,;?!]")
+_PREFIX = 5
+"""Letters from which an entry stands for every word that begins so."""
+_ENDING = 4
+"""The longest ending that such a word may have."""
+_FOREIGN_WORDS = """
+    der das ein eine einen einem einer dem den des und ist im mit fur von zu zum zur nach auf aus ich mir mein
+    meine welche welcher wie es gibt bitte nicht uber beim am an le les une un du est dans avec pour sur au aux
+    mon ma mes quel quelle quels quelles ai je moi et chez depuis ce el los las una del en con para por mi mis al
+    que es tengo de la lo y esta este estos
+"""
+_FOREIGN = frozenset(_FOREIGN_WORDS.split())
+"""Words that say little more than which language it is."""
+_NOT_ENGLISH = _FOREIGN - {"am", "an", "es", "des", "den", "le", "al", "mi", "y", "la", "lo", "un"} - STOP
+_ENGLISH = STOP - {"a", "an", "as", "do", "in", "me", "no", "on", "so", "was", "will"}
+_DROPPED = {"die", "il", "l", "d", "qu", "s"}
+_PARTICLES = {"aus": "off", "ab": "off", "ein": "on", "an": "on"}
+"""German verbs leave half of themselves at the end: "schalte das Licht aus"."""
+
+
+def to_english(query: str) -> str:
+    """The query in English words as far as they are known; an English query comes back as it is."""
+    query = query[:MAX_QUERY]
+    if any(map(_segment, _ASIAN.findall(query))):
+        query = _ASIAN.sub(lambda run: f" {_segment(run.group())} ", query)
+    folded = fold(query) if not query.isascii() else query
+    tokens = _TOKEN.findall(folded)
+    if not _is_foreign([token.lower() for token in tokens]):
+        return query
+    last = next((at for at in range(len(tokens) - 1, -1, -1) if tokens[at].isalpha()), 0)
+    if last and tokens[last] in _PARTICLES:
+        tokens[last] = _PARTICLES[tokens[last]]
+    return " ".join(filter(None, map(_translate, tokens)))
+
+
+def _is_foreign(said: list[str]) -> bool:
+    """Whether a text of these words is in one of the languages: it has more of their small words than English ones,
+    and a word of the glossary; or two of those and no small English word at all."""
+    english = sum(word in _ENGLISH for word in said)
+    foreign = sum(word in _NOT_ENGLISH for word in said)
+    if english and foreign <= english:
+        return False
+    known = sum(word not in _FOREIGN and _translate(word) != word for word in said)
+    return known > 1 or (foreign > english and known + foreign > 1)
+
+
+def _translate(token: str) -> str:
+    word = token.lower().replace("’", "'")
+    if word in _FOREIGN or word in _DROPPED:
+        return ""
+    exact, prefixes = _european()
+    if word in exact:
+        return exact[word]
+    for length in range(len(word), max(_PREFIX, len(word) - _ENDING) - 1, -1):
+        if word[:length] in prefixes:
+            return prefixes[word[:length]]
+    parts = re.split(r"['-]", word)
+    return " ".join(filter(None, map(_translate, parts))) if len(parts) > 1 else token
+
+
+def _segment(run: str) -> str:
+    """A run of characters without spaces, cut into the longest known words; the rest is left out."""
+    known, longest = _asian()
+    english: list[str] = []
+    at = 0
+    while at < len(run):
+        for length in range(min(longest, len(run) - at), 0, -1):
+            if (word := known.get(run[at : at + length])) is not None:
+                english.append(word)
+                at += length
+                break
+        else:
+            at += 1
+    return " ".join(english)
+
+
+@cache
+def _rows() -> list[list[str]]:
+    text = files("wicket_mcp.search").joinpath("glossary.txt").read_text("utf-8")
+    return [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if not line.startswith("#")]
+
+
+@cache
+def _european() -> tuple[dict[str, str], dict[str, str]]:
+    exact: dict[str, str] = {}
+    prefixes: dict[str, str] = {}
+    ours = {stem(word) for english, *_ in _rows() for word in english.split()}
+    for english, *languages in _rows():
+        for word in " ".join(languages[:3]).split():
+            entry = fold(word)
+            if entry in STOP or entry in _FOREIGN or stem(entry) in ours:
+                continue  # the same in English
+            exact.setdefault(entry, english)
+            if len(entry) >= _PREFIX:
+                prefixes.setdefault(entry, english)
+    return exact, prefixes
+
+
+@cache
+def _asian() -> tuple[dict[str, str], int]:
+    known: dict[str, str] = {}
+    for english, *languages in _rows():
+        for word in " ".join(languages[3:]).split():
+            known.setdefault(word, english)
+    return known, max(map(len, known))
