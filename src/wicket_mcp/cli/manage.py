@@ -62,7 +62,7 @@ def init(
 
 
 def add(
-    name: Annotated[str, typer.Argument(help="Its tools are called NAME.tool.")],
+    name: Annotated[str, typer.Argument(help="Its tools are called NAME.tool; or a domain that publishes servers.")],
     command: Annotated[
         list[str] | None,
         typer.Argument(help="After --: the program to start, with its arguments.", metavar="-- COMMAND"),
@@ -74,17 +74,23 @@ def add(
     header: Annotated[list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to --url.")] = None,
     cwd: Annotated[str | None, typer.Option("--cwd", help="Folder to start it in.", show_default=False)] = None,
     description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: add all that a domain publishes.")] = False,
     config: FileOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Add a server: a command, or an address.
+    """Add a server: a command, an address, or what a domain publishes.
 
     Example: wicket add time -- uvx mcp-server-time
     """
     from wicket_mcp.config.edit import wicket_toml
 
     path = wicket_toml.find_target(config)
+    if "." in name and not command and not url:
+        from wicket_mcp.cli.domain import add_from_domain
+
+        add_from_domain(name, path, yes=yes, json=json)
+        return
     server = _server(name, command or [], url, env or [], header or [], cwd=cwd, description=description)
     server, secrets = wicket_toml.extract_secrets(server, path.parent)
     text = wicket_toml.add_server(wicket_toml.read_or_start(path), server, path)
