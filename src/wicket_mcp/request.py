@@ -22,7 +22,19 @@ GATEWAY = Principal("gateway")
 class Span:
     """What became of one request: filled in on its way, read by the audit and the trace."""
 
-    __slots__ = ("arguments", "detail", "name", "outcome", "rule", "run", "server", "size", "upstream")
+    __slots__ = (
+        "arguments",
+        "detail",
+        "name",
+        "outcome",
+        "references",
+        "rule",
+        "run",
+        "script",
+        "server",
+        "size",
+        "upstream",
+    )
 
     def __init__(self, server: str = "", name: str = "", arguments: Any = None) -> None:
         self.server = server
@@ -35,6 +47,10 @@ class Span:
         """Why it was denied or failed."""
         self.run = ""
         """The script that made the call."""
+        self.script = ""
+        """Its source."""
+        self.references: tuple[tuple[str, str], ...] = ()
+        """The arguments that stood for stored results, and the handles of these."""
         self.rule = ""
         """The rule that decided whether it may be made, and what it decided."""
         self.upstream = 0.0

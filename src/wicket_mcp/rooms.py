@@ -27,13 +27,13 @@ from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.factory import DeskOf
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
-from wicket_mcp.model import LOCAL, Principal
+from wicket_mcp.model import LOCAL, Caller, Principal
 from wicket_mcp.request import Handler
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.trust.flow import Flow, Memory
 from wicket_mcp.trust.rules import Rules
-from wicket_mcp.verbs import Verbs
+from wicket_mcp.verbs import NoteReading, Verbs
 
 if TYPE_CHECKING:
     from wicket_mcp.dialects.base import Menu
@@ -145,6 +145,7 @@ def build(config: Config, live: Live) -> Rooms:
     library = live.library
     addresses = Addresses(library.catalogue, unprefixed=config.unprefixed)
     results = Results(library.store, config.results)
+    approvals = _approvals(config, live, results)
     pipeline = Pipeline(
         Parts(
             catalogue=library.catalogue,
@@ -159,7 +160,7 @@ def build(config: Config, live: Live) -> Rooms:
             account=library.accounts.version,
             sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
             task_ids=library.task_ids,
-            approvals=_approvals(config, live),
+            approvals=approvals,
             trace=live.tracing.name() if live.tracing else None,
         )
     )
@@ -179,6 +180,7 @@ def build(config: Config, live: Live) -> Rooms:
         library.task_ids,
         library.skills,
         config.untrusted,
+        _note_reading(approvals.flow, results) if approvals is not None and approvals.flow is not None else None,
     )
     return Rooms(config, live, pipeline, verbs)
 
@@ -189,7 +191,15 @@ def may_need_sign_in(config: Config) -> bool:
     return remote or config.allow_runtime_servers
 
 
-def _approvals(config: Config, live: Live) -> Approvals | None:
+def _note_reading(flow: Flow, results: Results) -> NoteReading:
+    async def note(reader: Caller, run: str, handle: str, value: object) -> None:
+        tool, meta = await results.origin(handle, reader.principal)
+        flow.observe_stored(reader, run, tool, meta, value)
+
+    return note
+
+
+def _approvals(config: Config, live: Live, results: Results) -> Approvals | None:
     """What decides about calls; None where nothing does. Raises ConfigError."""
     policy = config.policy
     if policy == PolicyConfig():
@@ -197,7 +207,7 @@ def _approvals(config: Config, live: Live) -> Approvals | None:
     rules = Rules(policy.rules)
     follows = policy.flow != "off" or rules.looks_at_labels
     flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
-    return Approvals(rules, live.library.store, flow)
+    return Approvals(rules, live.library.store, results.origin, flow)
 
 
 def _traced(library: Library, tracing: "Tracing | None") -> Handler:

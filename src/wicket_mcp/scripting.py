@@ -90,7 +90,7 @@ class Scripting:
         api = await self.api(verbs, caller.principal, script.source[: limits.source])  # the engine rejects more
         # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
         readdress = script.language == "lua"
-        calls = _Calls(verbs, InScript(caller), readdress=readdress, envelope=script.envelope)
+        calls = _Calls(verbs, InScript(caller), script.source, readdress=readdress, envelope=script.envelope)
         outcome = await self.engine.run(
             script.source, script.language, api, calls, limits, script.arguments, principal=caller.principal.name
         )
@@ -160,8 +160,9 @@ class InScript:
 class _Calls:
     """Where a script's calls go; see `wicket_mcp.scripts.calls.CallTool`."""
 
-    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool, envelope: bool) -> None:
+    def __init__(self, verbs: "Verbs", caller: InScript, source: str, *, readdress: bool, envelope: bool) -> None:
         self._run = secrets.token_hex(4)
+        self._source = source
         self._readdress = readdress
         self._envelope = envelope
         self._verbs = verbs
@@ -171,7 +172,7 @@ class _Calls:
         match kind:
             case "call":
                 request = tool_call(name, arguments, self._caller, whole=True)
-                request.span.run = self._run
+                request.span.run, request.span.script = self._run, self._source
                 result = await self._verbs.call(request)
                 body = self._verbs.rewrite(result) if self._readdress else result.body
                 return body if self._envelope else _without_envelope(body)
@@ -185,7 +186,9 @@ class _Calls:
                 handle, path = arguments.get("id"), arguments.get("path", "")
                 if not isinstance(handle, str) or not isinstance(path, str):
                     raise BadArguments("results.get takes the id of a stored result, and a path, as text.")
-                return await self._verbs.value(handle, self._caller.principal, path, most=MAX_REPLY)
+                return await self._verbs.value(
+                    handle, self._caller.principal, path, most=MAX_REPLY, reader=(self._caller, self._run)
+                )
 
     async def _search(self, arguments: JsonObject) -> list[JsonObject]:
         query, limit, server = arguments.get("query"), arguments.get("limit", 5), arguments.get("server")

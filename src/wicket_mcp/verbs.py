@@ -8,7 +8,7 @@
 Holds no logic of its own: it is the door between those who speak words and those who decide.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,10 @@ class Described:
     problems: tuple[WicketError, ...]
 
 
+NoteReading = Callable[[Caller, str, str, Any], Awaitable[None]]
+"""Hears who read something, in which script, of which stored result, and what."""
+
+
 class Verbs:
     """See the module's docstring."""
 
@@ -71,9 +75,12 @@ class Verbs:
         task_ids: TaskIds,
         skills: Skills,
         notice: str = "",
+        note_reading: NoteReading | None = None,
     ) -> None:
         self.notice = notice
         """Why there are no servers, for whoever looks for tools; mostly empty."""
+        self._note_reading = note_reading
+        """Hears what is read of stored results, where it matters where data flows."""
         self._catalogue = catalogue
         self.task_ids = task_ids
         self.skills = skills
@@ -267,9 +274,23 @@ class Verbs:
         """A script to its end; what went wrong in it is part of the outcome."""
         return await self.scripting.run(self, script, caller)
 
-    async def value(self, handle: str, principal: Principal, path: str = "", *, most: int | None = None) -> Any:
-        """A stored large result, or the part of it at `path`, as data of at most so many bytes."""
-        return await self._results.value(handle, principal, path, most=most)
+    async def value(
+        self,
+        handle: str,
+        principal: Principal,
+        path: str = "",
+        *,
+        most: int | None = None,
+        reader: tuple[Caller, str] | None = None,
+    ) -> Any:
+        """A stored large result, or the part of it at `path`, as data of at most so many bytes.
+
+        `reader` is whose script it is for, and which.
+        """
+        value = await self._results.value(handle, principal, path, most=most)
+        if reader is not None and self._note_reading is not None:
+            await self._note_reading(*reader, handle, value)
+        return value
 
     async def put_aside(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
         """An answer of our own, put aside like a tool's when it has more than `most` tokens."""
@@ -301,8 +322,13 @@ class Verbs:
         grep: str = "",
         offset: int = 0,
         limit: int | None = None,
+        reader: Caller | None = None,
     ) -> Slice:
-        return await self._results.read(handle, principal, path=path, grep=grep, offset=offset, limit=limit)
+        """A slice of a stored large result, as text; `reader` is who gets to see it."""
+        part = await self._results.read(handle, principal, path=path, grep=grep, offset=offset, limit=limit)
+        if reader is not None and self._note_reading is not None:
+            await self._note_reading(reader, "", handle, part.text)
+        return part
 
     async def set_log_level(self, level: str) -> None:
         """Ask the legacy upstreams for log messages from this level on."""

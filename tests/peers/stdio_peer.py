@@ -225,11 +225,13 @@ class Mutates(Echo):
         elif method == "prompts/list":
             self.answer(number, {"prompts": self.listing.get("prompts", [])})
         elif method == "resources/list":
-            self.answer(number, {"resources": []})
+            self.answer(number, {"resources": self.listing.get("resources", [])})
         elif method == "resources/templates/list":
             self.answer(number, {"resourceTemplates": self.listing.get("templates", [])})
         elif method == "prompts/get":
-            self.answer(number, {"messages": []})
+            self.answer(number, {"messages": self.listing.get("messages", [])})
+        elif method == "resources/read":
+            self.answer(number, {"contents": self.listing["contents"]})
         elif method == "tools/call":
             self.answer(number, self.listing.get("result") or {"content": [{"type": "text", "text": "it ran"}]})
         else:

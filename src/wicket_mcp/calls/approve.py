@@ -8,21 +8,26 @@ for a while, and is spent by it. Nothing that a model can say is one.
 
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from wicket_mcp.calls.asking import can_ask, confirm
 from wicket_mcp.codec import pretty
 from wicket_mcp.errors import Denied
-from wicket_mcp.model import JsonObject, as_object
+from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StoredApproval
 from wicket_mcp.telemetry.log import cut
-from wicket_mcp.trust.flow import Finding, Flow
+from wicket_mcp.trust.flow import Finding, Flow, Stored
 from wicket_mcp.trust.rules import Call, Decision, Rules
 
 KEEP = 900.0  # seconds for which a question, and a yes to it, are good
 _SHOWN = 1500  # characters of arguments that a question shows
+
+
+Origin: TypeAlias = Callable[[str, Principal], Awaitable[tuple[str, JsonObject]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,8 @@ class Approvals:
 
     rules: Rules
     store: ApprovalStore
+    origin: Origin
+    """The call that a stored result is of, and its `_meta`."""
     flow: Flow | None = None
 
     def concern(self, server: str) -> bool:
@@ -43,7 +50,10 @@ def approve(approvals: Approvals) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             call = _call(request)
-            finding = flow.examine(request, call) if flow is not None else None
+            finding = None
+            if flow is not None:
+                stored = await _stored(approvals, request) if request.span.references else ()
+                finding = flow.examine(request, call, stored)
             if finding is not None:
                 call = replace(call, labels=finding.labels)
             decision = approvals.rules.decide(call)
@@ -59,6 +69,29 @@ def approve(approvals: Approvals) -> Layer:
         return handle
 
     return layer
+
+
+def observe(flow: Flow) -> Layer:
+    """Remembers what resources and prompts bring into a session; they are read, and decide nothing."""
+
+    def layer(inner: Handler) -> Handler:
+        async def handle(request: Request) -> Result:
+            result = await inner(request)
+            flow.observe(request, result.body)
+            return result
+
+        return handle
+
+    return layer
+
+
+async def _stored(approvals: Approvals, request: Request) -> list[Stored]:
+    """What the arguments of a call refer to."""
+    found: list[Stored] = []
+    for argument, handle in request.span.references:
+        tool, meta = await approvals.origin(handle, request.principal)
+        found.append(Stored(argument, tool, meta))
+    return found
 
 
 def _call(request: Request) -> Call:

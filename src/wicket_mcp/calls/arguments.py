@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result
-from wicket_mcp.results.references import REFERENCE, refers
+from wicket_mcp.results.references import REFERENCE, find_references, refers
 from wicket_mcp.results.results import Results
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.schema.checker import fits
@@ -31,6 +31,10 @@ def check(results: Results) -> Layer:
                 any(isinstance(value, (dict, list)) for value in arguments.values()) and refers(arguments)
             ):
                 text_at = partial(wants_text, tool.input_schema)
+                request.span.references = tuple(
+                    (str(reference.place[0]) if reference.place else "", reference.handle)
+                    for reference in find_references(arguments)
+                )
                 arguments = await results.substitute(arguments, request.caller.principal, text_at)
             if not fits(tool.definition, arguments):
                 arguments = fit_arguments(tool, arguments)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from wicket_mcp.calls.approve import Approvals, approve
+from wicket_mcp.calls.approve import Approvals, approve, observe
 from wicket_mcp.calls.arguments import check
 from wicket_mcp.calls.audit import Audit, audit
 from wicket_mcp.calls.authorise import authorise
@@ -137,6 +137,8 @@ class Pipeline:
         """The layers of one server."""
         parts = self._parts
         tools, others = self._direct(config), self._limited(config)
+        if parts.approvals is not None and parts.approvals.flow is not None:
+            others = observe(parts.approvals.flow)(others)
         if holds(config):
             others = held(parts.catalogue)(others)
         if config.fallback:

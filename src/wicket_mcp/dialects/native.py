@@ -83,6 +83,7 @@ async def read_result(verbs: Verbs, call: ToolCall) -> JsonObject:
         grep=arguments.get("grep", ""),
         offset=arguments.get("offset", 0),
         limit=max(0, arguments.get("limit") or 0) or None,
+        reader=call.caller,
     )
     return text(f"{part.text}\n{part.note}" if part.text else part.note)
 

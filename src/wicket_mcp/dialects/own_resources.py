@@ -189,6 +189,7 @@ async def _result(verbs: Verbs, caller: Caller, handle: str, query: Mapping[str,
         grep=options.get("grep", ""),
         offset=int(numbers["offset"]),
         limit=int(numbers["limit"]) or None,
+        reader=caller,
     )
     return f"{part.text}\n{part.note}"
 

@@ -20,7 +20,7 @@ from wicket_mcp.config.model.config import ResultsConfig
 from wicket_mcp.errors import BadArguments, UnknownResult
 from wicket_mcp.lanes import Lane
 from wicket_mcp.large_json import decode_in_pieces, encode_in_pieces
-from wicket_mcp.model import JsonObject, Principal, as_list
+from wicket_mcp.model import JsonObject, Principal, as_list, as_object
 from wicket_mcp.results.content import blocks_of, size_of, text_of, value_of
 from wicket_mcp.results.outline import outline
 from wicket_mcp.results.references import (
@@ -115,6 +115,12 @@ class Results:
             return value
 
         return await self._compute(principal, compute)
+
+    async def origin(self, handle: str, principal: Principal) -> tuple[str, JsonObject]:
+        """The tool that a stored result is of, and the result's `_meta`."""
+        stored = await self._load(handle, principal)
+        meta = await self._compute(principal, lambda: as_object(self._decode(stored).body.get("_meta")))
+        return stored.tool, meta
 
     async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt) -> Any:
         """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to.

@@ -49,6 +49,9 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "off"
     trusted: Annotated[
         tuple[str, ...],
-        Meta(description="Patterns of tools (`server.tool`) whose results nobody else can have written."),
+        Meta(
+            description="Patterns of tools (`server.tool`), or of one of their fields (`server.tool:field`), whose "
+            "results nobody else can have written."
+        ),
     ] = ()
     rules: Annotated[tuple[Rule, ...], Meta(description="The rules, in their order: `[[policy]]` for each.")] = ()

@@ -1,0 +1,173 @@
+"""Whether a call's arguments came out of a text: the matching by which labels pass through a model. Pure.
+
+An argument of at least eight characters that stands inside what somebody wrote, and is not a whole field of a result
+(an id, an address in its own column), came from there. A text may also ask for the very thing that a call does, or for
+an address to be visited. What a script computes is matched word by word: what stands neither in its source nor as a
+field of a result was computed.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from wicket_mcp.codec import decode
+from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+from wicket_mcp.trust.effects import VERBS, effect_of
+from wicket_mcp.trust.sources import OTHERS_WRITE
+
+SHORTEST = 8  # characters of an argument that can be matched
+LONGEST = 400  # characters of one that is matched as a whole; of a longer one, what looks like an address or a number
+MAX_TEXT = 1024**2  # characters of one result that are looked at
+MAX_FIELDS = 20_000  # of one result that are told from prose
+_LABEL = 120  # characters of a field that has several words and is still no sentence: a postal address, a title
+
+_ADDRESS = r"(?:https?://|www\.)[^\s\"'<>)\]]+"
+_TOKEN = re.compile(rf"[\w.+-]+@[\w-]+\.[\w.]+|{_ADDRESS}|\b(?=\w*\d)\w{{8,}}")
+_URL = re.compile(rf"^\s*(?:{_ADDRESS}|[\w-]+(?:\.[\w-]+)+(?:/\S*)?)\s*$")
+_PROSE = re.compile(r"\S\s+\S+\s+\S+\s+\S")
+_SENTENCE = re.compile(r"[.!?](?:\s|$)|\n")
+_WORD = re.compile(r"\w+")
+_LEAD = (
+    r"(?:^|[.!?:;,\n>\"'(*_-]|\b(?:please|must|should|to|and|then|now|you|can|just|first|kindly|me)\b)\s*(?:\w+ly\s+)?"
+)
+_VISIT = re.compile(
+    rf"{_LEAD}(?:visit|open|go to|browse|navigate|follow|click|fetch|load|check out|look at|read|download)\b"
+    rf"[^\n]{{0,100}}?({_ADDRESS}|[\w-]+(?:\.[\w-]+)+)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a result says, folded for matching: the prose in it, and its whole fields."""
+
+    prose: str
+    fields: frozenset[str]
+
+    def __len__(self) -> int:
+        return len(self.prose) + sum(map(len, self.fields))
+
+
+def read(value: Any, trusted: Collection[str] = ()) -> Text:
+    """What a value says; without the fields of these names."""
+    prose: list[str] = []
+    fields: set[str] = set()
+    for name, text in _leaves(value, numbers=True):
+        if name in trusted:
+            fields.add(text.casefold())
+            continue
+        written = name in OTHERS_WRITE and len(text) >= SHORTEST
+        if written or _PROSE.search(text) or len(text) > LONGEST:
+            prose.append(text.casefold())
+        if not written and len(text) <= _LABEL and not _SENTENCE.search(text):
+            fields.add(text.casefold())
+        if len(fields) > MAX_FIELDS:
+            break
+    return Text("\n".join(prose)[:MAX_TEXT], frozenset(fields))
+
+
+def value_of(body: JsonObject) -> Any:
+    """What a result says, as data: its structured content, or its texts, parsed where they are JSON."""
+    if "structuredContent" in body:
+        return body["structuredContent"]
+    blocks = as_list(body.get("content")) or as_list(body.get("contents")) or as_list(body.get("messages"))
+    return [parse(_text_of(as_object(block))) for block in blocks]
+
+
+def _text_of(block: JsonObject) -> str:
+    inner = as_object(block.get("content")) or as_object(block.get("resource")) or block
+    return as_text(inner.get("text"))
+
+
+def parse(text: str) -> Any:
+    if text[:1] not in ("[", "{") or len(text) > MAX_TEXT:
+        return text[:MAX_TEXT]
+    try:
+        return decode(text)
+    except ValueError:
+        return text
+
+
+def comes_from(argument: Any, text: Text, known: Collection[str]) -> bool:
+    """Whether an argument stands in the prose of a text, and is not a whole field of any result."""
+    for _, leaf in _leaves(argument):
+        folded = leaf.casefold().strip()
+        candidates = [folded] if SHORTEST <= len(folded) <= LONGEST else []
+        candidates += [token for token in _TOKEN.findall(folded) if len(token) >= SHORTEST]
+        if any(candidate not in known and candidate in text.prose for candidate in candidates):
+            return True
+    return False
+
+
+def asks_for(tool: str, text: Text) -> bool:
+    """Whether a text asks for what a tool of this name does."""
+    return _requests(tool).search(text.prose) is not None
+
+
+def sends_to(argument: Any, text: Text) -> bool:
+    """Whether an argument is an address that a text asks to visit, or whose host stands in it and which carries more
+    than the text had: what is fetched is told to its host.
+    """
+    addresses = [leaf.casefold().strip() for _, leaf in _leaves(argument) if _URL.match(leaf)]
+    if not addresses:
+        return False
+    wanted = [_host_and_path(match[1].rstrip(".,;!?")) for match in _VISIT.finditer(text.prose)]
+    for address in addresses:
+        host_and_path = _host_and_path(address)
+        host = host_and_path.partition("/")[0]
+        if any(host_and_path == each or host_and_path.startswith(f"{each}/") for each in wanted):
+            return True
+        if "." in host and len(host) >= SHORTEST and _carries(host_and_path) and host in text.prose:
+            return host_and_path not in text.prose
+    return False
+
+
+def _host_and_path(address: str) -> str:
+    return address.partition("://")[2].strip("/") if "://" in address else address.strip("/")
+
+
+def _carries(host_and_path: str) -> bool:
+    """Whether an address has a query or a fragment, which is how data is put into one."""
+    return "?" in host_and_path or "#" in host_and_path
+
+
+def computed(argument: Any, script: str, known: Collection[str]) -> bool:
+    """Whether a script made an argument of something else than its own words and whole fields of results."""
+    words: set[str] | None = None
+    for _, leaf in _leaves(argument, numbers=True):
+        folded = leaf.casefold()
+        if not folded.strip() or folded in known or leaf in script:
+            continue
+        if words is None:
+            own = set(_WORD.findall(script.casefold()))
+            words = own.union(*(_WORD.findall(field) for field in known))
+        if not words.issuperset(_WORD.findall(folded)):
+            return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _requests(tool: str) -> re.Pattern[str]:
+    """Sentences that ask for what a tool of this name does: its own verb, or one of the same effect."""
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", tool).lower())
+    effect = effect_of(tool, {}) or "writes"
+    verbs = sorted((set(words) & set().union(*VERBS.values())) | (VERBS[effect] if effect != "writes" else set()))
+    nouns = [word for word in words if word not in verbs and len(word) > 2]
+    near = rf"[^.\n]{{0,80}}\b(?:{'|'.join(map(re.escape, nouns))})" if nouns and effect == "writes" else r"\b"
+    return re.compile(rf"{_LEAD}(?:{'|'.join(verbs) or re.escape(tool)})\b{near}", re.MULTILINE)
+
+
+def _leaves(value: Any, name: str = "", *, numbers: bool = False) -> Iterator[tuple[str, str]]:
+    """Every text in a value, with the name of its field."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in as_object(value).items():
+            yield from _leaves(item, key.lower(), numbers=numbers)
+    elif isinstance(value, list):
+        for item in as_list(value):
+            yield from _leaves(item, name, numbers=numbers)
+    elif numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield name, str(value)

@@ -1,0 +1,137 @@
+"""What results are made of, by the names of servers, tools and fields: who may have written them, who may read them.
+
+A table of kinds, first match wins, over the words of a tool's name and then of its server's. What is in no kind is what
+others wrote and nobody minds: labels err on the side of asking. Joined, never weakened: what a result says of itself
+(`_meta`) can only tighten. Pure; the kinds were chosen so that they know the captured servers (`tests/trust`).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from wicket_mcp.model import JsonObject, Tool, as_object
+
+META_IFC = "ifc"
+META_TRUST = "io.modelcontextprotocol/trust-annotations"
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Integrity and confidentiality of a value, and what it is in words."""
+
+    untrusted: bool
+    private: bool
+    kind: str = ""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_COMPUTES = _words(
+    "get current now today convert calculate calculator calculation time timezone date uuid random number math sum add "
+    "subtract multiply divide sequentialthinking sequential thinking think"
+)
+"""A tool whose name has no other words returns nothing that anybody wrote."""
+_COMPUTED = Labels(untrusted=False, private=False, kind="a calculation")
+_KINDS: tuple[tuple[Labels, frozenset[str]], ...] = (
+    (
+        Labels(untrusted=True, private=True, kind="mail"),
+        _words("email emails mail mails gmail inbox imap outlook smtp"),
+    ),
+    (
+        Labels(untrusted=True, private=True, kind="messages"),
+        _words(
+            "message messages channel channels chat chats conversation conversations thread threads dm slack telegram"
+        ),
+    ),
+    (
+        Labels(untrusted=True, private=True, kind="a calendar"),
+        _words("calendar calendars meeting meetings appointment appointments freebusy"),
+    ),
+    (
+        Labels(untrusted=True, private=True, kind="contacts"),
+        _words("contact contacts profile profiles people user users member members viewer"),
+    ),
+    (
+        Labels(untrusted=True, private=True, kind="an account"),
+        _words("account accounts balance transactions invoice invoices order orders payment payments hubspot"),
+    ),
+    (
+        Labels(untrusted=True, private=False, kind="an issue"),
+        _words("issue issues pr comment comments discussion discussions review reviews ticket tickets jira merge pull"),
+    ),
+    (
+        Labels(untrusted=True, private=False, kind="a web page"),
+        _words(
+            "web webpage webpages url urls fetch crawl scrape browser page pages navigate site sitemap brave tavily "
+            "exa duckduckgo firecrawl puppeteer playwright wikipedia news rss feed arxiv papers paper map research"
+        ),
+    ),
+    (
+        Labels(untrusted=True, private=True, kind="a file"),
+        _words(
+            "file files directory directories folder drive document documents doc docs note notes memory graph "
+            "spreadsheet sheet workbook presentation slide filesystem excel word powerpoint notion clipboard "
+            "diff commit git repository code content contents pdf"
+        ),
+    ),
+    (
+        Labels(untrusted=True, private=True, kind="a database"),
+        _words(
+            "query sql database databases table tables record records collection rows aggregate redis "
+            " sqlite postgres mongodb airtable clickhouse motherduck elasticsearch documentdb valkey neo4j cypher"
+        ),
+    ),
+    (
+        Labels(untrusted=True, private=False, kind="a log"),
+        _words("log logs event events trace traces alert alerts console metrics"),
+    ),
+)
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_UNKNOWN = Labels(untrusted=True, private=False)
+
+OTHERS_WRITE = _words(
+    "body content contents text message comment comments description snippet html markdown notes bio caption excerpt "
+    "abstract transcript reply review feedback"
+)
+"""Fields that hold what somebody wrote, however short it is."""
+
+
+@lru_cache(maxsize=4096)
+def kind_of(server: str, tool: str) -> Labels:
+    """The labels of a tool's results, by names alone."""
+    for name in (tool, server):
+        words = {word.lower() for word in _NAME_WORD.findall(name)}
+        if words and words <= _COMPUTES and words & _COMPUTES - {"get", "current", "number", "add"}:
+            return _COMPUTED
+        for labels, known in _KINDS:
+            if not words.isdisjoint(known):
+                return labels
+    return _UNKNOWN
+
+
+def labels_of(tool: Tool, meta: JsonObject, annotations: JsonObject, trusted: Sequence[str]) -> Labels:
+    """The labels of one result: the table, then what the configuration trusts, then what the result says of itself."""
+    kind = kind_of(tool.server, tool.name)
+    hints = as_object(tool.definition.get("annotations"))
+    computed = hints.get("openWorldHint") is False or not kind.untrusted
+    untrusted = not computed and not any(fnmatchcase(tool.key, pattern) for pattern in trusted)
+    ifc = as_object(meta.get(META_IFC))
+    said = {**as_object(meta.get(META_TRUST)), **annotations}
+    untrusted = (
+        untrusted
+        or ifc.get("integrity") == "untrusted"
+        or said.get("maliciousActivityHint") is True
+        or said.get("openWorldHint") is True
+    )
+    private = kind.private or ifc.get("confidentiality") == "private" or said.get("privateHint") is True
+    return Labels(untrusted, private, kind.kind)
+
+
+def trusted_fields(tool: str, trusted: Sequence[str]) -> frozenset[str]:
+    """The fields of a tool's results that the configuration trusts: `server.tool:field`."""
+    pairs = (pattern.rpartition(":") for pattern in trusted if ":" in pattern)
+    return frozenset(field for name, _, field in pairs if fnmatchcase(tool, name))
