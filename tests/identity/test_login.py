@@ -17,7 +17,10 @@ async def run(shell: Shell, *arguments: str) -> Done:
 async def test_from_an_address_to_its_tools_and_back(shell: Shell) -> None:
     shell = Shell.at(shell.home, BROWSER=BROWSER, PYTHONPATH=str(ROOT))
     async with Protected() as remote:
-        assert (await run(shell, "add", "x", "--url", remote.url)).code == 0
+        assert (await run(shell, "add", "x", remote.url)).code == 0
+        first = await run(shell, "search", "whose account is used")
+        assert "Server 'x' needs sign-in. Sign in with: wicket login x" in first.err
+        assert "fix: wicket login x" in (await run(shell, "doctor")).out
         before = await run(shell, "servers")
         assert "needs sign-in" in before.out
         assert "wicket login x" in before.out
@@ -37,6 +40,7 @@ async def test_from_an_address_to_its_tools_and_back(shell: Shell) -> None:
         assert (await run(shell, "tools")).out.count("whoami") == 1
         logout = await run(shell, "logout", "x", "--json")
         assert logout.json == {"server": "x", "signed_out": False}
+        assert (await run(shell, "status", "--json")).json["servers"] == {"x": "needs sign-in"}  # still
     state = b"".join(path.read_bytes() for path in shell.home.rglob("*") if path.is_file())
     assert b"canary-" not in state  # at rest, tokens are encrypted
 

@@ -86,7 +86,7 @@ class Catalogue:
         self._renewed: dict[str, deque[float]] = {}
         self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         """Servers that could not be listed: how many more times they were tried, and when they are next."""
-        self._unauthenticated: dict[str, str] = {}
+        self.unauthenticated: dict[str, str] = {}
         """Servers that could not be listed because nobody is signed in, and why."""
         self._readers: dict[str, list[Principal]] = {}
         """Who may be able to ask a server that only its users can ask, the latest last."""
@@ -252,8 +252,8 @@ class Catalogue:
             if silent is None or not unseen:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
                 raise UnknownName(problem.kind, problem.name, near, hint=problem.hint) from None
-            if silent in self._unauthenticated:
-                raise NeedsSignIn(silent, self._unauthenticated[silent]) from None
+            if silent in self.unauthenticated:
+                raise NeedsSignIn(silent, self.unauthenticated[silent]) from None
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
 
     async def _find(self, view: View, name: str, principal: Principal) -> Tool:
@@ -379,9 +379,9 @@ class Catalogue:
             if self.failures.get(server) != str(problem):  # once for each change, not for each attempt
                 log.warning("server '%s' could not be listed: %s", server, problem)
             self.failures[server] = str(problem)
-            self._unauthenticated.pop(server, None)
+            self.unauthenticated.pop(server, None)
             if isinstance(problem, NeedsSignIn):
-                self._unauthenticated[server] = problem.why
+                self.unauthenticated[server] = problem.why
             elif isinstance(problem, ConfigError | CannotStart):
                 self._hopeless.add(server)
             else:
@@ -390,7 +390,7 @@ class Catalogue:
         if self._has_changed(server, identity):
             return False
         self.failures.pop(server, None)
-        self._unauthenticated.pop(server, None)
+        self.unauthenticated.pop(server, None)
         self._forget_retries(server)
         for entry in listing.rejected[:LOGGED_REJECTIONS]:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)

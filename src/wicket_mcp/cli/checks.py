@@ -75,6 +75,8 @@ def listed(catalogue: Catalogue) -> Iterator[Finding]:
         if problem is not None:
             how = "wicket servers --verbose shows what it said; run its command by hand."
             fix = how if config.command else "Check its url and headers, and that it is up."
+            if name in catalogue.unauthenticated:
+                problem, fix = "nobody has signed in to it", f"wicket login {name}"
             yield Finding("problem", name, problem.partition("\n")[0], fix)
         elif listing is not None:
             yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")

@@ -188,7 +188,11 @@ def tell(value: Any, words: str, *, json: bool) -> None:
 def name_failures(failures: dict[str, str], *, verbose: bool = False) -> None:
     """Say which servers are missing from an answer, so that a missing tool is never a silent one."""
     for name, problem in failures.items():
-        note(f"wicket: server '{name}' could not be listed: {problem if verbose else problem.partition(chr(10))[0]}")
+        said = problem if verbose else problem.partition("\n")[0]
+        if said.startswith(f"Server '{name}' needs sign-in"):
+            note(f"wicket: {said}")
+        else:
+            note(f"wicket: server '{name}' could not be listed: {said}")
 
 
 def tool_as_json(tool: "Tool") -> dict[str, Any]:

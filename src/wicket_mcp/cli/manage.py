@@ -65,13 +65,18 @@ def add(
     name: Annotated[str, typer.Argument(help="Its tools are called NAME.tool; or a domain that publishes servers.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="After --: the program to start, with its arguments.", metavar="-- COMMAND"),
+        typer.Argument(
+            help="Address of a remote server; or after --, the program to start, with its arguments.",
+            metavar="URL | -- COMMAND",
+        ),
     ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Address of a remote server.", show_default=False)] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Address of a remote server, as an option.", show_default=False)
+    ] = None,
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE, or NAME to take it from Wicket's environment.")
     ] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to --url.")] = None,
+    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to it.")] = None,
     cwd: Annotated[str | None, typer.Option("--cwd", help="Folder to start it in.", show_default=False)] = None,
     description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: add all that a domain publishes.")] = False,
@@ -82,6 +87,8 @@ def add(
     """Add a server: a command, an address, or what a domain publishes.
 
     Example: wicket add time -- uvx mcp-server-time
+
+    Example: wicket add linear https://mcp.linear.app/mcp
     """
     from wicket_mcp.config.edit import wicket_toml
 
@@ -174,10 +181,12 @@ def _server(
 ) -> "ServerConfig":
     from wicket_mcp.config.model.config import Config
 
+    if url is None and len(command) == 1 and command[0].startswith(("https://", "http://")):
+        command, url = [], command[0]
     if bool(command) == bool(url):
         raise ConfigError(
             "a server needs either a command or an address.",
-            hint="wicket add NAME -- COMMAND ARGS…, or wicket add NAME --url https://…",
+            hint="wicket add NAME -- COMMAND ARGS…, or wicket add NAME https://…",
         )
     values: dict[str, Any] = {key: value for key, value in options.items() if value}
     values |= {"url": url} if url else {"command": command[0], "args": command[1:]}

@@ -33,8 +33,15 @@ def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         say_json(facts)
         return
     rows = [("you are", f"{facts['principal']} ({facts['kind']})"), ("scopes", ", ".join(facts["scopes"]))]
-    rows.append(("kept", ", ".join(facts["credentials"]) or "no credentials of yours"))
+    rows.append(("yours", ", ".join(map(_in_words, facts["credentials"])) or "you have signed in nowhere for yourself"))
     if facts["shared_credentials"]:
-        rows.append(("shared", ", ".join(facts["shared_credentials"])))
+        rows.append(("shared", ", ".join(map(_in_words, facts["shared_credentials"]))))
     for key, value in rows:
         write(styled(f"{key:8}", "bold"), clean(value))
+
+
+def _in_words(name: str) -> str:
+    """A credential, as the vault names it, for people."""
+    kind, _, about = name.partition(" ")
+    words = {"oauth": f"sign-in to {about}", "env": f"keys for {about}", "client": f"registration at {about}"}
+    return words.get(kind, name)

@@ -192,8 +192,8 @@ class SignIns:
         owner = owner_of(config, principal)
         forgotten = await self.keep.drop_grant(owner, config.name)
         forgotten |= await self.keep.drop_environment(owner, config.name)
-        await self._accounts.signed_in(config.name, owner)
         if forgotten:
+            await self._accounts.signed_in(config.name, owner)
             await self._accounts.need(config.name, owner, Challenge())
         return forgotten
 
