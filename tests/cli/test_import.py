@@ -354,6 +354,21 @@ def test_a_toml_file_with_inline_servers_is_taken_over_and_given_back(shell: She
     assert tomllib.loads(file.read_text("utf-8")) == tomllib.loads(change + text)
 
 
+@pytest.mark.promise("V20", "The copy of a client's file goes through no link, and overwrites nothing.")
+def test_v20_a_copy_goes_through_no_link(shell: Shell) -> None:
+    text = '{"mcpServers": {"time": {"command": "mcp-server-time"}}}'
+    file = shell.write("project/.mcp.json", text)
+    elsewhere = file.parent.parent / "made-by-a-link"
+    link = file.with_name(".mcp.json.before-wicket")
+    link.symlink_to(elsewhere)
+    second = file.with_name(".mcp.json.before-wicket-2")
+    second.write_text("somebody's own")
+    assert shell.run("import", str(file), "--take-over").code == 0
+    assert not elsewhere.exists()
+    assert second.read_text() == "somebody's own"
+    assert file.with_name(".mcp.json.before-wicket-3").read_text() == text
+
+
 NEWER = {"vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio", "junie"}
 """Clients with the layout of another: where they keep it is tested below."""
 

@@ -11,6 +11,8 @@ from tests.conftest import OpenGateway, peer, published
 from tests.dialects.seeds import TRANSPORTS, Speaker, gateway_over, seed_server, speaking
 from tests.dialects.talking import Talker
 from tests.gateway.serving import serve_http
+from wicket_mcp.dialects.base import ToolCall
+from wicket_mcp.model import Principal, Silent
 
 SERVERS = {"calculator": seed_server("calculator"), "data-server": seed_server("data")}
 
@@ -201,3 +203,20 @@ async def test_sessions_see_upstream_state_of_their_own_where_the_server_asks_fo
         async with Client(address, mode="legacy") as one, Client(address, mode="legacy") as other:
             talkers = [Talker(one), Talker(other), Talker(one)]
             assert [int(await agent.text("execute", script=script)) for agent in talkers] == seen
+
+
+@pytest.mark.promise("T26", "What looks at tools calls none; what tries a tool says so, and needs the right to call.")
+async def test_t26_looking_at_a_tool_calls_nothing(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("Echo")}) as gateway:
+        await gateway.tools()
+        menu = gateway.protocol("lua").menu
+        looker = Silent(Principal("looker", frozenset({"discover"})))
+        names = {"luaServerName": "x", "luaToolName": "echo"}
+        for tool in ("list-servers", "list-server-tools", "tool-details"):
+            await menu.call(gateway.verbs, tool, ToolCall(names if tool == "tool-details" else {}, looker))
+        tried = await menu.call(gateway.verbs, "inspect-tool-response", ToolCall(names, looker))
+        assert tried["isError"]
+        assert "invoke" in str(tried)
+        assert not [one for one in await gateway.store.recent_calls(looker.principal, 50) if one.outcome == "ok"]
+        descriptions = {one["name"]: one["description"] for one in await menu.list(gateway.verbs)}
+        assert "calls" in descriptions["inspect-tool-response"].lower()

@@ -130,6 +130,7 @@ async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gat
         assert [set(asked.split()) for asked in remote.asked_scopes] == [{"read"}, {"read", "write"}]
 
 
+@pytest.mark.promise("T9", "An authorization server that is not what it says, or answers for another, gets nothing.")
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -270,6 +271,7 @@ async def test_a_page_says_whose_account_it_will_be(open_gateway: OpenGateway) -
             assert (await browse(pending.link))[0] == 404
 
 
+@pytest.mark.promise("T9", "A sign-in is finished only by the browser that began it.")
 async def test_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway) -> None:
     async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
         async with serve_http(gateway, token=None):

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.conftest import OpenGateway
 from tests.peers.http_faults import EchoesCredentials, EndlessBody, FiveGigabytes, GzipBomb, HttpPeer
 from tests.registry.conftest import OpenDesk
 from tests.registry.greets import Greets
-from wicket_mcp.errors import Denied, UpstreamError, WicketError
+from wicket_mcp.errors import Denied, UnknownName, UpstreamError, WicketError
 from wicket_mcp.model import SCOPES, Principal, Silent
 from wicket_mcp.registry.adhoc import MAX_GUESTS
 
@@ -82,3 +83,17 @@ async def test_which_address_inside_a_name_leads_to_is_told_to_administrators_al
             await desk.invoke("https://localhost:8443/mcp", "x", {}, {}, caller)
         assert ("leads to" in str(caught.value)) is named
     assert [one.outcome for one in await desk.store.recent_calls(ANN.principal, 5)] == ["denied", "denied"]
+
+
+@pytest.mark.promise("V14", "An address that one principal gave is shown to no other.")
+async def test_v14_an_address_is_shown_to_who_gave_it_alone(open_gateway: OpenGateway) -> None:
+    async with Greets() as server, open_gateway({}, registry=LOOPBACK) as gateway:
+        desk = gateway.registry
+        await desk.invoke(server.url, "x", {}, {}, ANN)
+        shown = {one.id for one in await desk.measure(None, 50, ANN.principal)}
+        assert any("127.0.0.1" in name for name in shown)
+        assert not any("127.0.0.1" in one.id for one in await desk.measure(None, 50, BOB.principal))
+        [address] = [name for name in shown if "127.0.0.1" in name]
+        assert await desk.measure(address, 1, ANN.principal)
+        with pytest.raises(UnknownName):
+            await desk.measure(address, 1, BOB.principal)

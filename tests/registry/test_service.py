@@ -53,6 +53,17 @@ async def test_a_version_is_published_once(open_desk: OpenDesk) -> None:
         await registry.publish(weather(description="Changed afterwards"), ANN)
 
 
+@pytest.mark.promise("V15", "An account belongs to who first published under it, in whatever spelling.")
+async def test_v15_nobody_publishes_beside_somebody_else_under_one_account(open_desk: OpenDesk) -> None:
+    registry = (await open_desk()).registry
+    await registry.publish(weather(), ANN)
+    for name in ("io.github.ann/tides", "io.github.Ann/weather", "io.github.ANN/x"):
+        with pytest.raises(Denied, match="belongs to somebody else"):
+            await registry.publish(weather(name=name), BOB)
+    await registry.publish(weather(name="io.github.ann/tides"), ANN)
+    await registry.publish(weather(name="io.github.anna/weather"), BOB)
+
+
 async def test_nobody_publishes_under_the_name_of_somebody_else(open_desk: OpenDesk) -> None:
     registry = (await open_desk()).registry
     await registry.publish(weather(), ANN)

@@ -106,24 +106,11 @@ SUBJECTS = {
 }
 
 MISSING = {
-    "F9": "The absolute limit of a call is not tested over progress.",
     "F20": "There is no Redis store yet.",
     "F21": "There is no Postgres store yet.",
     "F24": "The listening socket is not handed over yet.",
     "F29": "There is no admission by memory.",
     "F33": "`bench/soak.py` runs by hand, not with every change.",
-    "T9": "Signing in is tested, hostile sign-in pages are not under this id.",
-    "T11": "How much of poisoned text is recognised is measured, not promised.",
-    "T26": "`inspect-tool-response` of the lua dialect is a real call, and says so.",
-    "V10": "A server's title stands in the instructions.",
-    "V12": "Not tested yet.",
-    "V14": "Not tested yet.",
-    "V15": "Only the full name is owned.",
-    "V20": "Not tested yet.",
-    "V22": "Not tested yet.",
-    "V23": "Not tested yet.",
-    "V24": "Not tested yet.",
-    "V25": "Not tested yet.",
 }
 
 

@@ -10,8 +10,10 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import Command
 from tests.gateway.test_faults import alive, echo, gone
+from tests.reliability.callers import person
 from tests.reliability.hostile import hostile
 from wicket_mcp.errors import Crashed, ProtocolViolation, TimedOut
+from wicket_mcp.request import tool_call
 from wicket_mcp.upstream.supervisor import HUNG_AFTER
 
 
@@ -80,3 +82,12 @@ async def test_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
     command.process.kill()
     await command.process.communicate()
     await asyncio.gather(*map(gone, pids))
+
+
+@pytest.mark.promise("F9", "Progress prolongs a call up to an absolute limit; then the server is told to end it.")
+async def test_f9_progress_without_end_ends_at_the_limit(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": peer("FloodsProgress")}, limits={"max_call": 1.0}) as gateway:
+        await gateway.tools()
+        with pytest.raises(TimedOut, match="within 1 s"):
+            await gateway.verbs.call(tool_call("x.slow", {}, person("somebody"), meta={"progressToken": "p"}))
+        assert await echo(gateway, "x") == "still here"

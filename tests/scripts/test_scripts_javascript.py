@@ -1,5 +1,6 @@
 """What a JavaScript or TypeScript script can do, and what its author is told when it fails."""
 
+import pytest
 from scripts_world import World, run
 
 from wicket_mcp.scripts import Scripts
@@ -142,3 +143,21 @@ async def test_typescript_that_cannot_be_erased_is_refused_with_its_line(scripts
         assert outcome.problem is not None
         assert (outcome.problem.kind, outcome.problem.line) == ("syntax", 2)
         assert word in outcome.problem.message
+
+
+@pytest.mark.promise("V24", "A script that changes how lists are walked gets the answers that its tools gave.")
+async def test_v24_a_poisoned_prototype_forges_no_answer(scripts: Scripts) -> None:
+    source = """
+        const walk = Array.prototype[Symbol.iterator];
+        let poisoned = 0;
+        Array.prototype[Symbol.iterator] = function () {
+            poisoned++;
+            return walk.call(this.length === 3 ? [this[0], true, {sum: 666}] : this);
+        };
+        const answer = calculator.add({a: 1, b: 2});
+        const sum = (await answer).sum;
+        Math.random();
+        return [sum, poisoned];
+    """
+    outcome = await run(scripts, "javascript", source)
+    assert outcome.value == [3, 0]

@@ -1,5 +1,6 @@
 """What a Python script can do, and what its author is told before and while it runs."""
 
+import pytest
 from scripts_world import World, run
 
 from wicket_mcp.scripts import Scripts
@@ -205,3 +206,12 @@ async def test_printing_is_captured_and_cut(scripts: Scripts) -> None:
     assert outcome.value == 1
     assert outcome.printed.endswith("cut: more was printed than is kept\n")
     assert len(outcome.printed) < scripts.limits.printed + 100
+
+
+@pytest.mark.promise("V25", "A call of a name that is not there is the script's error, and ends nothing else.")
+@pytest.mark.parametrize("source", ["eval('globals()')", "nobody()", "globals()['x']"])
+async def test_v25_a_function_of_nobody_is_a_name_error(scripts: Scripts, source: str) -> None:
+    outcome = await run(scripts, "python", source)
+    assert outcome.state == "error", outcome
+    assert outcome.problem is not None
+    assert outcome.problem.kind in ("runtime", "type")

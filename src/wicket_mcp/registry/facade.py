@@ -217,20 +217,30 @@ class Desk:
         """One server's health, which is watched from now on; or that of all servers here. Raises UnknownName."""
         await self.keys.admit(principal, "discover", "health")
         if server is not None:
-            return [await self._measure_one(server)]
-        seen = await self.store.observed(self._clock() - USAGE_WINDOW)
+            return [await self._measure_one(server, principal)]
+        seen = await self._observed(principal)
         names = list(dict.fromkeys([*self._catalogue.servers, *sorted(seen)]))[: min(limit, MAX_HEALTH)]
         shelf = await self.registry.shelf()
         return [await self._measured(name, shelf) for name in names]
 
-    async def _measure_one(self, server: str) -> ServerHealth:
+    async def _observed(self, principal: Principal) -> set[str]:
+        """Who was called or probed lately: servers of this gateway and of the registry, and what the principal called.
+
+        Addresses that somebody else gave are nobody's business.
+        """
+        shelf = await self.registry.shelf()
+        own = {key.rpartition(".")[0] for key in await self.store.usage(principal)}
+        public = {*self._catalogue.servers, *shelf.records, *own}
+        return {name for name in await self.store.observed(self._clock() - USAGE_WINDOW) if name in public}
+
+    async def _measure_one(self, server: str, principal: Principal) -> ServerHealth:
         shelf = await self.registry.shelf()
         record = shelf.get(server)
         here = server if self._pool.config(server) is not None else ""
         if not here and record is not None:
             here = next(iter(self.links(shelf)[record.name]), record.name)
         if not here:
-            if server in await self.store.observed(self._clock() - USAGE_WINDOW):
+            if server in await self._observed(principal):
                 here = server
             else:
                 known = [*self._catalogue.servers, *shelf.ids.values()]

@@ -112,11 +112,23 @@ class Registry:
         if any(record.owner != principal.name for record in known):
             raise Denied(f"{name} belongs to somebody else.", hint="Publish under a name of your own.")
         domain = server_json.domain_of(name)
-        if domain is not None and not await self._domains.covers(principal, domain):
+        if domain is None:
+            await self._permit_account(name, principal)
+        elif not await self._domains.covers(principal, domain):
             raise Denied(
                 f"{name} may be published only by who has proved to own {domain}.",
                 hint=f"Call verify_domain with '{domain}', set the record it names, then check_domain_ownership.",
             )
+
+    async def _permit_account(self, name: str, principal: Principal) -> None:
+        """An account at a forge belongs to who first published under it, however it is spelled."""
+        account = f"{name.partition('/')[0].lower()}/"
+        query = RecordQuery(limit=1000, search=account, include_deleted=True)
+        while page := await self._records.page(query):
+            owners = {record.owner for record in page if record.name.lower().startswith(account)}
+            if owners - {"", principal.name}:
+                raise Denied(f"{account[:-1]} belongs to somebody else.", hint="Publish under an account of your own.")
+            query = replace(query, after=(page[-1].name, page[-1].version))
 
     async def _all_latest(self) -> list[StoredRecord]:
         found: list[StoredRecord] = []

@@ -66,10 +66,14 @@ _SHORT = frozenset(
 )
 
 
-@lru_cache(maxsize=8192)  # lists of thousands of tools are shown again and again
 def first_sentence(text: str, limit: int = 120) -> str:
     """The first sentence of a description on one line, without its full stop; cut at a word with `…`."""
-    line = _strip_markup(_first_paragraph(visible(text[:_READ])))
+    return _first_sentence(text[:_READ], limit)
+
+
+@lru_cache(maxsize=4096)  # lists of thousands of tools are shown again and again; 16 MB at most
+def _first_sentence(text: str, limit: int) -> str:
+    line = _strip_markup(_first_paragraph(visible(text)))
     sentence = line[: _sentence_end(line)].rstrip()
     if sentence.endswith(".") and not sentence.endswith(("..", "etc.")) and not _is_short(sentence):
         sentence = sentence[:-1]

@@ -39,7 +39,7 @@
   let [s0, s1, s2, s3] = config.seed;
   const draw = () => {
     const t = s3 ^ (s3 << 11);
-    [s3, s2, s1] = [s2, s1, s0];
+    s3 = s2; s2 = s1; s1 = s0;
     s0 = (s0 ^ (s0 >>> 19) ^ t ^ (t >>> 8)) >>> 0;
     return s0;
   };
@@ -310,7 +310,7 @@
   const deliver = (payload, digits) => {
     const replies = digits ? parse(payload, exact) : parse(payload);
     for (let i = 0; i < replies.length; i++) {
-      const [id, ok, answer] = [replies[i][0], replies[i][1], replies[i][2]];
+      const id = replies[i][0], ok = replies[i][1], answer = replies[i][2]; // a pattern would ask Array.prototype
       const waiting = pending[id];
       if (!waiting) continue;
       delete pending[id];

@@ -217,7 +217,7 @@ class _Script:
             self._calls += 1
             if self._calls > self._job.calls:
                 raise RuntimeError(f"the limit of {self._job.calls} tool calls in one script is reached")
-        except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        except (AttributeError, NameError, TypeError, ValueError, RuntimeError) as error:
             return {"exception": error}
         self._waiting[self._calls] = snapshot.call_id
         names = msgspec.json.encode([self._calls, server, tool])

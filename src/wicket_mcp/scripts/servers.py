@@ -65,8 +65,10 @@ class Servers:
         return server
 
     def called(self, receiver: UUID | None, function: str) -> tuple[str, str]:
-        """The server and the tool that a call means. Raises AttributeError."""
+        """The server and the tool that a call means. Raises AttributeError, or NameError for a function of nobody."""
         if receiver is None:
+            if function not in self._values:
+                raise NameError(f"name '{function}' is not defined")
             return self._values[function]
         server = self._by_id[receiver]
         server.check(function)

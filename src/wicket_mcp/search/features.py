@@ -8,10 +8,9 @@ because it counts once on the tool's side and once on the query's.
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import chain
 
-from wicket_mcp.search.text import STOP, stem
+from wicket_mcp.search.text import STOP, remember_words, stem
 
 _STEM, _PAIR, _PIECE = 1.0, 1.5**0.5, 0.3**0.5
 _PIECE_LENGTH = 4
@@ -22,18 +21,18 @@ def number(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
-@lru_cache(maxsize=65536)
+@remember_words
 def _stem_number(word: str) -> int:
     return number(stem(word))
 
 
-@lru_cache(maxsize=65536)
+@remember_words
 def _piece_numbers(word: str) -> tuple[int, ...]:
     marked = f"<{word}>"
     return tuple(number(f"#{marked[i : i + _PIECE_LENGTH]}") for i in range(max(1, len(marked) - _PIECE_LENGTH + 1)))
 
 
-@lru_cache(maxsize=65536)
+@remember_words
 def _pair_number(first: str, second: str) -> int:
     return number(f"{stem(first)} {stem(second)}")
 

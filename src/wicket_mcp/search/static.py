@@ -11,11 +11,11 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wicket_mcp.search.text import words
+from wicket_mcp.search.text import remember_words, words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ class Table:
         self._text = b"\n%b\n" % data[len(data) - length :]
         self._count = count
         self._looked_up = 0
-        self._oov = lru_cache(maxsize=4096)(self._grams)
+        self._oov = remember_words(self._grams)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

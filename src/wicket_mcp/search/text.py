@@ -6,7 +6,12 @@ here that alters a term also raises `segment.VERSION`. Knows nothing of tools or
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _WORD = re.compile(
     r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"  # fooBar, HTTPServer, v2
@@ -23,6 +28,24 @@ _STOP = """
     with would you your
 """
 STOP = frozenset(_STOP.split())
+
+
+REMEMBERED = 16_384
+LONGEST_REMEMBERED = 40
+"""Letters of a word that is remembered: what is kept of one is then at most 2 KB, and of all 32 MB."""
+
+
+def remember_words(function: Callable[P, T]) -> Callable[P, T]:
+    """Remember what a function says of words that people use; whoever invents longer ones has them computed anew."""
+    remembered = lru_cache(maxsize=REMEMBERED)(function)
+
+    def look_up(*words: P.args, **_: P.kwargs) -> T:
+        for word in words:
+            if len(word) > LONGEST_REMEMBERED:  # pyright: ignore[reportArgumentType]
+                return function(*words, **_)
+        return remembered(*words)  # pyright: ignore[reportCallIssue]
+
+    return look_up
 
 
 def words(text: str) -> list[str]:
@@ -48,7 +71,7 @@ _SUFFIXES = (
 _SHORTEST = 3
 
 
-@lru_cache(maxsize=65536)
+@remember_words
 def stem(word: str) -> str:
     """A light English stem: inflections fall together; other alphabets and short words stay as they are."""
     if len(word) <= _SHORTEST or not word.isascii() or not word.isalpha() or word.endswith(("ss", "us", "is")):

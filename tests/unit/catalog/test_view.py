@@ -128,6 +128,7 @@ def test_where_nothing_is_restricted_no_tool_is_asked_about() -> None:
     assert not asked
 
 
+@pytest.mark.promise("V23", "Who may not look cannot tell a denied tool from one that does not exist.")
 def test_a_tool_that_the_configuration_leaves_out_is_denied_by_its_name_to_those_who_may_look() -> None:
     taken = snapshot({"git": ["log", "push"]}, denied=("push",))
     with pytest.raises(Denied, match="'denied_tools'"):

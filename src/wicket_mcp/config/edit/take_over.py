@@ -6,6 +6,7 @@ that what its owner changed elsewhere in the meantime stays; where nothing was c
 Knows JSON and TOML only through `jsonc` and `toml`. `import_plan` calls it.
 """
 
+import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from wicket_mcp.files import replace_file
 
 ENTRY = "wicket"
 SUFFIX = ".before-wicket"
+MOST_COPIES = 100
 
 
 def entry(command: list[str], config: Path, extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,8 +39,7 @@ def take_over(files: Sequence[ClientEntries], new: Mapping[str, Any]) -> Path:
     path, text = files[0].path, files[0].text
     for file in files:
         text = _replace_entries(text, file, new)
-    backup = _numbered(path, len(backups(path)) + 1)
-    shutil.copy2(path, backup)
+    backup = _copy(path)
     replace_file(path, text)
     return backup
 
@@ -85,10 +86,21 @@ def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> 
     return changed
 
 
+def _copy(path: Path) -> Path:
+    """A copy beside the file, under the first number that nothing has: a link there would lead the copy elsewhere."""
+    taken = [number for number in range(1, MOST_COPIES) if os.path.lexists(_numbered(path, number))]
+    backup = _numbered(path, max(taken, default=0) + 1)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(backup, flags, 0o600), "wb") as copy:
+        copy.write(path.read_bytes())
+    shutil.copystat(path, backup, follow_symlinks=False)
+    return backup
+
+
 def backups(path: Path) -> list[Path]:
     """The copies that were kept of a file, oldest first."""
-    found = [_numbered(path, number) for number in range(1, 100)]
-    return [backup for backup in found if backup.exists()]
+    found = [_numbered(path, number) for number in range(1, MOST_COPIES)]
+    return [backup for backup in found if backup.is_file() and not backup.is_symlink()]
 
 
 def _numbered(path: Path, number: int) -> Path:
