@@ -1,5 +1,6 @@
 """Shared fixtures: gateways over real child processes, in a state folder of their own."""
 
+import os
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -16,6 +17,9 @@ from wicket_mcp.model import Tool
 
 if TYPE_CHECKING:
     from tests.peers.postgres import Postgres
+
+# `wicket serve` serves in its own process here, so that no test leaves a daemon behind; tests/daemon asks for one.
+os.environ.setdefault("WICKET_NO_DAEMON", "1")
 
 # How long an example takes depends on what else the machine does, and is no property of ours.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,8 +4,7 @@ The public names are loaded on first use, so that `import wicket_mcp` costs noth
 only serves stdio never pays for what it does not touch.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # the module typing takes as long to load as the interpreter to start
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.config.model.config import Config
@@ -17,7 +16,7 @@ __all__ = ["Config", "Gateway", "WicketError", "__version__"]
 _HOMES = {"Gateway": "wicket_mcp.app", "Config": "wicket_mcp.config.model.config", "WicketError": "wicket_mcp.errors"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'wicket_mcp' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415  (the point of this function is to import late)

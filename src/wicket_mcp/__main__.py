@@ -1,5 +1,5 @@
 """`python -m wicket_mcp`."""
 
-from wicket_mcp.cli import main
+from wicket_mcp.shim.main import main
 
 main()

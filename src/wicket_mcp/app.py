@@ -248,11 +248,15 @@ class Gateway(Library):
         """Serve one client over stdin and stdout, until it leaves or `stop` is set."""
         from wicket_mcp.surface.stdio import serve_stdio
 
+        self.attend()
+        protocol, principal = await self.admit_client(os.environ, *dialects)
+        await serve_stdio(protocol, stop, principal, self.outbox_counters)
+
+    async def admit_client(self, environ: Mapping[str, str], *dialects: str) -> tuple[Protocol, Principal]:
+        """What the client of a pipe is served, and who it is by its environment. Raises ConfigError."""
         protocol = self.protocol(*dialects)
         protocol.trace = self.tracing.server("pipe") if self.tracing else None
-        self.attend()
-        principal = protocol.served.admit(await self._principal(os.environ))
-        await serve_stdio(protocol, stop, principal, self.outbox_counters)
+        return protocol, protocol.served.admit(await self._principal(environ))
 
     async def serve_http(
         self, stop: asyncio.Event, *dialects: str, token: str | None, on_ready: Callable[[str], None]

@@ -58,7 +58,7 @@ class Shell:
         self._accept()
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         bare = {"HOME": str(self.home), "PATH": programs, "TERM": "xterm", "LANG": "C.UTF-8", "COLUMNS": "100"}
-        return {**bare, **self.variables}
+        return {**bare, "WICKET_NO_DAEMON": os.environ["WICKET_NO_DAEMON"], **self.variables}
 
     @property
     def config(self) -> Path:

@@ -125,7 +125,8 @@ async def wicket(link: Link, folder: Path, server: Server) -> AsyncGenerator[Doo
     file = folder / "wicket.toml"
     file.write_text(f'unprefixed = true\nstate_dir = "{folder}"\n{toml_of({SERVER: server})}')
     command = ["-m", "wicket_mcp", "serve", "--config", str(file), *DIALECTS]
-    environment = {"WICKET_LOG": os.environ.get("WICKET_LOG", "warning")}
+    own = {name: value for name, value in os.environ.items() if name.startswith("WICKET_")}
+    environment = {"WICKET_LOG": "warning", **own}
     if link.near == "stdio":
         yield StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=ROOT)
         return

@@ -247,7 +247,7 @@ async def test_over_stdio_the_browser_comes_back_to_a_port_of_its_own(tmp_path: 
         config = tmp_path / "wicket.toml"
         config.write_text(f'state_dir = "state"\n[servers.x]\nurl = "{remote.url}"\n')
         command = StdioServerParameters(
-            command=sys.executable, args=["-m", "wicket_mcp", "serve", "--config", str(config)]
+            command=sys.executable, args=["-m", "wicket_mcp", "serve", "--no-daemon", "--config", str(config)]
         )
         async with Client(command, elicitation_callback=visit) as client:
             result = await client.call_tool("call_tool", {"name": "x.whoami"})

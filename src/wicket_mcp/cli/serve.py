@@ -33,6 +33,9 @@ def serve(
     profile: Annotated[
         str | None, typer.Option("--profile", help="Serve what [profiles.NAME] shows, and nothing else.")
     ] = None,
+    no_daemon: Annotated[
+        bool, typer.Option("--no-daemon", help="Serve in this process, not by the daemon that clients share (stdio).")
+    ] = False,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no token (loopback only).")] = False,
     print_clients: Annotated[
         bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")

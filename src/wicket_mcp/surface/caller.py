@@ -53,13 +53,15 @@ class LegacyClient:
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str = "info"
     name: str = ""
+    id_prefix: str = "wicket-"
+    """Begins the ids of our questions. Unlike any other's where a client outlives who serves it."""
     questions: Rpc = field(init=False)
     """What we ask it: the ids say that they are ours. It is not for what the client asks."""
     watching: dict[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     """The resources it subscribed to, and how to end each subscription."""
 
     def __post_init__(self) -> None:
-        self.questions = Rpc("the client", self.push, id_prefix="wicket-")
+        self.questions = Rpc("the client", self.push, id_prefix=self.id_prefix)
 
     def introduce(self, capabilities: JsonObject, name: str) -> None:
         """What it said in its handshake."""

@@ -53,8 +53,17 @@ async def serve_stdio(
 class StdioClient(asyncio.Protocol):
     """The client at the other end of the pipes."""
 
-    def __init__(self, protocol: Protocol, principal: Principal = LOCAL, counters: Counters | None = None) -> None:
+    def __init__(
+        self,
+        protocol: Protocol,
+        principal: Principal = LOCAL,
+        counters: Counters | None = None,
+        session: str = SESSION,
+        id_prefix: str = "wicket-",
+    ) -> None:
+        """`id_prefix` begins the ids of what we ask the client."""
         self.principal = principal
+        self.session = session
         self.finished = asyncio.Event()
         self._protocol = protocol
         self._framer = LineFramer(MAX_MESSAGE)
@@ -72,7 +81,7 @@ class StdioClient(asyncio.Protocol):
         self._flushing = False
         self._flushed = asyncio.Event()
         self._unsubscribe = protocol.feed.subscribe(self._changed)
-        self._legacy = LegacyClient(self._send)
+        self._legacy = LegacyClient(self._send, id_prefix=id_prefix)
         self._greeted = False
 
     async def open(self, source: int, sink: int) -> None:
@@ -87,6 +96,11 @@ class StdioClient(asyncio.Protocol):
             self._source, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(source, "rb", 0, closefd=False))
         else:
             threading.Thread(target=self._read_file, args=(source, loop), daemon=True).start()
+
+    @property
+    def running(self) -> int:
+        """Requests of the client that are at work."""
+        return len(self._running)
 
     def data_received(self, data: bytes) -> None:
         if self._skipping:
@@ -106,7 +120,7 @@ class StdioClient(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self.finished.set()
-        return False
+        return True  # what is in flight is answered before we close a connection that goes both ways
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.finished.set()
@@ -196,9 +210,9 @@ class StdioClient(asyncio.Protocol):
     def _request(self, body: JsonObject, *, modern: bool) -> Request:
         params: JsonObject = body.get("params", {})
         if modern:
-            caller = modern_caller(self.principal, SESSION, self._send, as_object(params["_meta"]))
+            caller = modern_caller(self.principal, self.session, self._send, as_object(params["_meta"]))
         else:
-            caller = self._legacy.caller(self.principal, SESSION, self._send)
+            caller = self._legacy.caller(self.principal, self.session, self._send)
         return Request(body["id"], body["method"], params, caller, modern, None if modern else self._legacy)
 
     async def _serve(self, request: Request) -> None:

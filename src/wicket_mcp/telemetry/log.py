@@ -7,6 +7,7 @@ What comes from an upstream and is shown in another way (tables, errors) passes 
 import logging
 import re
 import sys
+from collections.abc import Callable
 
 from wicket_mcp.telemetry.known import KNOWN
 
@@ -15,6 +16,7 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
 _UNPRINTABLE = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
+_LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
@@ -45,10 +47,22 @@ class _CleanFormatter(logging.Formatter):
         return KNOWN.mask(clean(super().format(record)))
 
 
+class LineHandler(logging.Handler):
+    """Hands every line, cleaned and masked, to somebody else."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        super().__init__()
+        self._take = take
+        self.setFormatter(_CleanFormatter(_LAYOUT, "%H:%M:%S"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._take(self.format(record))
+
+
 def configure_logging(level: str) -> None:
     """Send our logs to stderr. Called by the command line only: a library leaves logging to its user."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_CleanFormatter(_LAYOUT, "%H:%M:%S"))
     root = logging.getLogger("wicket_mcp")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

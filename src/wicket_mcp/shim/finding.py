@@ -1,0 +1,157 @@
+"""Finds the daemon of an identity, or starts it; or starts a gateway of our own where that cannot be done.
+
+Who may start one is decided by a lock file (`flock`), which the daemon inherits and holds for as long as it lives: no
+process id is ever guessed. The starter also makes the listening socket, so that everybody can connect at once and waits
+in the kernel's queue until the daemon is there. The folder is private to the user; both ends check who the other is.
+"""
+
+import _socket
+import fcntl
+import os
+import stat
+import sys
+import time
+
+from wicket_mcp.shim.identity import Identity
+
+BACKLOG = 128
+PATIENCE = 5.0
+"""Seconds in which somebody who holds the lock must listen."""
+PAUSE = 0.01
+LISTENER, LOCK = 3, 4
+"""The descriptors that a daemon starts with, after the standard three."""
+LARGEST_LOG = 1024 * 1024
+
+
+class CannotShare(Exception):
+    """No daemon can be found or started here; says why."""
+
+
+def find_or_start(identity: Identity) -> int:
+    """A descriptor that is connected to the daemon; started where there is none. Raises CannotShare."""
+    try:
+        _prepare(identity.folder)
+        path = identity.path("sock")
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if (connected := connect(path)) is not None:
+                return connected
+            lock = os.open(identity.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # somebody is about to listen, or has just stopped
+                time.sleep(PAUSE)
+                continue
+            else:
+                _start(identity, path, lock)
+            finally:
+                os.close(lock)
+    except OSError as problem:
+        raise CannotShare(str(problem)) from None
+    raise CannotShare(f"the daemon that holds {identity.path('lock')} does not listen")
+
+
+def connect(path: str) -> "int | None":
+    """A connection to the daemon that listens at `path`; None where none does. Raises CannotShare, OSError."""
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+        check_peer(sock)
+        return sock.detach()
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+    finally:
+        sock.close()
+
+
+def check_peer(sock: "_socket.socket") -> None:
+    """Raises CannotShare where the other end is not our own user's."""
+    if sys.platform == "linux":
+        credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        uid = int.from_bytes(credentials[4:8], sys.byteorder)
+    else:  # struct xucred: version, uid, …
+        credentials = sock.getsockopt(0, 0x001, 76)
+        uid = int.from_bytes(credentials[4:8], sys.byteorder)
+    if uid != os.getuid():
+        raise CannotShare(f"the other end belongs to user {uid}")
+
+
+def _prepare(folder: str) -> None:
+    """Have a folder that nobody else can enter. Raises CannotShare, OSError."""
+    try:
+        os.makedirs(folder, 0o700)
+    except FileExistsError:
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise CannotShare(f"{folder} is not a folder of ours") from None
+        if found.st_mode & 0o077:
+            os.chmod(folder, 0o700)
+
+
+def _start(identity: Identity, path: str, lock: int) -> None:
+    """Listen, and start the daemon that accepts."""
+    with _suppress_missing():
+        os.unlink(path)
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    mask = os.umask(0o177)
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(mask)
+    try:
+        listener.listen(BACKLOG)
+        named = ("--config", identity.named) if identity.named else ()
+        command = (sys.executable, "-m", "wicket_mcp.daemon", *named)
+        _detach(command, identity.environment, (listener.fileno(), lock), identity.path("log"))
+    finally:
+        listener.close()
+
+
+def _detach(command: tuple[str, ...], environment: dict[str, str], kept: tuple[int, int], log: str) -> None:
+    """Start a process that outlives us: in a session of its own, with nothing of ours but what it is given."""
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)  # nobody who ends us and what we started finds the daemon
+        listener, lock = (fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in kept)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if os.fstat(written).st_size > LARGEST_LOG:
+            os.ftruncate(written, 0)
+        for source, target in ((nowhere, 0), (written, 1), (written, 2), (listener, LISTENER), (lock, LOCK)):
+            os.dup2(source, target, inheritable=True)
+        os.closerange(LOCK + 1, 256)
+        os.execve(command[0], command, environment)
+    except BaseException:  # noqa: BLE001  (a copy of us must never go on)
+        os._exit(127)
+
+
+def start_own(arguments: list[str]) -> tuple[int, int, int]:
+    """A gateway for us alone: where its stdout is read, where its stdin is written, and its process id."""
+    stdin, written = os.pipe()
+    read, stdout = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(stdin)
+        os.close(stdout)
+        return read, written, child
+    try:
+        os.dup2(stdin, 0)
+        os.dup2(stdout, 1)
+        os.closerange(3, 256)
+        os.execv(sys.executable, (sys.executable, "-m", "wicket_mcp", "serve", "--no-daemon", *arguments))
+    except BaseException:  # noqa: BLE001  (as above)
+        os._exit(127)
+
+
+class _suppress_missing:  # noqa: N801  (contextlib is one more module to load)
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, problem: object, trace: object) -> bool:
+        return isinstance(problem, FileNotFoundError)

@@ -1,0 +1,554 @@
+"""Carries lines between the client's pipes and a gateway, and keeps the client's session when gateways come and go.
+
+What a client sends goes to the present gateway line by line; an answer is passed on when it is whole. A gateway that
+dies costs the calls that were in flight a typed error each (they may have acted), and nothing else: what only asks
+for lists is asked again, and the next gateway is told of the session before it hears anything new. One that asks us to
+move (another version is installed) keeps what it has in flight until it is answered. Knows JSON-RPC and the few
+methods that make up a session; decides nothing about a call.
+"""
+
+import os
+import select
+import sys
+import time
+
+TYPE_CHECKING = False  # typing and collections take longer to load than everything here together
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Key = tuple[str, str | int | float | None]
+
+READ = 65536
+WRITTEN_AT_ONCE = 4096
+"""Bytes that a pipe takes without blocking once it says that it takes any."""
+MOST_WAITING = 4 * 1024 * 1024
+"""Bytes that may wait for one side before we stop reading from the other."""
+LONGEST_LINE = 17 * 1024 * 1024
+"""What is longer is not a message; the gateway says so."""
+READY_WITHIN = 20.0
+DRAIN = 35.0
+DEATHS, DEATHS_WITHIN = 4, 10.0
+"""Gateways that may die in so many seconds before the client gets one of its own."""
+
+ANSWER = b'{"jsonrpc":"2.0","id":'
+MODERN = "io.modelcontextprotocol/protocolVersion"
+REPEATABLE = frozenset(
+    {"initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list"}
+    | {"prompts/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"}
+)
+"""What changes nothing but the session, and may be asked of the next gateway when one dies."""
+LOST = (
+    "Wicket's daemon ended before this call was answered: it may have had effects. "
+    "A new one is started; check before you try again."
+)
+
+
+class Ended(Exception):
+    """The client is served no more; the exit status."""
+
+
+class Link:
+    """One connection to a gateway."""
+
+    def __init__(self, fd: int, hello: bytes, key: str = "", out: int = -1, child: int = 0) -> None:
+        """`key` says which daemon it is; `child` is the process id of a gateway of our own, written to at `out`."""
+        self.fd = fd
+        self.out = out if child else fd
+        self.key = key
+        self.child = child
+        self.outgoing = bytearray(hello)
+        self.incoming: list[bytes] = []
+        self.ready = bool(child)
+        self.opened = time.monotonic()
+        self.asked: dict[Key, tuple[str, bytes]] = {}
+        """Method and line of every request of the client that it has not answered."""
+        self.own: set[Key] = set()
+        """Ids of what we asked ourselves, whose answers the client does not see."""
+        self.greeting: Key | None = None
+        """The id under which we tell it of the client's session, until it has answered."""
+        self.later = bytearray()
+        """What is sent then."""
+        self.closing = False
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self.out, False)
+
+    def put(self, line: bytes) -> None:
+        """Queue a line; after what it must know before."""
+        if self.greeting is None:
+            self.outgoing += line
+        else:
+            self.later += line
+
+
+class Relay:
+    """See the module's docstring.
+
+    `find` gives a connection to our daemon and its key, `identify` the key alone; `start_own` the pipes of a gateway of
+    our own and its process id.
+    """
+
+    def __init__(
+        self,
+        find: "Callable[[], tuple[int, str] | None]",
+        identify: "Callable[[], str]",
+        start_own: "Callable[[], tuple[int, int, int]]",
+        hello: bytes,
+        note: "Callable[[str], None]",
+    ) -> None:
+        self._find = find
+        self._identify = identify
+        self._start_own = start_own
+        self._hello = hello
+        self._note = note
+        self._link: Link | None = None
+        self._next: Link | None = None
+        """Where we are moving to."""
+        self._draining: list[Link] = []
+        """Where we come from, until all is answered there."""
+        self._partial: list[bytes] = []
+        self._partial_size = 0
+        self._to_client = bytearray()
+        self._input_ended = False
+        self._stopping = 0.0
+        self._session: dict[str, bytes] = {}
+        """The lines that make up a legacy session: how it began, its log level."""
+        self._watched: dict[str, bytes] = {}
+        """The subscriptions of a legacy session, by address."""
+        self._questions: dict[Key, Link] = {}
+        """What gateways have asked the client, and which did."""
+        self._numbers = 0
+        self._deaths: list[float] = []
+        self._unready = 0
+        """Daemons that went away before they said a word."""
+        self._refused = False
+        """No daemon will serve us."""
+
+    def run(self, wake: int) -> int:
+        """Serve the client until it leaves; the exit status. `wake` becomes readable when a signal came."""
+        try:
+            self._open()
+            while True:
+                self._turn(wake)
+        except Ended as end:
+            return int(end.args[0])
+
+    def stop(self, number: int) -> None:
+        """We were told to end: when all is answered; at once where the client has left too, or the second time."""
+        if self._stopping:
+            os._exit(128 + number)
+        self._note(f"{'SIGINT' if number == 2 else 'SIGTERM'}: finishing calls in flight; once more ends at once")
+        self._stopping = time.monotonic() + (0.0 if self._input_ended else DRAIN)
+
+    # One turn
+
+    def _turn(self, wake: int) -> None:
+        links = [link for link in (self._link, self._next, *self._draining) if link is not None]
+        wanted = {wake: select.POLLIN, 1: select.POLLOUT if self._to_client else 0}
+        room = len(self._to_client) < MOST_WAITING
+        for link in links:
+            wanted[link.fd] = select.POLLIN if room else 0
+        for link in links:
+            if link.outgoing and link.out >= 0:
+                wanted[link.out] = wanted.get(link.out, 0) | select.POLLOUT
+        waiting = len(self._link.outgoing) if self._link else 0
+        if not self._input_ended and not self._stopping and waiting < MOST_WAITING:
+            wanted[0] = select.POLLIN
+        happened = _wait(wanted, self._patience())
+        if wake in happened:
+            os.read(wake, 64)
+        if happened.get(1, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+            raise Ended(0)  # nobody reads our answers any more
+        if 1 in happened:
+            self._write_client()
+        for link in links:
+            if happened.get(link.out, 0) & select.POLLOUT:
+                self._flush(link)
+            if happened.get(link.fd, 0) & ~select.POLLOUT:
+                self._read(link)
+        if 0 in happened:
+            self._read_client()
+        self._look_at_the_clock()
+        self._leave_if_done()
+
+    def _patience(self) -> "float | None":
+        """How long nothing may happen before somebody has waited too long."""
+        now = time.monotonic()
+        until = [link.opened + READY_WITHIN - now for link in (self._link, self._next) if link and not link.ready]
+        if self._stopping:
+            until.append(self._stopping - now)
+        return max(0.0, min(until)) if until else None
+
+    def _look_at_the_clock(self) -> None:
+        now = time.monotonic()
+        if self._stopping and now >= self._stopping:
+            raise Ended(0)
+        if self._next and not self._next.ready and now >= self._next.opened + READY_WITHIN:
+            self._drop(self._next)
+            self._next = None
+        if self._link and not self._link.ready and now >= self._link.opened + READY_WITHIN:
+            self._note("the daemon does not answer; serving without it")
+            self._refused = True
+            self._died(self._link)
+
+    def _leave_if_done(self) -> None:
+        if not (self._input_ended or self._stopping):
+            return
+        for link in (self._link, *self._draining):
+            if link is not None and not link.outgoing and not link.later and link.ready:
+                self._say_goodbye(link)
+        if self._link is None and not self._draining and not self._to_client:
+            raise Ended(0)
+
+    # The client
+
+    def _read_client(self) -> None:
+        data = os.read(0, READ)
+        if not data:
+            self._input_ended = True
+            if self._partial:
+                data = b"\n"  # a last line without its end is one all the same
+            else:
+                return
+        if b"\n" not in data and self._partial_size + len(data) < LONGEST_LINE:
+            self._partial.append(data)
+            self._partial_size += len(data)
+            return
+        whole, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            whole, rest = data, b""
+        lines = b"".join((*self._partial, whole, b"\n"))
+        self._partial, self._partial_size = ([rest], len(rest)) if rest else ([], 0)
+        for line in _split(lines):
+            if line.strip():
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        """A line of the client: to the gateway that it is for."""
+        link = self._link or self._open()
+        told = not self._draining and not self._questions
+        if told:  # there is nobody else whom it could be for: it goes before we look at it
+            link.put(line)
+            self._flush(link)
+        message = _read_object(line)
+        number, method = message.get("id"), message.get("method")
+        if isinstance(method, str) and "id" in message:
+            link.asked[_key(number)] = method, line
+        elif method == "notifications/initialized":
+            self._session["notifications/initialized"] = line
+        elif method == "notifications/cancelled":
+            key = _key(_as_object(message.get("params")).get("requestId"))
+            link = next((each for each in self._draining if key in each.asked), link)
+        elif method is None and number is not None:
+            link = self._questions.pop(_key(number), link)
+        if not told and link in (self._link, *self._draining):  # else who asked is gone
+            link.put(line)
+            self._flush(link)
+
+    def _remember(self, method: str, line: bytes) -> None:
+        """The client was answered: what of it the next gateway must know."""
+        if method in ("initialize", "logging/setLevel"):
+            self._session[method] = line
+        elif method in ("resources/subscribe", "resources/unsubscribe"):
+            uri = str(_as_object(_read_object(line).get("params")).get("uri"))
+            self._watched.pop(uri, None)
+            if method == "resources/subscribe":
+                self._watched[uri] = line
+
+    def _write_client(self) -> None:
+        """Write as much as the client takes; it is known to take something."""
+        while self._to_client:
+            try:
+                written = os.write(1, self._to_client[:WRITTEN_AT_ONCE])
+            except BlockingIOError:
+                return
+            except OSError:
+                raise Ended(0) from None  # nobody reads our answers any more
+            del self._to_client[:written]
+            if not _wait({1: select.POLLOUT}, 0):
+                return
+
+    # A gateway
+
+    def _open(self) -> Link:
+        """Have a gateway: the daemon, or one of our own where there is none or it keeps dying."""
+        now = time.monotonic()
+        self._deaths = [at for at in self._deaths if now - at < DEATHS_WITHIN]
+        found = None if self._refused or len(self._deaths) >= DEATHS else self._find()
+        if found is None:
+            self._refused = True
+            fd, out, child = self._start_own()
+            link = Link(fd, b"", out=out, child=child)
+        else:
+            link = Link(found[0], self._hello, found[1])
+        self._introduce(link)
+        self._link = link
+        self._flush(link)
+        return link
+
+    def _introduce(self, link: Link) -> None:
+        """Tell a gateway of the session that the client began with another one."""
+        for method in ("initialize", "notifications/initialized", "logging/setLevel"):
+            if (line := self._session.get(method)) is not None:
+                self._repeat(link, line)
+        for line in self._watched.values():
+            self._repeat(link, line)
+
+    def _repeat(self, link: Link, line: bytes) -> None:
+        message = _read_object(line)
+        if "id" in message:
+            self._numbers += 1
+            message["id"] = f"wicket-shim-{self._numbers}"
+            link.own.add(_key(message["id"]))
+        link.put(_write_object(message))
+        if message.get("method") == "initialize":
+            link.greeting = _key(message["id"])
+
+    def _say_goodbye(self, link: Link) -> None:
+        """Nothing more comes from us; what was asked may still be answered. Without the word we would count as dead."""
+        if link.closing:
+            return
+        link.closing = True
+        if link.child:
+            os.close(link.out)
+            link.out = -1
+            return
+        link.outgoing += b"!done\n"
+        self._flush(link)
+        _half_close(link.fd)
+
+    def _flush(self, link: Link) -> None:
+        while link.outgoing:
+            try:
+                sent = os.write(link.out, link.outgoing[: 1 << 18])
+            except BlockingIOError:
+                return
+            except OSError:
+                return  # its end is read in its turn, and with it what it still said
+            del link.outgoing[:sent]
+
+    def _read(self, link: Link) -> None:
+        if link not in (self._link, self._next, *self._draining):
+            return  # another one of this turn has ended it
+        try:
+            data = os.read(link.fd, 1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._died(link)
+            return
+        if b"\n" not in data:
+            link.incoming.append(data)
+            return
+        whole, _, rest = data.rpartition(b"\n")
+        lines = b"".join((*link.incoming, whole, b"\n"))
+        link.incoming = [rest] if rest else []
+        for line in _split(lines):
+            if line.startswith(b"!"):
+                self._obey(link, line)
+            elif not line.startswith(ANSWER) or self._settle(link, line):
+                self._to_client += line
+        if self._to_client and _wait({1: select.POLLOUT}, 0):
+            self._write_client()
+        if link in self._draining and not link.asked:
+            self._say_goodbye(link)
+
+    def _settle(self, link: Link, line: bytes) -> bool:
+        """Note what a gateway answers or asks; whether the client is to see it."""
+        number, after = _read_id(line)
+        if line.startswith(b'"method"', after):
+            self._questions[_key(number)] = link
+            return True
+        if _key(number) in link.own:
+            link.own.discard(_key(number))
+            if _key(number) == link.greeting:
+                link.greeting = None
+                link.outgoing += link.later
+                link.later.clear()
+                self._flush(link)
+                self._name_changes(line)
+            return False
+        if (asked := link.asked.pop(_key(number), None)) is not None:
+            self._remember(*asked)
+        return True
+
+    def _name_changes(self, line: bytes) -> None:
+        """The client's session goes on at another gateway, whose lists may be others."""
+        offered = _as_object(_as_object(_read_object(line).get("result")).get("capabilities"))
+        for kind in ("tools", "resources", "prompts"):
+            if _as_object(offered.get(kind)).get("listChanged"):
+                self._to_client += _write_object({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+
+    def _obey(self, link: Link, line: bytes) -> None:
+        """What a daemon tells us and not the client."""
+        order, _, words = line[1:].decode("utf-8", "replace").strip().partition(" ")
+        if order == "ready":
+            link.ready = True
+            if words and not self._deaths and link is self._link and not self._session:
+                self._note(words)
+            if link is self._next:
+                self._switch(link)
+        elif order == "log":
+            sys.stderr.write(f"{words}\n")
+            sys.stderr.flush()
+        elif order == "end":
+            self._input_ended = True
+        elif order == "refused":
+            self._refused = True  # a gateway of our own says to the person what is wrong
+        elif order == "move" or (order == "check" and self._identify() not in ("", link.key)):
+            self._move(link)
+
+    def _move(self, link: Link) -> None:
+        """Look for another gateway; the client goes there once it is ready."""
+        if link is self._link and self._next is None and not self._stopping and (found := self._find()):
+            self._next = Link(found[0], self._hello, found[1])
+            self._flush(self._next)
+
+    def _switch(self, link: Link) -> None:
+        """From now on the client is served there; what is in flight is answered where it is."""
+        old, self._next = self._link, None
+        self._introduce(link)
+        self._link = link
+        self._flush(link)
+        if old is not None:
+            self._draining.append(old)
+            for key, (method, line) in list(old.asked.items()):
+                if method == "subscriptions/listen":  # would be answered only when it ends
+                    del old.asked[key]
+                    link.asked[key] = method, line
+                    link.put(line)
+            if not old.asked and not old.outgoing:
+                self._say_goodbye(old)
+        self._flush(link)
+
+    def _died(self, link: Link) -> None:
+        """A gateway is gone: answer what it cannot answer any more, and go on elsewhere with the rest."""
+        self._drop(link)
+        if link is self._next:
+            self._next = None
+            return
+        for question in [key for key, asker in self._questions.items() if asker is link]:
+            del self._questions[question]
+            about: dict[str, object] = {"requestId": question[1]}
+            self._to_client += _write_object({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": about})
+        if link in self._draining:
+            self._draining.remove(link)
+            self._fail(link, keep=False)
+            return
+        self._link = None
+        leaving = self._input_ended or self._stopping > 0
+        kept = self._fail(link, keep=not link.child and not (leaving and link.ready))
+        if link.child:
+            self._end_with(link.child)
+        if not link.ready:
+            self._unready += 1
+            self._refused = self._refused or self._unready > 1
+        elif not link.closing:
+            self._deaths.append(time.monotonic())
+        if kept or not link.ready or (self._watched and not leaving):
+            again = self._open()
+            for key, (method, line) in kept:
+                again.asked[key] = method, line
+                again.put(line)
+            self._flush(again)
+
+    def _fail(self, link: Link, *, keep: bool) -> "list[tuple[Key, tuple[str, bytes]]]":
+        """Answer what died with a gateway; what may be asked of the next one is returned where `keep` says so."""
+        kept: list[tuple[Key, tuple[str, bytes]]] = []
+        unsent = set(_split(bytes(link.outgoing + link.later)))
+        for key, (method, line) in link.asked.items():
+            if keep and (method in REPEATABLE or not link.ready or line in unsent):
+                kept.append((key, (method, line)))
+            else:
+                self._to_client += _write_object(_lost(_read_object(line), method))
+        return kept
+
+    def _end_with(self, child: int) -> None:
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        while self._to_client:
+            self._write_client()
+        raise Ended(code if code >= 0 else 128 - code)
+
+    def _drop(self, link: Link) -> None:
+        for fd in {link.fd, link.out} - {-1}:
+            os.close(fd)
+        link.fd = link.out = -1
+
+
+def _lost(request: "dict[str, object]", method: str) -> "dict[str, object]":
+    """The answer to a request whose gateway died; as `errors.Crashed` is answered."""
+    detail: dict[str, object] = {"code": "crashed", "retryable": False}
+    if method != "tools/call":
+        error: dict[str, object] = {"code": -32603, "message": LOST, "data": detail}
+        return {"jsonrpc": "2.0", "id": request.get("id"), "error": error}
+    meta = _as_object(_as_object(request.get("params")).get("_meta"))
+    era: dict[str, object] = {"resultType": "complete"} if MODERN in meta else {}
+    content = [{"type": "text", "text": LOST}]
+    result: dict[str, object] = {**era, "content": content, "isError": True, "_meta": {"wicket/error": detail}}
+    return {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
+
+
+def _wait(wanted: dict[int, int], patience: "float | None") -> dict[int, int]:
+    """What has happened at descriptors, for which of those is asked."""
+    poll = select.poll()
+    for fd, events in wanted.items():
+        poll.register(fd, events)
+    return dict(poll.poll(None if patience is None else patience * 1000 + 1))
+
+
+def _half_close(fd: int) -> None:
+    from _socket import SHUT_WR, dup, socket  # pyright: ignore[reportMissingImports]
+
+    sock = socket(fileno=dup(fd))
+    try:
+        sock.shutdown(SHUT_WR)
+    except OSError:
+        pass
+    finally:
+        sock.close()
+
+
+def _split(lines: bytes) -> list[bytes]:
+    return [line + b"\n" for line in lines[:-1].split(b"\n")]
+
+
+def _key(number: object) -> "Key":
+    """An id as a key: 1 and "1" are two, and so are 1 and true."""
+    return type(number).__name__, number if isinstance(number, str | int | float) else None
+
+
+def _as_object(value: object) -> "dict[str, object]":
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _read_id(line: bytes) -> tuple[object, int]:
+    """The id of a message that begins as ours do, and where what follows it begins."""
+    from json import JSONDecoder  # loaded when the first answer is on its way
+
+    at = len(ANSWER)
+    text = line[at : at + 300].decode("utf-8", "replace")
+    try:
+        number, end = JSONDecoder().raw_decode(text)
+    except ValueError:
+        text = line[at:].decode("utf-8", "replace")
+        number, end = JSONDecoder().raw_decode(text)
+    return number, at + len(text[:end].encode()) + 1
+
+
+def _read_object(line: bytes) -> "dict[str, object]":
+    """A line as an object; an empty one where it is none, which the gateway will say."""
+    import json
+
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return _as_object(message)
+
+
+def _write_object(message: "dict[str, object]") -> bytes:
+    import json
+
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
