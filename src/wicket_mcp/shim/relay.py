@@ -107,6 +107,7 @@ class Relay:
         """Where we come from, until all is answered there."""
         self._partial: list[bytes] = []
         self._partial_size = 0
+        self._too_long = False
         self._to_client = bytearray()
         self._input_ended = False
         self._stopping = 0.0
@@ -205,22 +206,31 @@ class Relay:
         data = os.read(0, READ)
         if not data:
             self._input_ended = True
-            if self._partial:
-                data = b"\n"  # a last line without its end is one all the same
-            else:
-                return
-        if b"\n" not in data and self._partial_size + len(data) < LONGEST_LINE:
-            self._partial.append(data)
-            self._partial_size += len(data)
-            return
+            data = b"\n" if self._partial else b""  # a last line without its end is one all the same
+        if self._too_long:
+            rest, newline, data = data.partition(b"\n")
+            self._too_long = not newline
+            self._pass(rest + newline)
         whole, newline, rest = data.rpartition(b"\n")
-        if not newline:
-            whole, rest = data, b""
-        lines = b"".join((*self._partial, whole, b"\n"))
-        self._partial, self._partial_size = ([rest], len(rest)) if rest else ([], 0)
-        for line in _split(lines):
-            if line.strip():
-                self._take(line)
+        if newline:
+            lines = b"".join((*self._partial, whole, newline))
+            self._partial, self._partial_size = [], 0
+            for line in _split(lines):
+                if line.strip():
+                    self._take(line)
+        if rest:
+            self._partial.append(rest)
+            self._partial_size += len(rest)
+        if self._partial_size > LONGEST_LINE:
+            self._too_long = True
+            self._pass(b"".join(self._partial))
+            self._partial, self._partial_size = [], 0
+
+    def _pass(self, data: bytes) -> None:
+        """Pass on what is too long to be a message: the gateway answers that."""
+        link = self._link or self._open()
+        link.put(data)
+        self._flush(link)
 
     def _take(self, line: bytes) -> None:
         """A line of the client: to the gateway that it is for."""

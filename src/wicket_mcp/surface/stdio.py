@@ -97,11 +97,6 @@ class StdioClient(asyncio.Protocol):
         else:
             threading.Thread(target=self._read_file, args=(source, loop), daemon=True).start()
 
-    @property
-    def running(self) -> int:
-        """Requests of the client that are at work."""
-        return len(self._running)
-
     def data_received(self, data: bytes) -> None:
         if self._skipping:
             _, newline, data = data.partition(b"\n")
