@@ -150,6 +150,8 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         explain=gateway.finder.explain,
         signed_out=lambda who: gateway.accounts.missing(catalogue.servers.values(), who),
         sign_in=sign_in,
+        held=lambda: [held for server in catalogue.servers for held in catalogue.held(server).values()],
+        accept=catalogue.approve,
         start=catalogue.renew,
         stop=stop,
     )

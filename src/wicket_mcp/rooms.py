@@ -31,6 +31,8 @@ from wicket_mcp.model import LOCAL, Caller, Principal
 from wicket_mcp.request import Handler
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
+from wicket_mcp.trust.always import FILE as ALWAYS_FILE
+from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.flow import Flow, Memory
 from wicket_mcp.trust.rules import Rules
 from wicket_mcp.verbs import NoteReading, Verbs
@@ -207,7 +209,7 @@ def _approvals(config: Config, live: Live, results: Results) -> Approvals | None
     rules = Rules(policy.rules)
     follows = policy.flow != "off" or rules.looks_at_labels
     flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
-    return Approvals(rules, live.library.store, results.origin, flow)
+    return Approvals(rules, live.library.store, results.origin, Always(config.state_path / ALWAYS_FILE), flow)
 
 
 def _traced(library: Library, tracing: "Tracing | None") -> Handler:

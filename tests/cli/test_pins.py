@@ -50,6 +50,23 @@ def test_a_change_is_listed_refused_and_approved(mail: Shell) -> None:
     assert "held" not in mail.run("pins", "m").out
 
 
+def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> None:
+    mail.run("approve", "m.send")
+    config = mail.home / ".config/wicket/wicket.toml"
+    config.write_text(f'{config.read_text()}\n[[policy]]\nname = "mail"\naction = "ask"\ntool = "send"\n')
+    refused = mail.run("call", "m.send", "to=ann")
+    assert (refused.code, "mail of the policy needs a person's yes" in refused.err) == (1, True)
+    (waiting,) = mail.run("approve", "--json").json
+    assert mail.run("approve", "m.send", "--always").code == 2
+    approved = mail.run("approve", waiting["name"], "--always")
+    assert approved.out == f"Approved call {waiting['name']} of m.send.\n"
+    assert "always-allowed.toml" in approved.err
+    assert [mail.run("call", "m.send", "to=ann").code for _ in range(2)] == [0, 0]
+    assert mail.run("call", "m.send", "to=eve").code == 1
+    assert "is made, by mail, always, said by" in mail.run("policy", "explain", "m.send", "to=ann").out
+    assert "needs a person's yes, by mail" in mail.run("policy", "explain", "m.send", "to=eve").out
+
+
 def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell, tmp_path: Path) -> None:
     npm = tmp_path / "bin" / "npm"
     npm.parent.mkdir()

@@ -3,27 +3,33 @@
 In the stack only where the configuration has rules about the server, or watches where data flows. The person behind
 the client is asked by elicitation; where the client cannot ask, the call waits for `wicket approve` and is refused
 until it is made again. An approval is for one call of one principal with exactly these arguments, under these rules,
-for a while, and is spent by it. Nothing that a model can say is one.
+for a while, and is spent by it; "always" makes a rule of it (`trust/always.py`). Nothing that a model can say is one.
 """
 
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from wicket_mcp.calls.asking import can_ask, confirm
+from wicket_mcp.calls.asking import ALWAYS, NO, YES, can_ask, choose
 from wicket_mcp.codec import pretty
-from wicket_mcp.errors import Denied
+from wicket_mcp.errors import Denied, WicketError
 from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import ApprovalStore
 from wicket_mcp.store.model import StoredApproval
 from wicket_mcp.telemetry.log import cut
+from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.flow import Finding, Flow, Stored
 from wicket_mcp.trust.rules import Call, Decision, Rules
 
+log = logging.getLogger(__name__)
+
 KEEP = 900.0  # seconds for which a question, and a yes to it, are good
+ALWAYS_MARK = ", always"
+"""Ends the name of who approved a call and all like it: the rule is made when the call comes, with its arguments."""
 _SHOWN = 1500  # characters of arguments that a question shows
 
 
@@ -38,6 +44,8 @@ class Approvals:
     store: ApprovalStore
     origin: Origin
     """The call that a stored result is of, and its `_meta`."""
+    always: Always
+    """What somebody said "always" to."""
     flow: Flow | None = None
 
     def concern(self, server: str) -> bool:
@@ -113,17 +121,34 @@ async def _settle(
         return
     if decision.action == "deny":
         raise Denied(f"'{call.key}' was not called: {decision.rule} of the policy refuses it.{why}", hint=_EXPLAIN)
+    if (covered := await approvals.always.find(call)) is not None:
+        span.rule += f", {covered}"
+        return
     question = _question(request, call, decision, why, approvals.rules.version)
     if (who := await approvals.store.spend(question, time.time())) is not None:
         span.rule += f", approved by {who}"
+        if who.endswith(ALWAYS_MARK):
+            await _keep(approvals.always, call, who.removesuffix(ALWAYS_MARK))
         return
-    if can_ask(request.caller):
-        if not await confirm(request.caller, question.words):
-            span.rule += ", refused by the user"
-            raise Denied(f"'{call.key}' was not called: the user refused.", hint="Do not try again unless told to.")
-        span.rule += f", approved by {request.principal.name}"
-        return
-    raise await _wait_for_a_person(approvals.store, question, decision, why)
+    if not can_ask(request.caller):
+        raise await _wait_for_a_person(approvals.store, question, decision, why)
+    # The rules that "always" makes are the owner's, so only who may change the gateway can make one.
+    choices = (YES, ALWAYS, NO) if request.principal.may("admin") else (YES, NO)
+    answer = await choose(request.caller, question.words, choices)
+    if answer == NO:
+        span.rule += ", refused by the user"
+        raise Denied(f"'{call.key}' was not called: the user refused.", hint="Do not try again unless told to.")
+    span.rule += f", approved by {request.principal.name}{ALWAYS_MARK if answer == ALWAYS else ''}"
+    if answer == ALWAYS:
+        await _keep(approvals.always, call, request.principal.name)
+
+
+async def _keep(always: Always, call: Call, by: str) -> None:
+    """Make a rule of a call that is approved: where that cannot be done it is approved once."""
+    try:
+        await always.add(call, by)
+    except WicketError as problem:
+        log.warning("%s is approved once, not always: %s", call.key, problem)
 
 
 async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, decision: Decision, why: str) -> Denied:

@@ -4,11 +4,14 @@ The answer comes from the client's user interface: a model that calls tools cann
 answers anything but the one word, has not said yes. Used by the layers that hold and approve calls.
 """
 
-from wicket_mcp.model import Caller, as_object
+from collections.abc import Sequence
+
+from wicket_mcp.model import Caller, as_object, as_text
 from wicket_mcp.telemetry.log import clean
 
 YES = "approve"
 NO = "refuse"
+ALWAYS = "always"
 
 
 def can_ask(caller: Caller) -> bool:
@@ -17,12 +20,21 @@ def can_ask(caller: Caller) -> bool:
     return modes is not None and ("form" in as_object(modes) or "url" not in as_object(modes))
 
 
-async def confirm(caller: Caller, question: str) -> bool:
-    """Whether the client's user says yes. Raises WicketError where the client is gone."""
+async def choose(caller: Caller, question: str, choices: Sequence[str] = (YES, NO)) -> str:
+    """What the client's user decides; NO where that is none of the choices.
+
+    Raises WicketError where the client is gone.
+    """
     schema = {
         "type": "object",
-        "properties": {"decision": {"type": "string", "title": "Decision", "enum": [YES, NO]}},
+        "properties": {"decision": {"type": "string", "title": "Decision", "enum": list(choices)}},
         "required": ["decision"],
     }
     reply = await caller.ask("elicitation/create", {"message": clean(question), "requestedSchema": schema})
-    return reply.get("action") == "accept" and as_object(reply.get("content")).get("decision") == YES
+    decision = as_text(as_object(reply.get("content")).get("decision"))
+    return decision if reply.get("action") == "accept" and decision in choices else NO
+
+
+async def confirm(caller: Caller, question: str) -> bool:
+    """Whether the client's user says yes. Raises WicketError where the client is gone."""
+    return await choose(caller, question) == YES

@@ -56,6 +56,9 @@ def approve(
         str,
         typer.Argument(help="A held tool (server.tool), a server, or the id of a call; without, what waits."),
     ] = "",
+    always: Annotated[
+        bool, typer.Option("--always", help="Approve this call, and each one with the same arguments from now on.")
+    ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -72,12 +75,19 @@ def approve(
         return
 
     async def work(library: "Library") -> list[str]:
+        from wicket_mcp.calls.approve import ALWAYS_MARK
+        from wicket_mcp.trust.always import FILE
+
         catalogue = library.catalogue
         await catalogue.load()
-        call = await library.store.approve(name, by, time.time())
+        call = await library.store.approve(name, f"{by}{ALWAYS_MARK}" if always else by, time.time())
         if call is not None:
             note(call.words)
+            if always:
+                note(f"The rule will stand in {library.config.state_path / FILE}, once the call is made again.")
             return [f"call {call.id} of {call.server}.{call.tool}"]
+        if always:
+            raise UnknownName("open question", name, hint="--always is for calls; see: wicket approve")
         changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
         wanted = [held for held in changes if name in (held.key, held.server)]
         if not wanted:

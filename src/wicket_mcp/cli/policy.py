@@ -45,13 +45,17 @@ def explain(
 
     async def work(library: "Library") -> dict[str, Any]:
         from wicket_mcp.model import as_object
+        from wicket_mcp.trust.always import FILE, Always
         from wicket_mcp.trust.effects import effect_of
-        from wicket_mcp.trust.rules import Call, Rules
+        from wicket_mcp.trust.rules import Call, Decision, Rules
 
         tool = await library.catalogue.resolve(name)
         annotations = as_object(tool.definition.get("annotations"))
         call = Call(tool.server, tool.name, parse(arguments or [], tool), annotations, principal, profile)
         decision = Rules(library.config.policy.rules).decide(call)
+        if decision is not None and decision.action == "ask":
+            covered = await Always(library.config.state_path / FILE).find(call)
+            decision = Decision("allow", f"{decision.rule}, {covered}") if covered else decision
         held = library.catalogue.held(tool.server).get(("tool", tool.name))
         return {
             "call": call.key,

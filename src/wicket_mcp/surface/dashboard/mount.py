@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
+from wicket_mcp.calls.approve import ALWAYS_MARK
 from wicket_mcp.errors import Denied, UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Pages
@@ -174,12 +175,18 @@ class Dashboard:
                 server = (await self._source.verbs().known(who)).server(name).name
                 link = await self._source.sign_in(server, who)
                 await reply.page(200, "server", {**await self._pages.server(who, query, server), "link": link})
-            case ["approvals", approval, "approve"]:
+            case ["approvals", approval, ("approve" | "always") as act]:
                 if not who.may("admin"):
                     raise Denied("Only administrators approve calls.")
-                if await self._source.approvals.approve(approval, who.name, time.time()) is None:
+                by = f"{who.name}{ALWAYS_MARK}" if act == "always" else who.name
+                if await self._source.approvals.approve(approval, by, time.time()) is None:
                     raise UnknownName("open question", approval[:40])
-                self._source.audit.act(who.name, "approve call", approval)
+                self._source.audit.act(who.name, f"approve call{'' if act == 'approve' else ' always'}", approval)
+                await reply.move(f"{ROOT}/approvals")
+            case ["approvals", "held"]:
+                if not who.may("admin"):
+                    raise Denied("Only administrators approve what servers say.")
+                await self._pages.accept(who, form)
                 await reply.move(f"{ROOT}/approvals")
             case ["access", "keys", name, "revoke"]:
                 if not who.may("admin"):

@@ -13,7 +13,7 @@ from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.config.model.options import declared
-from wicket_mcp.errors import WicketError
+from wicket_mcp.errors import UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal, Silent, Tool, as_object
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import texts_of
@@ -216,7 +216,18 @@ class Pages:
         }
 
     async def approvals(self, who: Principal, asked: Asked) -> JsonObject:
-        return {"questions": await self.source.approvals.approvals(time.time())}
+        held = [(change, _lines(change.diff())) for change in self.source.held()]
+        return {"questions": await self.source.approvals.approvals(time.time()), "held": held}
+
+    async def accept(self, who: Principal, form: Asked) -> None:
+        """Accept what a server says, as it was shown: a definition that has changed since is another one."""
+        wanted = tuple(form.get(name, "") for name in ("server", "kind", "name", "digest"))
+        for change in self.source.held():
+            if (change.server, change.kind, change.name, change.digest) == wanted:
+                await self.source.accept(change, who.name)
+                self.source.audit.act(who.name, "approve definition", f"{change.kind} {change.key}")
+                return
+        raise UnknownName("held definition", ".".join(wanted[:3:2])[:100], hint="It may have changed: look again.")
 
     async def access(self, who: Principal, asked: Asked) -> JsonObject:
         now = time.time()
@@ -306,6 +317,8 @@ class Pages:
             recent = await self.source.store.find_calls(AuditQuery(method="admin", since=now - DAY, limit=50))
             changes = [record for record in recent if record.tool == "tools changed"]
             needs += [("Tools changed", record.detail, "/ui/tools") for record in changes[:5]]
+            for change in self.source.held()[:5]:
+                needs.append((f"{change.kind} {change.key} is held", change.words, "/ui/approvals"))
             for question in await self.source.approvals.approvals(now):
                 if not question.approved_by:
                     needs.append(("A call waits for a yes", question.words, "/ui/approvals"))
@@ -338,6 +351,12 @@ class Pages:
         if tool.key in shown:
             return {"name": tool.key, "words": f"It is number {shown.index(tool.key) + 1}."}
         return {"name": tool.key, "why": await self.source.explain(query, who, tool)}
+
+
+def _lines(diff: str) -> list[tuple[str, str]]:
+    """The lines of a difference, each with the class that it is shown in."""
+    classes = {"+": "added", "-": "removed", "@": "muted"}
+    return [(classes.get(line[:1], ""), line) for line in diff.splitlines()]
 
 
 def _own(who: Principal) -> str:

@@ -1,6 +1,6 @@
 """What the dashboard may ask of the gateway, as plain functions; filled by `serving.py`."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import Principal, Tool
 from wicket_mcp.search import Explanation
 from wicket_mcp.store.base import ApprovalStore, AuditStore
+from wicket_mcp.trust.pins import Held
 from wicket_mcp.verbs import Verbs
 
 
@@ -52,5 +53,9 @@ class Source:
     """Begin to sign in to a server; the link that a person opens."""
     start: Callable[[str], Awaitable[None]]
     """Connect a server and read what it offers."""
+    held: Callable[[], Sequence[Held]]
+    """What servers say that nobody has accepted yet."""
+    accept: Callable[[Held, str], Awaitable[None]]
+    """Accept it, in somebody's name."""
     stop: Callable[[str], Awaitable[None]]
     """End the connections of a server once its calls have ended; the next call starts it again."""

@@ -1,0 +1,94 @@
+"""What a person said "always" to: a rule in a file, which covers exactly that call."""
+
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenGateway
+from tests.trust.conftest import READ, SEND, Offer
+from tests.trust.test_rules import KEEPER, Person, call, last, yes
+from wicket_mcp.errors import Denied
+from wicket_mcp.model import JsonObject, Silent
+from wicket_mcp.trust.always import FILE
+
+POLICY = [{"action": "deny", "arguments": {"to": {"const": "eve"}}}, {"action": "ask", "tool": "send"}]
+TOOL: JsonObject = {**SEND, "inputSchema": {"type": "object"}}
+
+
+def always(_: str) -> str:
+    return "always"
+
+
+async def test_always_makes_a_rule_that_names_its_arguments(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND, READ)}, policy=POLICY) as gateway:
+        file = gateway.config.state_path / FILE
+        person = Person(always)
+        await call(gateway, person, "m.send", to="ann", text='say "hi"\n')
+        assert (await last(gateway)).rule == "rule 2: ask, approved by local, always"
+        (rule,) = tomllib.loads(file.read_text())["policy"]
+        assert rule["arguments"] == {"to": {"const": "ann"}, "text": {"const": 'say "hi"\n'}}
+        assert (rule["principal"], rule["server"], rule["tool"]) == ("local", "m", "send")
+        await call(gateway, person, "m.send", to="ann", text='say "hi"\n')
+        assert len(person.heard) == 1
+        assert (await last(gateway)).rule.startswith("rule 2: ask, always, said by local on ")
+        for other in ({"to": "ann"}, {"to": "bob", "text": "hi"}, {"to": "ann", "text": 'say "hi"\n', "cc": "eve"}):
+            with pytest.raises(Denied, match="needs a person's yes"):
+                await call(gateway, Silent(), "m.send", **other)
+        with pytest.raises(Denied, match="needs a person's yes"):
+            await call(gateway, Silent(KEEPER), "m.send", to="ann", text='say "hi"\n')
+
+
+async def test_the_file_is_the_users_to_change(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
+        file = gateway.config.state_path / FILE
+        await call(gateway, Person(always), "m.send", to="ann", text="hello")
+        file.write_text(file.read_text().replace('{const = "hello"}', "{}"))
+        assert (await call(gateway, Silent(), "m.send", to="ann", text="anything"))["content"]
+        file.write_text(file.read_text().replace('"ann"', '"eve"'))
+        with pytest.raises(Denied, match="rule 1 of the policy refuses it"):
+            await call(gateway, Silent(), "m.send", to="eve", text="x")
+        file.write_text("[[policy")
+        with pytest.raises(Denied, match="needs a person's yes"):
+            await call(gateway, Silent(), "m.send", to="ann", text="hello")
+        file.unlink()
+        with pytest.raises(Denied, match="needs a person's yes"):
+            await call(gateway, Silent(), "m.send", to="ann", text="hello")
+
+
+async def test_only_who_may_change_the_gateway_can_say_always(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
+        with pytest.raises(Denied, match="the user refused"):
+            await call(gateway, Person(always, principal=KEEPER), "m.send", to="ann")
+        assert not (gateway.config.state_path / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ({}, True),
+        ({"n": 1, "deep": {"a b": [1.5, True, "é"]}, "none": None}, True),
+        ({"deep": {"none": None}}, False),
+        ({"text": "x" * 5000}, False),
+    ],
+)
+async def test_what_cannot_be_written_down_is_approved_once(
+    arguments: dict[str, Any], kept: bool, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    async with open_gateway({"m": offer(TOOL)}, policy=POLICY) as gateway:
+        assert (await call(gateway, Person(always), "m.send", **arguments))["content"]
+        again = Person(yes)
+        assert (await call(gateway, again, "m.send", **arguments))["content"]
+        assert len(again.heard) == (not kept)
+        assert (await call(gateway, Person(yes), "m.send", **arguments, more=1))["content"]
+
+
+async def test_a_waiting_call_may_be_approved_for_always(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "ann"})
+        (question,) = await gateway.store.approvals(0)
+        await gateway.store.approve(question.id, "bob, always", 0)
+        for _ in range(3):
+            assert (await gateway.call("m.send", {"to": "ann"}))["content"]
+        assert "always, said by bob on " in (await last(gateway)).rule

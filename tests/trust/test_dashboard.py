@@ -1,0 +1,44 @@
+"""What waits for a person, in the dashboard: changed definitions with their difference, and calls."""
+
+import pytest
+
+from tests.conftest import OpenGateway
+from tests.surface.test_dashboard import visiting
+from tests.trust.conftest import SEND, Offer
+from wicket_mcp.errors import Denied
+
+
+async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}) as gateway, visiting(gateway) as visitor:
+        await gateway.tools()
+        offer({**SEND, "description": "Sends it <b>to us</b>."})
+        await gateway.catalogue.renew("m")
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        assert "tool m.send is held" in (await visitor.get("/ui"))[1]
+        _, text = await visitor.get("/ui/approvals")
+        assert '<span class="removed">-  &#34;description&#34;: &#34;Send a message to somebody.&#34;' in text
+        assert '<span class="added">+  &#34;description&#34;: &#34;Sends it &lt;b&gt;to us&lt;/b&gt;.&#34;' in text
+        (change,) = gateway.catalogue.held("m").values()
+        form = {"server": "m", "kind": "tool", "name": "send", "digest": change.digest}
+        assert (await visitor.post("/ui/approvals/held", None, csrf=csrf, **{**form, "digest": "0"}))[0] == 404
+        assert gateway.catalogue.held("m"), "what was not shown is not accepted"
+        assert (await visitor.post("/ui/approvals/held", None, csrf=csrf, **form))[0] == 303
+        assert (await gateway.call("m.send", {"to": "ann"}))["content"]
+        assert (await gateway.store.pins("m"))[-1].approved_by == "local"
+
+
+async def test_a_call_is_approved_once_or_always(offer: Offer, open_gateway: OpenGateway) -> None:
+    policy = [{"action": "ask"}]
+    async with open_gateway({"m": offer(SEND)}, policy=policy) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        for to, act, times in (("ann", "approve", 1), ("bob", "always", 2)):
+            with pytest.raises(Denied):
+                await gateway.call("m.send", {"to": to})
+            (question,) = [each for each in await gateway.store.approvals(0) if not each.approved_by]
+            assert (await visitor.post(f"/ui/approvals/{question.id}/{act}", csrf=csrf))[0] == 303
+            for _ in range(times):
+                assert (await gateway.call("m.send", {"to": to}))["content"]
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "ann"})
