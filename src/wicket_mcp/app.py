@@ -169,8 +169,13 @@ class Gateway(Library):
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
             )
-            self._desk.keys.on_successor = lambda name: self.accounts.disown(self.catalogue.servers.values(), name)
+            self._desk.keys.on_successor = self._disown
         return self._desk
+
+    def _disown(self, name: str) -> None:
+        """Another key has this name now: its holder meets nothing of the one before."""
+        self.catalogue.disown(name)
+        self.accounts.disown(self.catalogue.servers.values(), name)
 
     # The library
 
@@ -331,7 +336,8 @@ class Gateway(Library):
 
     def _publish_changes(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []
-        if [tool.definition for tool in old.tools] != [tool.definition for tool in new.tools]:
+        accounts = [[listing.accounts for listing in each.listings.values()] for each in (old, new)]
+        if accounts[0] != accounts[1] or _definitions(old) != _definitions(new):
             kinds.append("tools")
         for kind in ("resources", "prompts"):
             before, after = (
@@ -363,6 +369,10 @@ class Gateway(Library):
 def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
     served = Served(rooms.verbs, rooms.menu(names), partial(rooms.instructions, names), rooms.live.audit.disclose)
     return served._replace(admit=partial(rooms.admit, names)) if rooms.config.profiles else served
+
+
+def _definitions(snapshot: Snapshot) -> list[JsonObject]:
+    return [tool.definition for tool in snapshot.tools]
 
 
 def _open_tracing(config: Config) -> "Tracing | None":

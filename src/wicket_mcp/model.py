@@ -4,6 +4,7 @@ Frozen data and aliases, no behaviour beyond reading a field, and no import of o
 stays a plain dict (`JsonObject`) from the wire to the wire, so that unknown and vendor fields survive.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -190,6 +191,8 @@ class Listing:
     listed_at: float = 0.0
     ttl: float | None = None
     """Seconds for which the upstream vouches for this listing; None when it says nothing."""
+    accounts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Which entries each user's account was told of, where each user has their own (`catalog/shares.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

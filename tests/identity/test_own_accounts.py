@@ -4,6 +4,7 @@ import asyncio
 import re
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from tests.conftest import PEERS, OpenGateway
 from tests.identity.browser import browse
 from tests.peers.protected import Protected
 from wicket_mcp import Gateway
+from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.errors import NeedsSignIn
-from wicket_mcp.model import SCOPES, Principal, Silent
+from wicket_mcp.errors import NeedsSignIn, UnknownName
+from wicket_mcp.model import SCOPES, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
 
@@ -157,3 +159,58 @@ async def test_whoever_gets_a_revoked_keys_name_meets_nothing_of_its_holder(open
         for name in ("x.whoami", "child.whose"):  # neither a connection nor a child of the first is left
             with pytest.raises(NeedsSignIn):
                 await ask(gateway, successor, name)
+
+
+@dataclass
+class OffersByAccount(Protected):
+    """Has a tool for everybody, and one that only the account has after which it is named."""
+
+    def answer(self, method: str, params: JsonObject, account: str) -> JsonObject:
+        outcome = super().answer(method, params, account)
+        if method != "tools/list":
+            return outcome
+        [tool] = outcome["result"]["tools"]
+        own = {**tool, "name": f"{account}_report", "description": f"The quarterly report that only {account} reads."}
+        return {"result": {**outcome["result"], "tools": [tool, own]}}
+
+
+async def test_each_user_sees_what_their_own_account_offers(open_gateway: OpenGateway) -> None:
+    async def seen(who: Principal) -> list[str]:
+        return sorted(tool.name for tool in await gateway.verbs.tools(who))
+
+    async def found(who: Principal) -> set[str]:
+        answer = await gateway.verbs.search("quarterly report", principal=who)
+        return {hit.tool.name for hit in answer.hits} | {each.hit.tool.name for each in answer.withheld}
+
+    async with OffersByAccount() as remote:
+        servers = {"x": own(remote, changed="accept", added="accept")}
+        async with open_gateway(servers) as gateway:
+            for principal in (ANN, BOB):
+                await sign_in(gateway, remote, principal)
+                await gateway.catalogue.renew("x", principal)
+            assert [await seen(who) for who in (ANN, BOB)] == [["ann_report", "whoami"], ["bob_report", "whoami"]]
+            assert [await found(who) for who in (ANN, BOB)] == [{"ann_report"}, {"bob_report"}]
+            assert await seen(Principal("carol", SCOPES)) == ["whoami"]  # what all accounts have in common
+            with pytest.raises(UnknownName):
+                await ask(gateway, BOB, "x.ann_report")
+            assert await ask(gateway, ANN, "x.ann_report") == "ann"
+        remote.tokens.clear()
+        remote.refresh_tokens.clear()
+        async with open_gateway(servers) as gateway:  # the tools stay known, also when the sign-in has ended
+            assert [await seen(who) for who in (ANN, BOB)] == [["ann_report", "whoami"], ["bob_report", "whoami"]]
+
+
+async def test_users_who_connect_at_once_are_all_listed(open_gateway: OpenGateway) -> None:
+    async with OffersByAccount() as remote:
+        async with open_gateway({"x": own(remote, changed="accept", added="accept")}) as gateway:
+            listed = asyncio.Event()
+
+            def watch(old: Snapshot, new: Snapshot) -> None:
+                if set(new.listings["x"].accounts) == {"ann", "bob"}:
+                    listed.set()
+
+            gateway.catalogue.watch(watch)
+            for principal in (ANN, BOB):
+                await sign_in(gateway, remote, principal)
+            await asyncio.gather(*(ask(gateway, who) for who in (ANN, BOB)))
+            await listed.wait()

@@ -8,6 +8,7 @@ reading one goes through the pipeline.
 from typing import Any
 
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.shares import narrow, shares_of
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY, SKILL_SCHEME
@@ -155,7 +156,8 @@ class Addresses:
         self, kind: str, principal: Principal, snapshot: Snapshot | None = None
     ) -> list[tuple[str, JsonObject]]:
         now = snapshot or self._catalogue.now
-        shown = {name: listing for name, listing in now.listings.items() if now.policy.shows(principal, name)}
+        own = narrow(now.listings, shares_of(now.listings, principal.name))
+        shown = {name: listing for name, listing in own.items() if now.policy.shows(principal, name)}
         return [(server, entry) for server, listing in shown.items() for entry in getattr(listing, kind)]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.listing import read_listing
+from wicket_mcp.catalog.shares import merge, without
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode
@@ -216,6 +217,8 @@ class Catalogue:
         """
         if principal is not None:
             self._offer_reader(server, principal)
+            if server in self._running and self._reader(server) is principal:
+                self._overtaken.add(server)  # what is read now is somebody else's
         await asyncio.shield(self._reading(server))
 
     def _reading(self, server: str) -> "asyncio.Task[None]":
@@ -324,7 +327,12 @@ class Catalogue:
     def _end_renewal(self, server: str) -> None:
         """Forget a renewal that has ended; start another where the server changed meanwhile."""
         self._running.pop(server, None)
-        if server in self._overtaken:
+        listing, waiting = self.now.listings.get(server), list[Principal]()
+        if listing is not None and server not in self.failures:  # what failed is tried again for everybody
+            waiting = [reader for reader in self._readers.get(server, ()) if reader.name not in listing.accounts]
+        if waiting:  # who came while somebody else's list was read
+            self._offer_reader(server, waiting[0])
+        if waiting or server in self._overtaken:
             self._overtaken.discard(server)
             self._schedule(server)
 
@@ -396,6 +404,9 @@ class Catalogue:
             log.warning("server '%s': tool '%s' was left out: %s", server, entry.name, entry.reason)
         if (more := len(listing.rejected) - LOGGED_REJECTIONS) > 0:
             log.warning("server '%s': %d more tools were left out", server, more)
+        if reader is not GATEWAY:
+            before = self._unreviewed.get(server) or self.now.listings.get(server)
+            listing = merge(before, listing, reader.name)
         shown = await self._review(listing)
         if self._has_changed(server, identity):
             return False
@@ -425,6 +436,11 @@ class Catalogue:
         """Somebody has no account after all; whether there is somebody else to try."""
         self._readers[server] = [other for other in self._readers.get(server, ()) if other != reader]
         return bool(self._readers[server])
+
+    def disown(self, owner: str) -> None:
+        """A name is somebody else's from now on, who has been told of nothing yet."""
+        listings = self.now.listings.items()
+        self._publish({name: without(each, owner) if owner in each.accounts else each for name, each in listings})
 
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity

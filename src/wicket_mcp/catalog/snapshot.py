@@ -5,12 +5,17 @@ Made by `Catalogue` alone, whenever a listing or the configuration changed. Know
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
 
-from wicket_mcp.catalog.view import Unlisted, View
+from wicket_mcp.catalog.shares import shares_of
+from wicket_mcp.catalog.view import Shares, Unlisted, View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import LOCAL, Listing, Principal, Tool
 from wicket_mcp.trust.policy import Policy, Visibility
 
+Seen: TypeAlias = tuple[Visibility, Shares]
+"""What decides who sees the same."""
 MOST_SEEING = 1000  # principals whose view is found without asking what they may see
 
 
@@ -25,7 +30,7 @@ class Snapshot:
     failures: Mapping[str, str] = field(repr=False)
     """As they are now, and not as they were when the snapshot was taken: a failure changes no name."""
     policy: Policy = field(repr=False)
-    _views: dict[Visibility, View] = field(default_factory=dict[Visibility, View], init=False, repr=False)
+    _views: dict[Seen, View] = field(default_factory=dict[Seen, View], init=False, repr=False)
 
     seen_by: dict[Principal, View] = field(default_factory=dict[Principal, View], init=False, repr=False)
     """The views of those who asked lately."""
@@ -38,18 +43,23 @@ class Snapshot:
         return view
 
     def _view(self, principal: Principal) -> View:
-        visibility = self.policy.visibility(principal)
-        view = self._views.get(visibility)
+        visibility, shares = self.policy.visibility(principal), shares_of(self._personal, principal.name)
+        view = self._views.get((visibility, shares))
         if view is None:
-            view = self._views[visibility] = self._make_view(visibility)
+            view = self._views[visibility, shares] = self._make_view(visibility, shares)
         return view
 
-    def _make_view(self, visibility: Visibility) -> View:
+    @cached_property
+    def _personal(self) -> Mapping[str, Listing]:
+        """The listings that are not the same for everybody."""
+        return {server: listing for server, listing in self.listings.items() if listing.accounts}
+
+    def _make_view(self, visibility: Visibility, shares: Shares) -> View:
         if visibility.listed is None:
-            return View(self, visibility)
-        whole = self._views.get(visibility.listed)
+            return View(self, visibility, shares)
+        whole = self._views.get((visibility.listed, shares))
         if whole is None:
-            whole = self._views[visibility.listed] = View(self, visibility.listed)
+            whole = self._views[visibility.listed, shares] = View(self, visibility.listed, shares)
         return Unlisted(self, visibility, whole)
 
     @property

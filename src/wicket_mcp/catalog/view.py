@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from wicket_mcp.budget import MAX_NAME
 from wicket_mcp.catalog.names import NameIndex, shorten, wire_names
+from wicket_mcp.catalog.shares import narrow, tool_entry
 from wicket_mcp.config.model.config import ProfileConfig, ServerConfig
 from wicket_mcp.errors import AmbiguousName, UnknownName
 from wicket_mcp.extensions import app_resource, is_for_apps_only
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from wicket_mcp.catalog.snapshot import Snapshot
 
 T = TypeVar("T")
+Shares: TypeAlias = tuple[tuple[str, frozenset[str]], ...]
+"""What is seen of servers with accounts of their users, by server; empty where there are none."""
 Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
 """A way to name tools: a function that is made once, such as `wire_names`."""
 
@@ -32,14 +35,23 @@ Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
 class View:
     """Every tool that may be seen, and how each is named."""
 
-    def __init__(self, snapshot: "Snapshot", visibility: Visibility) -> None:
+    def __init__(self, snapshot: "Snapshot", visibility: Visibility, shares: Shares = ()) -> None:
+        """`shares` is what of servers with accounts of their users is seen here."""
         self._snapshot = snapshot
+        self._shares = dict(shares)
+        self._listings = narrow(snapshot.listings, shares)
         self._visibility = visibility
         self._spelled: dict[Naming, Mapping[str, Tool]] = {}
 
     @property
     def visible(self) -> Callable[[Tool], bool]:
-        return self._visibility.visible
+        if not self._shares:
+            return self._visibility.visible
+        return lambda tool: self._has(tool) and self._visibility.visible(tool)
+
+    def _has(self, tool: Tool) -> bool:
+        share = self._shares.get(tool.server)
+        return share is None or tool_entry(tool.name) in share
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
@@ -48,7 +60,7 @@ class View:
     @property
     def listings(self) -> Mapping[str, Listing]:
         """What the servers offer beside tools; `by_server` has the tools that may be seen."""
-        return self._shown(self._snapshot.listings)
+        return self._shown(self._listings)
 
     @property
     def profiles(self) -> Mapping[str, ProfileConfig]:
@@ -71,7 +83,7 @@ class View:
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """Those for models: what only an app may call is among `app_tools`."""
-        every = (tool for listing in self._snapshot.listings.values() for tool in listing.tools)
+        every = (tool for listing in self._listings.values() for tool in listing.tools)
         if self._visibility.unrestricted:
             return tuple(tool for tool in every if not is_for_apps_only(tool.definition))
         return tuple(map(self.describe, filter(self._visibility.visible, every)))

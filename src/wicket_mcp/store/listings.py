@@ -20,6 +20,7 @@ def listing_to_json(listing: Listing) -> JsonObject:
         "rejected": [[entry.name, entry.reason] for entry in listing.rejected],
         "listed_at": listing.listed_at,
         "ttl": listing.ttl,
+        "accounts": {owner: sorted(share) for owner, share in listing.accounts.items()},
     }
 
 
@@ -39,4 +40,5 @@ def listing_from_json(body: Any) -> Listing:
         rejected=tuple(Rejected(*entry) for entry in body["rejected"]),
         listed_at=body["listed_at"],
         ttl=body["ttl"],
+        accounts={owner: frozenset(share) for owner, share in body.get("accounts", {}).items()},
     )
