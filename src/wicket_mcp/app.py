@@ -81,7 +81,7 @@ class Gateway(Library):
         self.tracing = _open_tracing(config)
         self.outbox_counters = Counters()
         self.held = HeldCalls(Seal(secrets.token_bytes(32)), self.outbox_counters)
-        self.local_tasks = LocalTasks()
+        self.local_tasks = LocalTasks(self.store)
         self.tasks = Tasks()
         self.on_reload: list[Callable[[Config], None]] = [
             self.scripting.reconfigure,

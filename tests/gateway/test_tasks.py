@@ -123,7 +123,63 @@ async def test_a_servers_task_survives_a_restart_of_ours(open_gateway: OpenGatew
             assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "computed later"
 
 
+async def test_a_task_that_a_legacy_client_has_of_such_a_server_survives_a_restart_too(
+    open_gateway: OpenGateway,
+) -> None:
+    async with serving([sys.executable, *TASK_SERVER, "--http", "0"]) as url:
+        async with house(open_gateway, {"x": {"url": url}}, "flat") as at:
+            client, _ = await shake_hands(at, {"elicitation": {}})
+            call: dict[str, Any] = {"name": "x__confirm_delete", "arguments": {"filename": "a"}, "task": {}}
+            number = (await client.ask("tools/call", call))["task"]["taskId"]
+            while (seen := await client.ask("tasks/get", {"taskId": number}))["status"] != "input_required":
+                assert seen["status"] == "working"  # the test's own time limit is the deadline
+        async with house(open_gateway, {"x": {"url": url}}, "flat") as at:
+            asked = (await at.settle(number, "input_required"))["inputRequests"]
+            client, _ = await shake_hands(at)
+            assert (await client.ask("tasks/get", {"taskId": number}))["status"] == "input_required"
+            replies = {key: {"action": "accept", "content": {"confirm": True}} for key in asked}
+            await at.ask("tasks/update", {"taskId": number, "inputResponses": replies})
+            assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "deleted: True"
+            counted = (await at.call("x__executions"))["structuredContent"]
+            assert (counted["executed"], counted["cancelled"]) == (["confirm_delete"], [])
+
+
 # Servers without tasks, which Wicket keeps for them
+
+
+async def test_what_wicket_kept_is_there_after_a_restart_and_what_it_lost_is_said(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": peer("Echo")}, "flat", promote_after=0.0) as at:
+        ended = (await at.call("x__slow"))["taskId"]
+        await at.gateway.call("x.release")
+        await at.settle(ended, "completed")
+        running = (await at.call("x__slow"))["taskId"]
+        cancelled = (await at.call("x__slow"))["taskId"]
+        await at.ask("tasks/cancel", {"taskId": cancelled})
+        ann, _ = await at.gateway.registry.keys.create("ann", ["discover", "invoke"])
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        task = await at.ask("tasks/get", {"taskId": ended})
+        assert task["result"]["content"][0]["text"] == "released"
+        lost = await at.ask("tasks/get", {"taskId": running})
+        assert lost["status"] == "failed"
+        assert "restarted while this task ran" in lost["error"]["message"]
+        assert (await at.ask("tasks/get", {"taskId": cancelled}))["status"] == "cancelled"
+        assert (await at.ask("tasks/get", {"taskId": ended}, token=ann))["code"] == -32602
+
+
+async def test_a_task_ends_and_is_forgotten_when_its_time_is_over(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        client, _ = await shake_hands(at)
+        task = (await client.ask("tools/call", {"name": "x__slow", "task": {"ttl": 1000}}))["task"]
+        assert (task["status"], task["ttl"]) == ("working", 1000)
+        while (seen := await client.ask("tasks/get", {"taskId": task["taskId"]})).get("status") == "working":
+            pass  # the test's own time limit is the deadline
+        assert seen["code"] == -32602
+        assert (await client.ask("tasks/result", {"taskId": task["taskId"]}))["code"] == -32602
+        assert (await client.ask("tasks/list", {}))["tasks"] == []
+        while (await at.gateway.call("x.calls"))["structuredContent"]["cancelled"] < 1:
+            await asyncio.sleep(0)
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        assert (await at.ask("tasks/get", {"taskId": task["taskId"]}))["code"] == -32602
 
 
 async def test_a_slow_call_of_a_server_without_tasks_becomes_one(open_gateway: OpenGateway) -> None:
@@ -202,8 +258,8 @@ class Legacy:
         return last.get("result", last.get("error"))
 
 
-async def shake_hands(at: House) -> tuple[Legacy, Any]:
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+async def shake_hands(at: House, able: dict[str, Any] | None = None) -> tuple[Legacy, Any]:
+    hello = {"protocolVersion": "2025-11-25", "capabilities": able or {}, "clientInfo": {"name": "t", "version": "1"}}
     _, headers, body = await at.client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
     return Legacy(at, {"Mcp-Session-Id": headers["Mcp-Session-Id"]}), body["result"]
 

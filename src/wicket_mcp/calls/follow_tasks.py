@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from wicket_mcp.calls.forward import ask
 from wicket_mcp.calls.task_ids import TaskIds
-from wicket_mcp.calls.task_wait import LEGACY_TTL_MS, wait_for_task
+from wicket_mcp.calls.task_wait import LEGACY_TTL_MS, Followed, wait_for_task
 from wicket_mcp.errors import Refused
 from wicket_mcp.extensions import TASKS, declares, requires_tasks
 from wicket_mcp.model import JsonObject, as_object
@@ -21,7 +21,8 @@ def follow_tasks(ids: TaskIds) -> Layer:
         async def handle(request: Request) -> Result:
             able = request.caller.capabilities
             given = bool(able) and request.may_be_task and declares(able, TASKS)
-            sent = _augment(replace(request, declare_tasks=True) if given else request)
+            kept = getattr(request.caller, "followed", None) is not None  # then a task of the server outlives us
+            sent = _augment(replace(request, declare_tasks=True) if given or kept else request)
             try:
                 result = await inner(sent)
             except Refused as refusal:
@@ -72,7 +73,13 @@ def _is_task(body: JsonObject) -> bool:
 
 
 async def _wait(inner: Handler, request: Request, created: JsonObject) -> JsonObject:
+    followed: Followed | None = getattr(request.caller, "followed", None)  # of those who keep a task for their client
+    if followed is not None:
+        followed.know(request.server, created)
+
     async def send(method: str, params: JsonObject) -> JsonObject:
+        if method == "tasks/cancel" and followed is not None and followed.abandoned:
+            return {}
         about = replace(
             request, method=method, params=params, tool=None, headers=None, resume=EMPTY, declare_tasks=True
         )

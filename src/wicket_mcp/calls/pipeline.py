@@ -44,7 +44,7 @@ from wicket_mcp.trust.pins import holds
 
 EXTENSION = "*"
 """Stands for every method that Wicket does not know."""
-TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
+TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel", "tasks/result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,9 @@ class Pipeline:
 
     async def _forward(self, request: Request) -> Result:
         """Tasks concern clients that declare something and tools that say so; everybody else goes straight on."""
-        if request.caller.capabilities or (request.tool is not None and "execution" in request.tool.definition):
+        caller, tool = request.caller, request.tool
+        keeps_task = getattr(caller, "followed", None) is not None
+        if caller.capabilities or keeps_task or (tool is not None and "execution" in tool.definition):
             return await self._following(request)
         try:
             return await self._parts.forward(request)

@@ -6,6 +6,8 @@ Called by `forward.py`; `send` makes one request of the same server for the same
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from wicket_mcp.errors import Crashed, Refused, WicketError
 from wicket_mcp.model import JsonObject, as_object, as_text
@@ -13,6 +15,24 @@ from wicket_mcp.tasks import uninterrupted
 
 Send = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+
+@dataclass(slots=True)
+class Followed:
+    """The server's task that a task of ours waits for: what is needed to take it up again after a restart."""
+
+    server: str = ""
+    created: JsonObject = field(default_factory=dict[str, Any])
+    """How the server answered the call, in its era's words."""
+    abandoned: bool = False
+    """Wicket ends, and the server's task is to go on without it."""
+    on_known: Callable[[], None] | None = None
+
+    def know(self, server: str, created: JsonObject) -> None:
+        self.server, self.created = server, created
+        if self.on_known is not None:
+            self.on_known()
+
 
 POLL = 1.0  # seconds between two looks, where the server says nothing
 SHORTEST_POLL, LONGEST_POLL = 0.02, 30.0

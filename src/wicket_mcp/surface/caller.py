@@ -6,7 +6,7 @@ come with other requests than the one that asked. The protocol's handlers (`prot
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.errors import Unasked
 from wicket_mcp.model import (
@@ -15,6 +15,9 @@ from wicket_mcp.model import (
     Principal,
 )
 from wicket_mcp.rpc import Rpc
+
+if TYPE_CHECKING:
+    from wicket_mcp.calls.task_wait import Followed
 
 Send = Callable[[JsonObject], None]
 
@@ -33,6 +36,8 @@ class RequestCaller:
     questions: Rpc | None = None
     """What asks a legacy client; a modern one is asked by `input_required`."""
     client_name: str = ""
+    followed: "Followed | None" = None
+    """Set where the request may become a task of ours."""
 
     def notify(self, method: str, params: JsonObject) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import INVALID_PARAMS, Overloaded
@@ -26,6 +26,9 @@ from wicket_mcp.tasks import Tasks
 
 MAX_HELD = 1000
 MAX_PER_PRINCIPAL = 200
+if TYPE_CHECKING:
+    from wicket_mcp.calls.task_wait import Followed
+
 HOLD = 300.0  # seconds in which a client may come back
 ANSWERS = ("inputResponses", "requestState")
 
@@ -92,6 +95,10 @@ class HeldCall:
     @property
     def capabilities(self) -> JsonObject:
         return self.waiter.capabilities
+
+    @property
+    def followed(self) -> "Followed | None":
+        return getattr(self.waiter, "followed", None)
 
     @property
     def resumes(self) -> bool:

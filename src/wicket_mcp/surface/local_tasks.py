@@ -1,29 +1,42 @@
 """Tasks that Wicket keeps itself: calls of servers that have none, of our own tools, and of legacy clients.
 
 A task is work that goes on after its request was answered. It belongs to a principal, asks through whoever comes to
-follow it, and is forgotten when its time is over. Bounded in number, in all and for each principal. Knows no wire
-format: `tasks_methods.py` has those of both eras.
+follow it, and is forgotten when its time is over. It is kept in the store too, so that its result outlives a restart;
+where it stands for a server's task, that one is followed again. Bounded in number, in all and for each principal.
+Knows no wire format: `tasks_methods.py` has those of both eras.
 """
 
 import asyncio
 import itertools
+import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, cast
 
-from wicket_mcp.errors import Overloaded, WicketError
-from wicket_mcp.model import Caller, JsonObject, Principal
+from wicket_mcp.calls.task_wait import Followed
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.errors import Internal, Overloaded, WicketError
+from wicket_mcp.model import Caller, JsonObject, Principal, as_object
+from wicket_mcp.store.base import ResultStore
+from wicket_mcp.store.model import StoredResult
 from wicket_mcp.surface.problems import error_of
 from wicket_mcp.tasks import Tasks
 
+log = logging.getLogger(__name__)
+
 MAX_TASKS = 1000
+MAX_BYTES = 256 * 1024**2  # of the store, for tasks and large results together
 MAX_PER_PRINCIPAL = 100
 TTL = 3600.0  # seconds that a task is kept from its creation
 LONGEST_TTL = 24 * 3600.0
 PROMOTE_AFTER = 5.0  # seconds
 POLL_MS = 1000  # how often a client is told to look
+
+STAGES = ("ended", "followed", "begun")
+"""A task is stored once at each, because what is stored never changes; the first that is found counts."""
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Work = Callable[["LocalTask"], Awaitable[JsonObject]]
@@ -48,6 +61,9 @@ class LocalTask:
     status: Status = "working"
     result: JsonObject | None = None
     error: JsonObject | None = None
+    followed: Followed = field(default_factory=Followed)
+    saved: set[str] = field(default_factory=set[str])
+    """The stages at which it was stored."""
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     on_change: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     work: "asyncio.Task[None] | None" = None
@@ -95,7 +111,8 @@ class LocalTask:
 class LocalTasks:
     """All of them."""
 
-    def __init__(self, promote_after: float = PROMOTE_AFTER) -> None:
+    def __init__(self, store: ResultStore | None = None, promote_after: float = PROMOTE_AFTER) -> None:
+        self._store = store
         self.promote_after = promote_after
         """Seconds after which the call of a client that has tasks becomes one."""
         self._tasks: dict[str, LocalTask] = {}
@@ -104,17 +121,28 @@ class LocalTasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, principal: Principal, work: Work, ttl: float = TTL) -> LocalTask:
-        """Begin `work` as a task, which is known from now on. Raises Overloaded."""
+    async def start(
+        self, principal: Principal, work: Work, ttl: float = TTL, followed: Followed | None = None
+    ) -> LocalTask:
+        """Begin `work` as a task, which is known from now on, after a restart too. Raises Overloaded."""
         self._make_room(principal)
         task = LocalTask(secrets.token_urlsafe(16), principal, min(max(ttl, 1.0), LONGEST_TTL))
-        self._tasks[task.id] = task
-        task.work = self._running.start(self._run(task, work), "task")
-        asyncio.get_running_loop().call_later(task.ttl, self._forget, task)
+        task.followed = followed or task.followed
+        self._know(task, task.ttl)
+        self.resume(task, work)
+        await self._save(task)
         return task
 
-    def find(self, number: str, principal: Principal) -> LocalTask | None:
+    def resume(self, task: LocalTask, work: Work) -> None:
+        """Do what the task is about."""
+        task.followed.on_known = lambda: self._save_soon(task)
+        task.work = self._running.start(self._run(task, work), "task")
+
+    async def find(self, number: str, principal: Principal) -> LocalTask | None:
+        """A task of the principal's. One from before a restart that had not ended has no `work`."""
         task = self._tasks.get(number)
+        if task is None:
+            task = await self._load(number, principal)
         return task if task is not None and task.principal.name == principal.name else None
 
     def of(self, principal: Principal) -> list[LocalTask]:
@@ -125,11 +153,20 @@ class LocalTasks:
         """End a task; one that has ended stays as it is."""
         if not task.ended:
             task.change("cancelled")
+            self._save_soon(task)
             if task.work is not None:
                 task.work.cancel()
 
     async def close(self) -> None:
+        """Leave what servers do for a task to them."""
+        for task in self._tasks.values():
+            task.followed.abandoned = True
         await self._running.close()
+
+    def fail(self, task: LocalTask, problem: WicketError) -> None:
+        task.error = error_of(problem)
+        task.change("failed")
+        self._save_soon(task)
 
     async def _run(self, task: LocalTask, work: Work) -> None:
         try:
@@ -142,6 +179,54 @@ class LocalTasks:
             if not task.ended:
                 task.result = result
                 task.change("completed")
+        await self._save(task)
+
+    def _know(self, task: LocalTask, seconds: float) -> None:
+        self._tasks[task.id] = task
+        asyncio.get_running_loop().call_later(seconds, self._forget, task)
+
+    def _save_soon(self, task: LocalTask) -> None:
+        self._running.start(self._save(task), "save task")
+
+    async def _save(self, task: LocalTask) -> None:
+        """Keep a task beyond this process, as well as that goes: without the store it is still known here."""
+        stage = "ended" if task.ended else "followed" if task.followed.server else "begun"
+        if self._store is None or stage in task.saved:
+            return
+        task.saved.add(stage)
+        kept = {
+            "ttl": task.ttl,
+            "created": task.created_at.timestamp(),
+            "updated": task.updated_at.timestamp(),
+            "status": "working" if task.status == "input_required" else task.status,
+            "result": task.result,
+            "error": task.error,
+            "server": task.followed.server,
+            "task": task.followed.created,
+        }
+        until = task.created_at.timestamp() + task.ttl
+        stored = StoredResult(f"task {task.id} {stage}", task.principal.name, "wicket.task", encode(kept), until)
+        try:
+            await self._store.save_result(stored, MAX_BYTES)
+        except Internal as problem:
+            log.warning("a task is kept in memory only: %s", problem)
+
+    async def _load(self, number: str, principal: Principal) -> LocalTask | None:
+        """A task from before a restart."""
+        if self._store is None:
+            return None
+        stored: StoredResult | None = None
+        for stage in STAGES:
+            stored = stored or await self._store.load_result(f"task {number} {stage}", principal)
+        if stored is None or number in self._tasks:
+            return self._tasks.get(number)
+        kept = as_object(decode(stored.body))
+        task = LocalTask(number, principal, kept["ttl"])
+        task.created_at, task.updated_at = (datetime.fromtimestamp(kept[key], UTC) for key in ("created", "updated"))
+        task.status, task.result, task.error = cast("Status", kept["status"]), kept["result"], kept["error"]
+        task.followed = Followed(kept["server"], kept["task"])
+        self._know(task, max(0.0, stored.expires_at - time.time()))
+        return task
 
     def _make_room(self, principal: Principal) -> None:
         """Forget the oldest that have ended where there are too many. Raises Overloaded where all still run."""
@@ -168,6 +253,10 @@ class TaskCaller:
     @property
     def principal(self) -> Principal:
         return self.client.principal
+
+    @property
+    def followed(self) -> Followed:
+        return self.task.followed
 
     @property
     def session(self) -> str:

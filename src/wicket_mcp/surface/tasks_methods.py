@@ -9,13 +9,15 @@ it wants to hear of progress, which only a call under way can tell.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from wicket_mcp.calls.task_wait import wait_for_task
-from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Refused, UnknownName
+from wicket_mcp.calls.task_wait import Followed, wait_for_task
+from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName
 from wicket_mcp.extensions import TASKS, declares
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, as_list, as_object, as_text
+from wicket_mcp.surface.caller import RequestCaller
 from wicket_mcp.surface.local_tasks import POLL_MS, TTL, LocalTask, TaskCaller
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.tasks import Tasks
@@ -34,6 +36,9 @@ Begin = Callable[["Request"], Coroutine[Any, Any, JsonObject]]
 
 async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) -> JsonObject:
     """A call of a modern client that has tasks: its result if that comes soon, else a task."""
+    followed = Followed()
+    if isinstance(request.caller, RequestCaller):
+        request = replace(request, caller=replace(request.caller, followed=followed))
     starting = Tasks()
     first = starting.start(begin(request), "call", awaited=True)
     try:
@@ -57,7 +62,7 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
         finally:
             await starting.close()
 
-    task = protocol.tasks.start(request.caller.principal, work)
+    task = await protocol.tasks.start(request.caller.principal, work, followed=followed)
     return {"resultType": "task", **_modern(protocol, task)}
 
 
@@ -80,7 +85,7 @@ async def call_legacy(
     async def work(task: LocalTask) -> JsonObject:
         return await call(TaskCaller(request.caller, task))
 
-    task = protocol.tasks.start(request.caller.principal, work, ttl)
+    task = await protocol.tasks.start(request.caller.principal, work, ttl)
     if (client := request.client) is not None:
 
         def tell() -> None:
@@ -105,7 +110,7 @@ async def _ask_each(task: LocalTask, questions: JsonObject) -> JsonObject:
 
 
 async def get(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    task = _find(protocol, request, caller)
+    task = await _find(protocol, request, caller)
     if task is None:
         body = await _of_server(protocol, request, caller)
         return body if request.modern else _as_legacy(body)
@@ -113,7 +118,7 @@ async def get(protocol: "Protocol", request: "Request", caller: Caller, resume: 
 
 
 async def update(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    task = _find(protocol, request, caller)
+    task = await _find(protocol, request, caller)
     if task is None:
         await _of_server(protocol, request, caller)
         return {}
@@ -123,7 +128,7 @@ async def update(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 
 async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    task = _find(protocol, request, caller)
+    task = await _find(protocol, request, caller)
     if task is None:
         await _of_server(protocol, request, caller)
         return {}
@@ -135,7 +140,7 @@ async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 async def result(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     """Legacy: wait for the result; what the task asks on the way is put to this client."""
-    task = _find(protocol, request, caller)
+    task = await _find(protocol, request, caller)
     if task is None:
         raise RpcProblem(INVALID_PARAMS, "This task is unknown, or its time is over.")
     related: JsonObject = {RELATED: {"taskId": request.params["taskId"]}}
@@ -182,7 +187,7 @@ async def _watch(
     about = request.repeat({"taskId": number})
     known: tuple[Any, ...] = ()
     while True:
-        task = _find(protocol, about, caller)
+        task = await _find(protocol, about, caller)
         state = _detailed(protocol, task) if task is not None else await _of_server(protocol, about, caller)
         seen = (state.get("status"), state.get("statusMessage"), sorted(as_object(state.get("inputRequests"))))
         if seen != known:
@@ -197,7 +202,7 @@ async def _watch(
             await asyncio.sleep(max(asked if isinstance(asked, int) else POLL_MS, 50) / 1000)
 
 
-def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:
+async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:
     """The task of ours that a request is about; None for a server's. Raises RpcProblem."""
     if request.modern and not declares(caller.capabilities, TASKS):
         required: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
@@ -208,10 +213,34 @@ def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask
         raise _unknown() from None
     if server:
         return None
-    task = protocol.tasks.find(number, caller.principal)
+    task = await protocol.tasks.find(number, caller.principal)
     if task is None:
         raise _unknown()
+    if task.work is None and not task.ended:
+        _take_up(protocol, caller, task)
     return task
+
+
+def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
+    """Go on with a task from before a restart: with the server's that it stood for, which may have gone on."""
+    followed = task.followed
+    if not followed.server:
+        lost = "Wicket was restarted while this task ran; it may have acted in part."
+        protocol.tasks.fail(task, Crashed("wicket", lost, hint="Look what was done, then call again."))
+        return
+    fields = as_object(followed.created.get("task")) or followed.created
+    sealed = protocol.verbs.task_ids.seal(followed.server, as_text(fields.get("taskId")), task.principal)
+    behalf = TaskCaller(caller, task)
+
+    async def send(method: str, params: JsonObject) -> JsonObject:
+        if method == "tasks/cancel" and followed.abandoned:
+            return {}
+        return await protocol.verbs.follow(method, {**params, "taskId": sealed}, behalf)
+
+    async def work(task: LocalTask) -> JsonObject:
+        return await wait_for_task(followed.server, followed.created, send, task.ask)
+
+    protocol.tasks.resume(task, work)
 
 
 async def _of_server(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
