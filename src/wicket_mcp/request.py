@@ -19,42 +19,27 @@ GATEWAY = Principal("gateway")
 """Wicket itself, which asks servers what they offer and whether they are there."""
 
 
-class Span:
+class Span(msgspec.Struct, eq=False):
     """What became of one request: filled in on its way, read by the audit and the trace."""
 
-    __slots__ = (
-        "arguments",
-        "detail",
-        "name",
-        "outcome",
-        "references",
-        "rule",
-        "run",
-        "script",
-        "server",
-        "size",
-        "upstream",
-    )
-
-    def __init__(self, server: str = "", name: str = "", arguments: Any = None) -> None:
-        self.server = server
-        self.name = name
-        """The tool, prompt or resource, under its own name once it is resolved."""
-        self.arguments = arguments
-        self.outcome = ""
-        self.size = 0
-        self.detail = ""
-        """Why it was denied or failed."""
-        self.run = ""
-        """The script that made the call."""
-        self.script = ""
-        """Its source."""
-        self.references: tuple[tuple[str, str], ...] = ()
-        """The arguments that stood for stored results, and the handles of these."""
-        self.rule = ""
-        """The rule that decided whether it may be made, and what it decided."""
-        self.upstream = 0.0
-        """Seconds that its server took."""
+    server: str = ""
+    name: str = ""
+    """The tool, prompt or resource, under its own name once it is resolved."""
+    arguments: Any = None
+    outcome: str = ""
+    size: int = 0
+    detail: str = ""
+    """Why it was denied or failed."""
+    run: str = ""
+    """The script that made the call."""
+    script: str = ""
+    """Its source."""
+    references: tuple[tuple[str, str], ...] = ()
+    """The arguments that stood for stored results, and the handles of these."""
+    rule: str = ""
+    """The rule that decided whether it may be made, and what it decided."""
+    upstream: float = 0.0
+    """Seconds that its server took."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):

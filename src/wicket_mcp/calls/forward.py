@@ -58,20 +58,19 @@ class Forward:
     async def __call__(self, request: Request) -> Result:
         """The upstream's result, after all that it asked of the caller was answered."""
         caller, server, meta = request.caller, request.server, request.meta
-        dressed = self._dress(request)
+        dressed = self._dress(request) if meta or caller.log_level else request.params
         if request.notification:
             able = forwarded(caller.capabilities)
             await self._pool.notify(server, request.method, dressed, caller.principal, caller.session, able)
             return Result({}, request)
-
-        async def answer(question: str, about: JsonObject) -> JsonObject:
-            return await ask(caller, server, question, about)
-
         token = meta.get("progressToken")
         # Who wants to hear nothing and can be asked nothing needs nobody to listen for it.
         unasked = not caller.capabilities or caller.capabilities is AS_CLIENT
         silent = token is None and unasked and not caller.log_level
-        callbacks = NO_CALLBACKS if silent else Callbacks(_Reporter(caller, token), answer)
+        callbacks = NO_CALLBACKS
+        if not silent:
+            reporter = _Reporter(caller, server, token)
+            callbacks = Callbacks(reporter.notify, reporter.ask)
         params = {**dressed, **request.resume} if request.resume else dressed
         for sent in range(ROUNDS):
             body = await self._send(request, params, callbacks, sent_before=sent > 0)
@@ -121,8 +120,6 @@ class Forward:
         """The parameters with what of the client's `_meta` is meant for the upstream."""
         caller, meta = request.caller, request.meta
         level = "" if request.notification else caller.log_level
-        if not meta and not level:
-            return request.params
         kept: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
         if meta.get("progressToken") is not None:
             kept["progressToken"] = next(self._tokens)
@@ -229,15 +226,21 @@ async def _replies(body: JsonObject, caller: Caller, server: str) -> JsonObject:
 
 
 class _Reporter:
-    """Hands the caller what an upstream says on the way: progress under the caller's token, logs it wants."""
+    """What an upstream says on the way reaches the caller: progress under its token, logs it wants, questions."""
 
-    def __init__(self, caller: Caller, token: Any) -> None:
+    __slots__ = ("_caller", "_server", "_token")
+
+    def __init__(self, caller: Caller, server: str, token: Any) -> None:
         self._caller = caller
+        self._server = server
         self._token = token
 
-    def __call__(self, method: str, params: JsonObject) -> None:
+    def notify(self, method: str, params: JsonObject) -> None:
         if method == "notifications/progress":
             if self._token is not None:
                 self._caller.notify(method, {**params, "progressToken": self._token})
         elif method != "notifications/message" or wanted(as_text(params.get("level")), self._caller.log_level):
             self._caller.notify(method, params)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        return await ask(self._caller, self._server, method, params)

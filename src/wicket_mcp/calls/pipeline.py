@@ -12,7 +12,7 @@ A fallback has the other tool's schema to check, and so stands before the argume
 server nothing, and so stands before its limit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -74,15 +74,15 @@ class Pipeline:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._outermost = [audit(parts.audit)] if parts.trace is None else [parts.trace, audit(parts.audit)]
-        self._servers: dict[str, tuple[ServerConfig, Handler]] = {}
+        self._servers: dict[str, tuple[ServerConfig, Handler, Handler]] = {}
         self._following = follow_tasks(parts.task_ids)(parts.forward)
         self._owner = self._stacks(owner=True)
         self._others = self._stacks(owner=False)
 
-    async def __call__(self, request: Request) -> Result:
+    def __call__(self, request: Request) -> Awaitable[Result]:
         """The answer; one that says `isError` is an answer. Raises WicketError when there is none."""
         stacks = self._owner if request.caller.principal is LOCAL else self._others
-        return await (stacks.get(request.method) or stacks[EXTENSION])(request)
+        return (stacks.get(request.method) or stacks[EXTENSION])(request)
 
     def _stacks(self, *, owner: bool) -> Mapping[str, Handler]:
         """One for each method. The owner has every scope and no allowance to keep, so neither is asked about."""
@@ -124,17 +124,17 @@ class Pipeline:
         outer = [*self._outermost, authorise(scope, doing), *signing_in]
         return nest([*outer, resolve, limit_principal(parts.admit, kind)], inner)
 
-    async def _to_server(self, request: Request) -> Result:
+    def _to_server(self, request: Request) -> Awaitable[Result]:
         config = self._parts.catalogue.servers.get(request.server)
         if config is None:
             raise UnknownName("server", request.server)
         known = self._servers.get(request.server)
         if known is None or known[0] is not config:
-            known = self._servers[request.server] = (config, self._inner(config))
-        return await known[1](request)
+            known = self._servers[request.server] = (config, *self._inner(config))
+        return (known[1] if request.tool is None else known[2])(request)
 
-    def _inner(self, config: ServerConfig) -> Handler:
-        """The layers of one server."""
+    def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
+        """The layers of one server: for its prompts, resources and all else, and for its tools."""
         parts = self._parts
         tools, others = self._direct(config), self._limited(config)
         if parts.approvals is not None and parts.approvals.flow is not None:
@@ -143,11 +143,7 @@ class Pipeline:
             others = held(parts.catalogue)(others)
         if config.fallback:
             tools = fallback(parts.catalogue, config, self._direct_to)(tools)
-
-        async def handle(request: Request) -> Result:
-            return await (others if request.tool is None else tools)(request)
-
-        return handle
+        return others, tools
 
     def _direct_to(self, server: str) -> Handler:
         return self._direct(self._parts.catalogue.servers[server])

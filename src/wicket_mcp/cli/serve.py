@@ -95,6 +95,7 @@ async def _stdio(config: "Config", dialects: list[str], reloaded: "Callable[[Con
         _explain_to_a_person()
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
+            _collect_seldom()
             await gateway.serve_stdio(stop, *dialects)
 
     await run_until_signalled(serve_client)
@@ -128,9 +129,18 @@ async def _http(
     async def serve_clients(stop: "asyncio.Event") -> None:
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
+            _collect_seldom()
             await gateway.serve_http(stop, *dialects, token=token, on_ready=ready)
 
     await run_until_signalled(serve_clients)
+
+
+def _collect_seldom() -> None:
+    """What there is now stays; a call makes many small objects and hardly a cycle among them."""
+    import gc
+
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def _at(config: "Config", address: str) -> "Config":

@@ -12,7 +12,7 @@ from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
-from wicket_mcp.request import Request, tool_call
+from wicket_mcp.request import Request, Span
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.schema.checker import fits
 from wicket_mcp.spelling import nearest
@@ -48,8 +48,17 @@ class ToolCall:
         self, tool: Tool | str, arguments: Json = None, *, whole: bool = False, may_be_task: bool = False
     ) -> Request:
         """This call passed on to an upstream tool."""
-        return tool_call(
-            tool, arguments, self.caller, self.meta, whole=whole, resume=self.resume, may_be_task=may_be_task
+        return Request(
+            method="tools/call",
+            caller=self.caller,
+            params={"arguments": arguments},
+            name=tool if isinstance(tool, str) else tool.key,
+            tool=None if isinstance(tool, str) else tool,
+            meta=self.meta,
+            resume=self.resume,
+            whole=whole,
+            may_be_task=may_be_task,
+            span=Span(arguments=arguments),
         )
 
 

@@ -18,7 +18,8 @@ class Attribution:
         """`one_client` says that all calls are one client's: the server has a connection for each of them."""
         self._one_client = one_client
         self._server = server
-        self._open: list[tuple[Callbacks, str]] = []
+        self._open: dict[int, tuple[Callbacks, str]] = {}
+        """By identity, in the order in which they began."""
         self.served: set[str] = set()
         """Who has had something sent on the present connection."""
 
@@ -28,19 +29,19 @@ class Attribution:
             self.served.add(principal)
 
     def begin(self, callbacks: Callbacks, principal: str) -> None:
-        self._open.append((callbacks, principal))
+        self._open[id(callbacks)] = callbacks, principal
 
     def end(self, callbacks: Callbacks) -> None:
-        self._open = [entry for entry in self._open if entry[0] is not callbacks]
+        del self._open[id(callbacks)]
 
     def renew(self) -> None:
         """There is another connection, which has heard of nobody but those who wait."""
-        self.served = {principal for _, principal in self._open}
+        self.served = {principal for _, principal in self._open.values()}
 
     def sole(self) -> Callbacks | None:
         """The callbacks of the one call that a message can be about."""
         several = (len(self._open) > 1 and not self._one_client) or len(self.served) > 1
-        return self._open[-1][0] if self._open and not several else None
+        return self._open[next(reversed(self._open))][0] if self._open and not several else None
 
     async def answer(self, method: str, params: JsonObject) -> JsonObject:
         """A request of the server that is tied to no call. Raises Unasked."""

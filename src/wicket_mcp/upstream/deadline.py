@@ -1,46 +1,184 @@
-"""The deadline of one call, which a sign of life from the upstream moves: progress, a log message, a question.
+"""How many calls of one upstream are under way at once, and until when each may last.
 
-A question waits as long as a call may last at all, because a person may have to answer it. Used by `supervisor.py`.
+Every call passes here, so both are made of little: asyncio's semaphore looks through all that wait each time it is
+asked, and its timeout makes a timer for each call. Here one timer stands for all. A sign of life from the upstream
+(progress, a log message, a question) moves a deadline; a question waits as long as a call may last at all, because a
+person may have to answer it. Used by `supervisor.py`.
 """
 
 import asyncio
-from contextlib import suppress
+from collections import deque
+from types import TracebackType
 
 from wicket_mcp.errors import TimedOut, Unasked
 from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.connection import Callbacks
 
+EARLY = 0.0005  # seconds by which the clock of a timer may be ahead of the loop's
 
-def extend_deadline(callbacks: Callbacks, deadline: asyncio.Timeout, allowance: float, longest: float) -> Callbacks:
-    """`callbacks` that move the deadline: a sign of life restarts it, and a question waits as long as a call may."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + longest
 
-    def move(when: float) -> None:
-        with suppress(RuntimeError):  # the call has ended meanwhile: there is no deadline any more
-            deadline.reschedule(when)
+class Slots:
+    """So many at once; others wait in order."""
 
-    def notify(method: str, params: JsonObject) -> None:
-        move(min(loop.time() + allowance, end))
-        if callbacks.notification:
-            callbacks.notification(method, params)
+    __slots__ = ("_free", "_waiting")
 
-    async def ask(method: str, params: JsonObject) -> JsonObject:
-        if callbacks.request is None:
-            raise Unasked(f"{method} is not available here.")
-        move(end)
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """A slot, if one is free."""
+        if self._free <= 0:
+            return False
+        self._free -= 1
+        return True
+
+    async def acquire(self) -> None:
+        """A slot, when it is our turn."""
+        if self.take():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         try:
-            return await callbacks.request(method, params)
-        finally:
-            move(min(loop.time() + allowance, end))
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # it was given to us, and we do not use it
+            else:
+                self._waiting.remove(turn)
+            raise
 
-    return Callbacks(notify, ask)
+    def release(self) -> None:
+        """Give a slot back: to whoever has waited longest, else to all."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+class Deadline:
+    """The end of one call's time. Inside its `with`, a call that lasts longer is cancelled and TimeoutError raised."""
+
+    __slots__ = ("_cancelling", "_deadlines", "_task", "expired", "when")
+
+    def __init__(self, deadlines: "Deadlines", when: float) -> None:
+        self._deadlines = deadlines
+        self.when = when
+        """By the loop's clock."""
+        self.expired = False
+
+    def __enter__(self) -> "Deadline":
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a deadline outside of a task")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._deadlines.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._deadlines.drop(self)
+        # Who else cancelled the task meanwhile wants it cancelled, not timed out.
+        if self.expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from problem
+
+    def move(self, when: float) -> None:
+        """Let it last until then instead; nothing, where the call has ended."""
+        self.when = when
+        self._deadlines.note(self)
+
+    def expire(self) -> None:
+        self.expired = True
+        self._task.cancel()
+
+
+class Deadlines:
+    """Those of one upstream. The timer stands at the earliest, or before it where that one has ended meanwhile."""
+
+    __slots__ = ("_loop", "_open", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: set[Deadline] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, when: float) -> Deadline:
+        return Deadline(self, when)
+
+    def add(self, deadline: Deadline) -> None:
+        self._open.add(deadline)
+        if self._timer is None or deadline.when < self._timer.when():
+            self._arm(deadline.when)
+
+    def drop(self, deadline: Deadline) -> None:
+        self._open.discard(deadline)
+
+    def note(self, deadline: Deadline) -> None:
+        """It was moved."""
+        if deadline in self._open:
+            self.add(deadline)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, when: float) -> None:
+        self.close()
+        self._timer = self._loop.call_at(when, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._loop.time() + EARLY
+        for deadline in [each for each in self._open if each.when <= now]:
+            self._open.discard(deadline)
+            deadline.expire()
+        if self._open:
+            self._arm(min(deadline.when for deadline in self._open))
+
+
+class Extending:
+    """The callbacks of a call, moving its deadline: a sign of life restarts it, a question waits until `end`."""
+
+    __slots__ = ("_allowance", "_callbacks", "_deadline", "_end")
+
+    def __init__(self, callbacks: Callbacks, deadline: Deadline, allowance: float, end: float) -> None:
+        self._callbacks = callbacks
+        self._deadline = deadline
+        self._allowance = allowance
+        self._end = end
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        self._restart()
+        if self._callbacks.notification:
+            self._callbacks.notification(method, params)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        if self._callbacks.request is None:
+            raise Unasked(f"{method} is not available here.")
+        self._deadline.move(self._end)
+        try:
+            return await self._callbacks.request(method, params)
+        finally:
+            self._restart()
+
+    def _restart(self) -> None:
+        self._deadline.move(min(asyncio.get_running_loop().time() + self._allowance, self._end))
+
+
+def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, end: float) -> Callbacks:
+    extending = Extending(callbacks, deadline, allowance, end)
+    return Callbacks(extending.notify, extending.ask)
 
 
 def timed_out(server: str, method: str, allowance: float, longest: float, taken: float) -> TimedOut:
     """What a caller hears when the deadline is over."""
     setting = f"the server's 'timeout' ({allowance:g} s)"
-    if taken >= longest:
+    if taken + EARLY >= longest:
         allowance, setting = longest, f"'limits.max_call' ({longest:g} s)"
     return TimedOut(
         server,

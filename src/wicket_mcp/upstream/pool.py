@@ -7,7 +7,7 @@ removed when they were stopped for idleness, and counted only while they run. Ho
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,7 +153,7 @@ class Pool:
     async def start(self, server: str, session: str = "", principal: Principal = LOCAL) -> Greeting:
         return await self._find(server, principal, session).start()
 
-    async def request(
+    def request(
         self,
         server: str,
         method: str,
@@ -165,9 +165,9 @@ class Pool:
         headers: Mapping[str, str] | None = None,
         capabilities: JsonObject | None = None,
         timeout: float | None = None,
-    ) -> JsonObject:
+    ) -> Awaitable[JsonObject]:
         """One request to `server` on behalf of `principal`, over the connection for the client session `session`."""
-        return await self._find(server, principal, session).request(
+        return self._find(server, principal, session).request(
             method,
             params,
             callbacks=callbacks,

@@ -8,19 +8,18 @@ behind a shield. `pool.py` makes upstreams and finds the one for a request; tran
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
-from wicket_mcp.model import LOCAL, JsonObject, Principal, as_object
+from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.rpc import CONNECTION_WIDE
 from wicket_mcp.tasks import Tasks, uninterrupted
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
-from wicket_mcp.upstream.deadline import extend_deadline, timed_out
+from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.host import GenerationHost
 from wicket_mcp.upstream.lifecycle import (
@@ -41,13 +40,13 @@ from wicket_mcp.upstream.lifecycle import (
     State,
     Stopped,
 )
+from wicket_mcp.upstream.wishes import Wishes
 
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 1000  # calls that may queue for a slot before more are turned away
 MAX_WAITS = 5  # times that one request waits because its server asks for it
 SHORTEST_WAIT = 0.1  # seconds, also for a server that asks for less
-LOG_LEVEL_TIMEOUT = 2.0  # seconds that an upstream may take to note a log level
 HUNG_AFTER = 3  # calls in a row without an answer, after which a server is asked whether it still answers at all
 PING_TIMEOUT = 5.0
 
@@ -96,8 +95,7 @@ class Upstream:
         self._on_event = on_event
         self._on_rest = on_rest
         self._max_call = max_call
-        self._watched = set(watched)
-        self._log_level = log_level
+        self._wishes = Wishes(config.name, set(watched), log_level)
         self._life: Life[Session] = Life(config.name)
         self._arrival: asyncio.Future[None] | None = None
         """Settled when everybody who waits for a session is admitted or rejected."""
@@ -107,7 +105,9 @@ class Upstream:
         self._tasks = Tasks()
         self._closing = Tasks()
         """Sessions that are being closed: waited for, never cancelled."""
-        self._slots = asyncio.Semaphore(config.max_concurrent)
+        self._loop = asyncio.get_running_loop()
+        self._slots = Slots(config.max_concurrent)
+        self._deadlines = Deadlines(self._loop)
         self._queued = 0
         self._calls = 0
         self._used_at = 0.0
@@ -134,7 +134,7 @@ class Upstream:
     @property
     def watched(self) -> frozenset[str]:
         """The resources that somebody watches."""
-        return frozenset(self._watched)
+        return frozenset(self._wishes.watched)
 
     @property
     def calls(self) -> int:
@@ -202,43 +202,46 @@ class Upstream:
         notification or an answered question; `max_call` bounds the whole.
         """
         allowance = timeout or self._config.timeout
-        await self._enter()
+        if not self._slots.take():  # the usual call finds a free one at once
+            await self._enter()
         self._calls += 1
         extending: Callbacks | None = None
-        started = asyncio.get_running_loop().time()
+        started = self._loop.time()
         try:
             if self._life.session is None:
                 await self._ready()
-            started = asyncio.get_running_loop().time()
+                started = self._loop.time()
             if principal not in self._attribution.served:
                 self._attribution.serve(principal)
-            async with asyncio.timeout(min(allowance, self._max_call)) as deadline:
+            with self._deadlines.set(started + min(allowance, self._max_call)) as deadline:
                 if callbacks is not NO_CALLBACKS:
-                    callbacks = extending = extend_deadline(callbacks, deadline, allowance, self._max_call)
+                    callbacks = extending = extend_deadline(callbacks, deadline, allowance, started + self._max_call)
                     self._attribution.begin(extending, principal)
-
-                async def send(session: Session) -> JsonObject:
-                    return await session.request(
-                        method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
-                    )
-
-                answer = await self._send(send, deadline)
+                answer = await self._send(deadline, method, params, callbacks, headers, capabilities)
         except Refused as refusal:
             refusal.replace(mask_strings(refusal.error))
             raise
         except TimeoutError:
             self._count_unanswered()
-            taken = asyncio.get_running_loop().time() - started
+            taken = self._loop.time() - started
             raise timed_out(self._config.name, method, allowance, self._max_call, taken) from None
         finally:
             if extending is not None:
                 self._attribution.end(extending)
             self._calls -= 1
-            self._used_at = asyncio.get_running_loop().time()
+            self._used_at = self._loop.time()
             self._slots.release()
         return answer
 
-    async def _send(self, send: Callable[[Session], Awaitable[JsonObject]], deadline: asyncio.Timeout) -> JsonObject:
+    async def _send(
+        self,
+        deadline: Deadline,
+        method: str,
+        params: JsonObject,
+        callbacks: Callbacks,
+        headers: Mapping[str, str] | None,
+        capabilities: JsonObject | None,
+    ) -> JsonObject:
         """Send, and once more where nothing ran: the connection was gone, or the server asks us to come back in time.
 
         What may have run is never sent again.
@@ -248,14 +251,16 @@ class Upstream:
             session = self._life.session or await self._ready()
             generation = self._life.generation
             try:
-                answer = await send(session)
+                answer = await session.request(
+                    method, params, callbacks=callbacks, headers=headers, capabilities=capabilities
+                )
             except NotSent:
                 self._report(Lost(generation))
                 if reconnected:
                     raise
                 reconnected = True
             except Unavailable as problem:
-                left = (deadline.when() or 0.0) - asyncio.get_running_loop().time()
+                left = deadline.when - self._loop.time()
                 if problem.retry_after is None or problem.retry_after >= left or waits == MAX_WAITS:
                     raise
                 waits += 1
@@ -275,23 +280,19 @@ class Upstream:
 
     async def watch(self, uri: str) -> None:
         """Hear of changes to a resource, on this connection and every later one."""
-        session = await self._ready()
-        self._watched.add(uri)  # not before: a connection that is made meanwhile would subscribe to it too
-        if session.greeting.modern:
-            await session.connection.listen(sorted(self._watched))
-        elif _offers_subscriptions(session):
-            await self.request("resources/subscribe", {"uri": uri})
+        await self._wishes.watch(await self._ready(), uri, self.request)
 
     def unwatch(self, uri: str) -> None:
         """Hear no more of a resource."""
-        self._watched.discard(uri)
-        if self._life.session:
-            self._tasks.start(self._unsubscribe(self._life.session, uri), f"stop watching at {self._config.name}")
+        self._wishes.watched.discard(uri)
+        if session := self._life.session:
+            ending = self._wishes.unwatch(session, uri, self.request)
+            self._tasks.start(ending, f"stop watching at {self._config.name}")
 
     async def set_log_level(self, level: str) -> None:
-        self._log_level = level
+        self._wishes.log_level = level
         if self._life.session:
-            await self._send_log_level(self._life.session)
+            await self._wishes.send_log_level(self._life.session)
 
     async def retire(self) -> None:
         """Close once the calls in flight have ended, or had the time that any call has."""
@@ -311,18 +312,17 @@ class Upstream:
             self._idle_check.cancel()
         await self._tasks.close()
         await self._closing.wait()
+        self._deadlines.close()
 
     # Admission
 
     async def _enter(self) -> None:
-        if self._slots.locked() and self._queued >= MAX_WAITING:
+        """Wait for a slot. Raises Overloaded where too many wait, or none was free in time."""
+        if self._queued >= MAX_WAITING:
             raise Overloaded(
                 f"Server '{self._config.name}' has {self._calls} calls in flight and {self._queued} waiting.",
                 hint="Try again in a moment.",
             )
-        if not self._slots.locked():  # the usual case needs no deadline
-            await self._slots.acquire()
-            return
         self._queued += 1
         try:
             async with asyncio.timeout(self._config.timeout):
@@ -399,7 +399,7 @@ class Upstream:
             self._report(Failed(generation, problem, loop.time()))
             return
         try:
-            await self._send_log_level(session)
+            await self._wishes.send_log_level(session)
         except BaseException:  # nobody else knows of this session yet
             await uninterrupted(session.connection.close())
             raise
@@ -418,8 +418,8 @@ class Upstream:
         self._unanswered = 0
         self._attribution.renew()
         self._schedule_idle_check(self._config.idle_stop)
-        if self._watched:
-            self._tasks.start(self._resubscribe(session), f"watch resources of {self._config.name}")
+        if self._wishes.watched:
+            self._tasks.start(self._wishes.renew(session), f"watch resources of {self._config.name}")
         self._on_event(UpstreamEvent(self._config.name, self._session, "connected", {}, self._principal))
 
     async def _stop(self, generation: int, session: Session) -> None:
@@ -441,36 +441,6 @@ class Upstream:
             self._schedule_idle_check(max(left, 1.0))
         else:
             self._report(Rested(generation))
-
-    # What a connection is told of its predecessors
-
-    async def _resubscribe(self, session: Session) -> None:
-        """Subscribe to what somebody watches. An upstream that refuses is left as it is."""
-        try:
-            if session.greeting.modern:
-                await session.connection.listen(sorted(self._watched))
-                return
-            for uri in sorted(self._watched):
-                await session.request("resources/subscribe", {"uri": uri})
-        except WicketError as problem:
-            log.info("server '%s' did not subscribe to resources again: %s", self._config.name, problem)
-
-    async def _unsubscribe(self, session: Session, uri: str) -> None:
-        with suppress(WicketError):  # then it goes on to send what nobody reads
-            if session.greeting.modern:
-                await session.connection.listen(sorted(self._watched))
-            elif _offers_subscriptions(session):
-                await self.request("resources/unsubscribe", {"uri": uri})
-
-    async def _send_log_level(self, session: Session) -> None:
-        """Tell a legacy upstream what to log, before the calls whose log it is; but do not wait for long."""
-        if not self._log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:
-            return
-        try:
-            async with asyncio.timeout(LOG_LEVEL_TIMEOUT):
-                await session.request("logging/setLevel", {"level": self._log_level})
-        except (WicketError, TimeoutError) as problem:
-            log.info("server '%s' did not take the log level: %r", self._config.name, problem)
 
     # What the connection tells us
 
@@ -507,7 +477,3 @@ class Upstream:
             pass  # a refusal is an answer; the end of a connection is reported by itself
         finally:
             self._unanswered = 0
-
-
-def _offers_subscriptions(session: Session) -> bool:
-    return bool(as_object(session.greeting.capabilities.get("resources")).get("subscribe"))
