@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
 from wicket_mcp.catalog.listing import read_listing
+from wicket_mcp.catalog.readers import Readers
 from wicket_mcp.catalog.shares import merge, without
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
@@ -40,7 +41,6 @@ LISTING_TIMEOUT = 30.0
 RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
 LISTING_RETRIES = 2
 PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
-MAX_READERS = 32  # users of one server that are remembered as those who could list it
 MAX_PAGES = 200  # of one of a server's lists
 LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
 
@@ -89,8 +89,7 @@ class Catalogue:
         """Servers that could not be listed: how many more times they were tried, and when they are next."""
         self.unauthenticated: dict[str, str] = {}
         """Servers that could not be listed because nobody is signed in, and why."""
-        self._readers: dict[str, list[Principal]] = {}
-        """Who may be able to ask a server that only its users can ask, the latest last."""
+        self._readers = Readers()
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
         self._reviews = Lane("listings that are looked through", width=1, share=1, waiting=MAX_NAMES)
@@ -140,7 +139,7 @@ class Catalogue:
         awaited = [name for name in unseen if servers is not None or name not in self.failures or name in starting]
         if principal is not None:
             for name in unseen:
-                self._offer_reader(name, principal)
+                self._readers.offer(self.servers.get(name), principal)
         for name in set(unseen) - set(awaited) - self._hopeless:
             self._schedule(name)
         if awaited:
@@ -216,8 +215,8 @@ class Catalogue:
         `principal` has an account there, where each user has their own.
         """
         if principal is not None:
-            self._offer_reader(server, principal)
-            if server in self._running and self._reader(server) is principal:
+            self._readers.offer(self.servers.get(server), principal)
+            if server in self._running and self._readers.choose(self.servers.get(server)) is principal:
                 self._overtaken.add(server)  # what is read now is somebody else's
         await asyncio.shield(self._reading(server))
 
@@ -314,7 +313,7 @@ class Catalogue:
         if event.method.endswith("/list_changed") and event.server in self._running:
             self._overtaken.add(event.server)
         elif event.method == "connected" or event.method.endswith("/list_changed"):
-            self._offer_reader(event.server, event.principal)
+            self._readers.offer(self.servers.get(event.server), event.principal)
             self._schedule(event.server)
 
     async def close(self) -> None:
@@ -327,11 +326,10 @@ class Catalogue:
     def _end_renewal(self, server: str) -> None:
         """Forget a renewal that has ended; start another where the server changed meanwhile."""
         self._running.pop(server, None)
-        listing, waiting = self.now.listings.get(server), list[Principal]()
-        if listing is not None and server not in self.failures:  # what failed is tried again for everybody
-            waiting = [reader for reader in self._readers.get(server, ()) if reader.name not in listing.accounts]
+        listing = self.now.listings.get(server) if server not in self.failures else None
+        waiting = self._readers.unread(listing) if listing is not None else ()
         if waiting:  # who came while somebody else's list was read
-            self._offer_reader(server, waiting[0])
+            self._readers.offer(self.servers.get(server), waiting[0])
         if waiting or server in self._overtaken:
             self._overtaken.discard(server)
             self._schedule(server)
@@ -366,7 +364,7 @@ class Catalogue:
         """Read and publish what a server offers; False when it is another one by the time that is known, or when
         somebody else may be able to ask it.
         """
-        reader = self._reader(server)
+        reader = self._readers.choose(self.servers.get(server))
         try:
             greeting = await self._pool.start(server, principal=reader)
             listing = await read_listing(
@@ -380,7 +378,7 @@ class Catalogue:
             if self._has_changed(server, identity):
                 return False
             if isinstance(problem, NeedsSignIn) and reader is not GATEWAY:
-                if self._dismiss_reader(server, reader):
+                if self._readers.dismiss(server, reader):
                     return False
                 if server in self.now.listings:
                     return True  # what is known stays true, and who has an account can use it
@@ -416,26 +414,6 @@ class Catalogue:
 
     async def _ask(self, server: str, method: str, params: JsonObject, reader: Principal) -> JsonObject:
         return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, reader))).body
-
-    def _offer_reader(self, server: str, principal: Principal) -> None:
-        """Somebody who may have an account at a server wants to know what it offers, or is connected to it."""
-        config = self.servers.get(server)
-        if config is not None and config.credentials == "user":
-            others = [reader for reader in self._readers.get(server, ()) if reader != principal]
-            self._readers[server] = [*others[-MAX_READERS:], principal]
-
-    def _reader(self, server: str) -> Principal:
-        """On whose behalf a server is asked: Wicket's own, or a user's where each has an account there."""
-        config = self.servers.get(server)
-        if config is None or config.credentials != "user":
-            return GATEWAY
-        readers = self._readers.get(server)
-        return readers[-1] if readers else LOCAL
-
-    def _dismiss_reader(self, server: str, reader: Principal) -> bool:
-        """Somebody has no account after all; whether there is somebody else to try."""
-        self._readers[server] = [other for other in self._readers.get(server, ()) if other != reader]
-        return bool(self._readers[server])
 
     def disown(self, owner: str) -> None:
         """A name is somebody else's from now on, who has been told of nothing yet."""

@@ -228,7 +228,11 @@ class Pool:
         config = self._configs.get(server)
         shared = config is None or config.credentials == "shared"
         keys = [key for key in self._upstreams if key.server == server and (shared or key.owner == owner)]
-        await asyncio.gather(*(self._forget(key).retire() for key in keys))
+        await asyncio.gather(*(self._retire(key) for key in keys))
+
+    async def _retire(self, key: Key) -> None:
+        if key in self._upstreams:  # forgotten in the same step that ends it, so that no cancellation comes between
+            await self._forget(key).retire()
 
     async def close_session(self, session: str) -> None:
         """A client session has ended: stop the upstreams that served it alone, and watch nothing for it any more."""
