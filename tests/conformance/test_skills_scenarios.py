@@ -7,6 +7,7 @@ import pytest
 from tests.conformance.suite import installed, measure_client, measure_server
 from tests.conformance.targets import wicket
 from tests.eras.child import serving
+from tests.gateway.extensions_document import shows
 
 SERVER = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 CLIENT = (
@@ -22,6 +23,7 @@ pytestmark = [
 ]
 
 
+@shows("skills", "the conformance suite's three server scenarios", clients="modern", servers="modern")
 async def test_wicket_passes_the_scenarios_of_skills_as_the_server_behind_it_does() -> None:
     async with serving([sys.executable, "-m", "tests.conformance.skill_server", "--http", "0"]) as server:
         direct = await measure_server(server, "2026-07-28", SERVER)
@@ -36,6 +38,7 @@ async def test_wicket_passes_the_scenarios_of_skills_as_the_server_behind_it_doe
     assert set(verdicts[0].values()) == {"SUCCESS"}
 
 
+@shows("skills", "the conformance suite's four client scenarios", clients="modern", servers="modern")
 async def test_as_a_client_wicket_fetches_nothing_early_and_gives_nobody_what_differs() -> None:
     command = f"{sys.executable} -m tests.conformance.skill_client"
     report = await measure_client(command, "2026-07-28", CLIENT)

@@ -7,6 +7,7 @@ import pytest
 from tests.conformance.suite import installed, measure_server
 from tests.conformance.targets import wicket
 from tests.eras.child import serving
+from tests.gateway.extensions_document import shows
 
 SCENARIOS = (
     "tasks-lifecycle",
@@ -22,6 +23,7 @@ SCENARIOS = (
 )
 
 
+@shows("tasks", "the conformance suite's ten scenarios", clients="modern", servers="modern with tasks")
 @pytest.mark.node
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not installed(), reason="the conformance suite is not installed: scripts/node")

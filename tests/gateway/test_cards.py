@@ -3,9 +3,11 @@
 import aiohttp
 
 from tests.conftest import OpenGateway, peer
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import serve_http
 
 
+@shows("server cards", "cards, catalogue", clients="any", servers="Wicket")
 async def test_every_address_has_a_card_and_the_catalogue_leads_to_them(open_gateway: OpenGateway) -> None:
     async with (
         open_gateway({"secret-server": peer("Echo")}) as gateway,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Command, Raw, raw_client, serve_http
 from wicket_mcp.extensions import APP_MARK, APP_TYPE, UI
 
@@ -47,6 +48,7 @@ async def ask(client: Raw, method: str, params: dict[str, Any], extensions: dict
     return body.get("result", body.get("error"))
 
 
+@shows("any", "declared by a client, told to servers", clients="modern", servers="modern")
 async def test_what_a_client_declares_reaches_a_modern_server_with_that_request_alone(
     open_gateway: OpenGateway,
 ) -> None:
@@ -60,6 +62,7 @@ async def test_what_a_client_declares_reaches_a_modern_server_with_that_request_
         assert without["structuredContent"]["meta"][CAPABILITIES] == {}
 
 
+@shows("any", "declared by a client, told to servers", clients="legacy", servers="modern")
 async def test_what_a_legacy_client_declared_for_its_session_reaches_a_modern_server(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern", "flat") as client:
         declared: dict[str, Any] = {"extensions": {TALLY: {"depth": 4}}, "tasks": {"requests": {}}}
@@ -76,6 +79,7 @@ async def test_what_a_legacy_client_declared_for_its_session_reaches_a_modern_se
         assert meta[CAPABILITIES] == {"extensions": {TALLY: {"depth": 4}}}
 
 
+@shows("any", "declared by servers, told to clients", clients="both", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_union_of_the_servers_extensions_and_ours_is_told(open_gateway: OpenGateway, era: str) -> None:
     async with house(open_gateway, era) as client:
@@ -88,6 +92,7 @@ async def test_the_union_of_the_servers_extensions_and_ours_is_told(open_gateway
             assert capabilities["extensions"][UI] == {"mimeTypes": ["text/html;profile=mcp-app"]}
 
 
+@shows("any", "methods", clients="modern", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_method_of_an_unknown_extension_goes_to_the_server_it_names(
     open_gateway: OpenGateway, era: str
@@ -107,6 +112,7 @@ async def test_a_method_of_an_unknown_extension_goes_to_the_server_it_names(
         assert nobody["code"] == -32601
 
 
+@shows("any", "notifications", clients="both", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_notification_of_an_unknown_extension_goes_to_the_server_it_names(
     open_gateway: OpenGateway, era: str
@@ -129,6 +135,7 @@ async def test_a_notification_of_an_unknown_extension_goes_to_the_server_it_name
             assert each["params"]["_meta"]["com.example/mark"] == 1
 
 
+@shows("any", "notifications, over pipes", clients="legacy", servers="legacy")
 async def test_notifications_pass_both_ways_over_pipes(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"one": extended("legacy", "one")}, "--dialect", "flat")
     await command.initialize()
@@ -159,6 +166,7 @@ async def test_a_gateway_whose_servers_have_no_unknown_extension_knows_no_other_
 # Apps
 
 
+@shows("ui", "tools with an interface beside the menu", clients="modern", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_tools_with_an_interface_are_listed_beside_the_menu_to_hosts_alone(
     open_gateway: OpenGateway, era: str
@@ -175,6 +183,7 @@ async def test_tools_with_an_interface_are_listed_beside_the_menu_to_hosts_alone
         }
 
 
+@shows("ui", "addresses in lists, reads, links, results", clients="modern", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_an_interface_is_read_and_linked_under_the_address_of_its_server(
     open_gateway: OpenGateway, era: str
@@ -205,6 +214,7 @@ async def test_an_interface_is_read_and_linked_under_the_address_of_its_server(
         assert result["_meta"]["com.example/mark"] == 2
 
 
+@shows("ui", "tools for apps only", clients="modern", servers="modern")
 async def test_a_tool_for_apps_only_is_hidden_from_models_and_callable_by_hosts(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
 
@@ -230,6 +240,7 @@ async def mark_of(client: Raw, server: str) -> dict[str, Any]:
     return {"_meta": {APP_MARK: mark[1]}}
 
 
+@shows("ui", "an app's calls", clients="modern", servers="modern")
 async def test_an_app_reaches_its_own_server_and_no_other(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
         mark = await mark_of(client, "two")
@@ -256,6 +267,7 @@ async def test_an_app_reaches_its_own_server_and_no_other(open_gateway: OpenGate
         assert (await ask(client, "groups/list", mark, {UI: {}}))["code"] == -32601
 
 
+@shows("ui", "our own tools are not for apps", clients="modern", servers="Wicket")
 async def test_hosts_are_told_that_our_own_tools_are_not_for_apps(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
         tools = {tool["name"]: tool for tool in (await ask(client, "tools/list", {}, {UI: {}}))["tools"]}
@@ -280,6 +292,7 @@ async def test_the_only_app_is_passed_untouched_and_calls_by_its_own_names(open_
 # Skills, groups, tool resolution
 
 
+@shows("skills", "list, get, read, directory, digests", clients="modern", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_skills_of_all_servers_are_listed_read_and_found(open_gateway: OpenGateway, era: str) -> None:
     async with house(open_gateway, era) as client:
@@ -302,6 +315,7 @@ async def test_skills_of_all_servers_are_listed_read_and_found(open_gateway: Ope
         assert "size differs" in forged["message"]
 
 
+@shows("skills", "what is not listed", clients="modern", servers="modern")
 async def test_a_skill_that_is_not_listed_is_still_told_of_and_read(open_gateway: OpenGateway) -> None:
     server = {"command": sys.executable, "args": ["-m", "tests.conformance.skill_server", "--stdio"], "cwd": str(ROOT)}
     async with (
@@ -322,6 +336,7 @@ async def test_a_skill_that_is_not_listed_is_still_told_of_and_read(open_gateway
             assert (await ask(client, "skills/get", {"uri": uri}))["code"] == -32602
 
 
+@shows("skills", "found by `find_tools`", clients="modern", servers="modern")
 async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
         await ask(client, "resources/list", {})
@@ -335,6 +350,7 @@ async def test_a_search_names_the_skill_and_how_to_read_it(open_gateway: OpenGat
         assert "Skill" not in (await ask(client, "tools/call", other))["content"][0]["text"]
 
 
+@shows("groups", "servers and tags", clients="modern", servers="modern")
 async def test_servers_and_tags_are_groups_with_typed_tools(open_gateway: OpenGateway) -> None:
     servers = {name: {**extended("modern", name), "tags": ["both", name]} for name in ("one", "two")}
     async with (
@@ -354,6 +370,7 @@ async def test_servers_and_tags_are_groups_with_typed_tools(open_gateway: OpenGa
         assert "two" in (await ask(client, "groups/get", {"name": "twoo"}))["message"]
 
 
+@shows("groups", "profiles", clients="modern", servers="modern")
 async def test_profiles_are_groups_with_the_tools_that_they_show(open_gateway: OpenGateway) -> None:
     servers = {name: extended("modern", name) for name in ("one", "two")}
     profiles = {
@@ -379,6 +396,7 @@ async def test_profiles_are_groups_with_the_tools_that_they_show(open_gateway: O
             assert [skill["uri"] for skill in skills] == ["skill://two/pdf-forms/SKILL.md"]
 
 
+@shows("tool-resolution", "`call_tool`, `run_script`", clients="modern", servers="modern")
 async def test_a_call_is_resolved_to_the_annotations_of_the_real_tool(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
         call: dict[str, Any] = {"name": "call_tool", "arguments": {"name": "one.seen", "arguments": {}}}

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.eras.child import serving
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Raw, raw_client, serve_http
 from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
@@ -67,6 +68,7 @@ async def house(
 # A modern server with tasks
 
 
+@shows("tasks", "create, poll", clients="modern", servers="modern with tasks")
 async def test_a_task_found_and_called_through_the_menu_is_followed_to_its_end(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": MODERN}) as at:
         created = await at.call("call_tool", name="x.slow_compute", arguments={"seconds": 0, "label": "b"})
@@ -78,6 +80,7 @@ async def test_a_task_found_and_called_through_the_menu_is_followed_to_its_end(o
         assert task["result"]["_meta"]["com.example/kept"] is True
 
 
+@shows("tasks", "input, cancel", clients="modern", servers="modern with tasks")
 async def test_input_reaches_a_servers_task_and_cancelling_ends_it(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": MODERN}, "flat") as at:
         number = (await at.call("x__confirm_delete", filename="a"))["taskId"]
@@ -92,6 +95,7 @@ async def test_input_reaches_a_servers_task_and_cancelling_ends_it(open_gateway:
         assert len(counted["cancelled"]) == 1
 
 
+@shows("tasks", "a client without waits", clients="modern", servers="modern with tasks")
 async def test_a_client_without_tasks_waits_and_gets_a_plain_answer(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": MODERN}) as at:
         plain: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -103,6 +107,7 @@ async def test_a_client_without_tasks_waits_and_gets_a_plain_answer(open_gateway
         assert "taskId" not in required
 
 
+@shows("tasks", "ids are the principal's alone", clients="modern", servers="both")
 async def test_an_id_is_its_principals_alone(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": MODERN, "echo": peer("Echo")}, "flat", promote_after=0.0) as at:
         ann, _ = await at.gateway.registry.keys.create("ann", ["discover", "invoke"])
@@ -115,6 +120,7 @@ async def test_an_id_is_its_principals_alone(open_gateway: OpenGateway) -> None:
         assert (await at.ask("tasks/get", {"taskId": of_wicket}))["status"] == "working"
 
 
+@shows("tasks", "after a restart of Wicket", clients="modern", servers="modern with tasks")
 async def test_a_servers_task_survives_a_restart_of_ours(open_gateway: OpenGateway) -> None:
     async with serving([sys.executable, *TASK_SERVER, "--http", "0"]) as url:
         async with house(open_gateway, {"x": {"url": url}}, "flat") as at:
@@ -123,6 +129,7 @@ async def test_a_servers_task_survives_a_restart_of_ours(open_gateway: OpenGatew
             assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "computed later"
 
 
+@shows("tasks", "after a restart of Wicket", clients="legacy", servers="modern with tasks")
 async def test_a_task_that_a_legacy_client_has_of_such_a_server_survives_a_restart_too(
     open_gateway: OpenGateway,
 ) -> None:
@@ -147,6 +154,7 @@ async def test_a_task_that_a_legacy_client_has_of_such_a_server_survives_a_resta
 # Servers without tasks, which Wicket keeps for them
 
 
+@shows("tasks", "after a restart of Wicket", clients="modern", servers="legacy without tasks")
 async def test_what_wicket_kept_is_there_after_a_restart_and_what_it_lost_is_said(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat", promote_after=0.0) as at:
         ended = (await at.call("x__slow"))["taskId"]
@@ -166,6 +174,7 @@ async def test_what_wicket_kept_is_there_after_a_restart_and_what_it_lost_is_sai
         assert (await at.ask("tasks/get", {"taskId": ended}, token=ann))["code"] == -32602
 
 
+@shows("tasks", "expiry", clients="legacy", servers="legacy without tasks")
 async def test_a_task_ends_and_is_forgotten_when_its_time_is_over(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
         client, _ = await shake_hands(at)
@@ -182,6 +191,7 @@ async def test_a_task_ends_and_is_forgotten_when_its_time_is_over(open_gateway: 
         assert (await at.ask("tasks/get", {"taskId": task["taskId"]}))["code"] == -32602
 
 
+@shows("tasks", "a slow call becomes one; cancel", clients="modern", servers="legacy without tasks")
 async def test_a_slow_call_of_a_server_without_tasks_becomes_one(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat", promote_after=0.0) as at:
         created = await at.call("x__slow")
@@ -208,6 +218,7 @@ async def test_a_call_that_wants_to_hear_of_progress_stays_a_call(open_gateway: 
         assert events[-1]["result"]["resultType"] == "complete"
 
 
+@shows("tasks", "input", clients="modern", servers="legacy without tasks")
 async def test_what_such_a_task_asks_is_answered_by_updating_it(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("TellsWhileItAsks")}, "flat", promote_after=0.0) as at:
         number = (await at.call("x__slow"))["taskId"]
@@ -218,6 +229,7 @@ async def test_what_such_a_task_asks_is_answered_by_updating_it(open_gateway: Op
         assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "the client says decline"
 
 
+@shows("tasks", "`run_script`", clients="modern", servers="Wicket")
 async def test_a_script_can_be_a_task(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, promote_after=0.0) as at:
         created = await at.call("run_script", code="return 6 * 7")
@@ -228,6 +240,7 @@ async def test_a_script_can_be_a_task(open_gateway: OpenGateway) -> None:
 # Legacy servers whose tools are tasks only
 
 
+@shows("tasks", "tools that are tasks only", clients="modern", servers="legacy with tasks")
 async def test_a_legacy_servers_task_is_waited_for_and_its_question_asked(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": LEGACY}, "flat") as at:
         done = await at.call("x__job")
@@ -264,6 +277,7 @@ async def shake_hands(at: House, able: dict[str, Any] | None = None) -> tuple[Le
     return Legacy(at, {"Mcp-Session-Id": headers["Mcp-Session-Id"]}), body["result"]
 
 
+@shows("tasks", "`task` on a call, result, list", clients="legacy", servers="all four kinds")
 async def test_a_legacy_client_calls_any_tool_as_a_task(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"old": peer("Echo"), "new": MODERN, "tasks": LEGACY}, "flat") as at:
         client, greeting = await shake_hands(at)
@@ -282,6 +296,7 @@ async def test_a_legacy_client_calls_any_tool_as_a_task(open_gateway: OpenGatewa
         assert [task["status"] for task in listed["tasks"]] == ["completed"] * 4
 
 
+@shows("tasks", "cancel", clients="legacy", servers="legacy without tasks")
 async def test_a_legacy_client_cancels_its_task(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
         client, _ = await shake_hands(at)
@@ -292,6 +307,7 @@ async def test_a_legacy_client_cancels_its_task(open_gateway: OpenGateway) -> No
         assert (await client.ask("tasks/get", {"taskId": "made.up"}))["code"] == -32602
 
 
+@shows("tasks", "listening by taskIds", clients="modern", servers="both")
 async def test_who_listens_hears_of_every_change(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("TellsWhileItAsks"), "y": MODERN}, "flat") as at:
         of_server = (await at.call("y__confirm_delete", filename="a"))["taskId"]

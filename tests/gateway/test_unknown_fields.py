@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import OpenGateway
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_extensions import ask
 from tests.peers.mirror_server import MIRROR
@@ -24,6 +25,7 @@ VALUES = st.recursive(
 EXTRAS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
+@shows("any", "fields of results, content, tools, `_meta`", clients="modern", servers="both")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_unknown_fields_of_results_content_definitions_and_meta_pass(open_gateway: OpenGateway, era: str) -> None:
     async with (

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.conftest import NODE_SERVERS, OpenGateway, published
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_extensions import ask
 from wicket_mcp.extensions import APP_TYPE, UI
@@ -13,6 +14,7 @@ pytestmark = pytest.mark.skipif(
 HOST = {UI: {"mimeTypes": [APP_TYPE]}}
 
 
+@shows("ui", "two published app servers", clients="modern", servers="legacy")
 async def test_a_host_sees_both_interfaces_reads_them_and_calls_their_tools(open_gateway: OpenGateway) -> None:
     servers = {
         "map": published("mcp-map-server", "--stdio"),

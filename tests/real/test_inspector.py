@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer, published
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import TOKEN, serve_http
 from tests.real.inspector import CHROMIUM, installed, run_inspector, web_host
 
@@ -46,6 +47,7 @@ async def test_the_command_line_lists_finds_calls_and_reads(
         assert read["contents"][0]["uri"] == "skill://s/pdf-forms/SKILL.md"
 
 
+@shows("skills", "list, read, verify by MCP Inspector", clients="modern", servers="modern")
 async def test_the_command_line_finds_nothing_wrong_with_skills_and_tools(
     open_gateway: OpenGateway, tmp_path: Path
 ) -> None:
@@ -57,6 +59,7 @@ async def test_the_command_line_finds_nothing_wrong_with_skills_and_tools(
         assert len(listed["tools"]) == 5
 
 
+@shows("ui", "two published app servers in MCP Inspector, in Chromium", clients="legacy", servers="published")
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 async def test_two_published_interfaces_are_shown_by_a_host_in_a_browser(
     open_gateway: OpenGateway, tmp_path: Path
@@ -81,6 +84,7 @@ async def test_two_published_interfaces_are_shown_by_a_host_in_a_browser(
         assert any("cesium.com" in url for url in host.asked), "the addresses that the server allows its page pass"
 
 
+@shows("ui", "an app's calls and reads in MCP Inspector, in Chromium", clients="legacy", servers="modern")
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 async def test_what_an_interface_asks_in_a_browser_stays_within_its_server(
     open_gateway: OpenGateway, tmp_path: Path

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.suite import node
 from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
+from tests.gateway.extensions_document import shows
 from tests.gateway.serving import TOKEN, serve_http, toml_of
 
 HOME = ROOT / ".node"
@@ -62,6 +63,7 @@ def check(told: Any) -> None:
     assert told["children"] == ["SKILL.md", "references"]
 
 
+@shows("skills", "list, read, verify by the TypeScript SDK's client", clients="both", servers="modern")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_it_is_served_over_http(open_gateway: OpenGateway, era: str) -> None:
     async with open_gateway(SERVERS) as gateway, serve_http(gateway) as address:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.extensions_document import shows
 from tests.peers.dns_server import Names
 from tests.peers.tls import Authority
 from tests.peers.website import Website
@@ -64,6 +65,7 @@ def catalogue(*cards: str) -> str:
     return json.dumps({"specVersion": "1.0", "entries": [other, *entries]})
 
 
+@shows("server cards", "others' cards, by `wicket add DOMAIN`", clients="Wicket", servers="any")
 async def test_each_server_is_asked_about_and_added_by_a_yes(place: Place) -> None:
     async with place.site("shop.example") as site:
         site.pages |= {
