@@ -1,156 +1,268 @@
-"""Load: short rounds over everybody in turn, so that whatever else the machine does hits all alike.
+"""What a gateway does under load: `python bench/load.py neighbours|goodput [SECONDS] [TURN]`.
 
-One round asks each contender for a moment at each level of concurrency. What is reported are medians over the rounds,
-and ratios within a round.
+`neighbours`: sixty-four clients call sixteen healthy servers for SECONDS (60), in short turns with and without four bad
+servers beside them: one floods, one hangs, one crashes, one is slow. Wicket's turns and those of FastMCP's proxy, with
+the same servers behind it, follow each other, so that whatever else the machine does hits all alike. Printed: what
+became of the healthy calls, and the ratio of their p50 and p99.
+
+`goodput`: 64, 320, 1,000 and 3,000 clients, each with a connection of its own, call one server as fast as they are
+answered, in turns of SECONDS (5), once all of them are connected. Who is turned away comes back after the time that
+the answer names. Printed: calls that were answered in a second, and in a second of the gateway's processor time, which
+what else runs on the machine does not change; and their share of the best.
 """
 
 import asyncio
-import itertools
+import json
 import statistics
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from clients import BenchError
-from contenders import SERVER, Contender, Field
-from machine import cpu_seconds
-from peers.http_hop import HopLost
-from wicket_mcp.model import JsonObject
+import environments
+from clients import META, Program
+from contenders import write_mcp_servers
+from machine import cpu_seconds, free_port
+from peers.http_hop import Hop, HopLost
+from wicket_mcp.codec import encode
+from wicket_mcp.model import MODERN_VERSION
 
-LEVELS = (1, 16, 64)
-WARM_UP = 0.2  # seconds of calls before a contender is measured, every round
-PAYLOAD = "x" * 64
-PATIENCE = 90.0  # seconds beyond its time that a round may take before its contender is given up
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One contender, one round, one level of concurrency."""
-
-    calls: int
-    seconds: float
-    cpu: float
-    latencies: list[float] = field(repr=False)
-
-    @property
-    def rate(self) -> float:
-        return self.calls / self.seconds
-
-    @property
-    def cpu_ms(self) -> float:
-        return self.cpu / self.calls * 1000
+HERE = Path(__file__).parent
+HEALTHY = [f"good{number}" for number in range(16)]
+BAD = {"floods": "Floods", "hangs": "Echo", "crashes": "DiesMidCall", "slow": "Slow"}
+CLIENTS = 64
+CONNECTING = 60.0  # seconds for all clients to connect
+LEVELS = (64, 320, 1000, 3000)
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": MODERN_VERSION,
+    "Mcp-Method": "tools/call",
+}
 
 
 @dataclass
-class Record:
-    """Everything measured of one contender."""
+class Turn:
+    """The calls of one turn that are measured."""
 
-    contender: Contender
-    samples: dict[int, list[Sample]] = field(default_factory=lambda: {level: [] for level in LEVELS})
-    problem: str = ""
+    seconds: float = 0.0
+    cpu: float = 0.0
+    """Seconds of the gateway's processor time."""
+    latencies: list[float] = field(default_factory=list[float])
+    outcomes: Counter[str] = field(default_factory=Counter[str])
 
-    def rates(self, level: int) -> list[float]:
-        return [sample.rate for sample in self.samples[level]]
+    def at(self, share: float) -> float:
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000
 
-    def rate(self, level: int) -> float:
-        return statistics.median(self.rates(level))
+    @property
+    def rate(self) -> float:
+        return self.outcomes["ok"] / self.seconds
 
-    def cpu_ms(self, level: int) -> float:
-        return statistics.median(sample.cpu_ms for sample in self.samples[level])
-
-    def latency_ms(self, share: float, level: int = 1) -> float:
-        """The quantile `share` over all rounds."""
-        pooled = sorted(itertools.chain.from_iterable(sample.latencies for sample in self.samples[level]))
-        return pooled[min(len(pooled) - 1, int(len(pooled) * share))] * 1000
-
-
-def ratio(mine: Record, theirs: Record, level: int = 16) -> float:
-    """How many times their calls per second mine are: the median of the rounds."""
-    return statistics.median(a / b for a, b in zip(mine.rates(level), theirs.rates(level), strict=True))
+    @property
+    def worth(self) -> float:
+        """Calls that were answered in a second of processor time."""
+        return self.outcomes["ok"] / self.cpu
 
 
-async def prepare(everybody: Field, say: Callable[[str], None]) -> list[Record]:
-    """Start all programs and greet them; the record of whoever does not answer properly says why."""
-    for program in everybody.programs:
-        await program.start()
-    records: list[Record] = []
-    for contender in everybody.contenders:
-        records.append(record := Record(contender))
+class Gateway:
+    """A program that serves the tools of all servers; `separator` stands between server and tool in a name."""
+
+    def __init__(self, name: str, port: int, separator: str, pid: int) -> None:
+        self.name = name
+        self.pid = pid
+        self._separator = separator
+        self._address = "127.0.0.1", port
+        self.hop = Hop(*self._address)
+
+    def client(self) -> Hop:
+        """A client with connections of its own."""
+        return Hop(*self._address)
+
+    async def call(self, hop: Hop, server: str, tool: str, **arguments: Any) -> tuple[str, float]:
+        """What became of the call (`ok`, `failed`, `turned away`), and the seconds after which to come back."""
+        name = f"{server}{self._separator}{tool}"
+        params = {"name": name, "arguments": arguments, "_meta": META}
+        body = encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
         try:
-            async with asyncio.timeout(120):
-                await contender.client.start()
-                await _meet(contender)
-        except (BenchError, HopLost, OSError, TimeoutError) as problem:
-            record.problem = str(problem) or type(problem).__name__
-            say(f"left out: {contender.title}: {record.problem}")
-    return records
+            reply = await hop.post("/mcp", {**HEADERS, "Mcp-Name": name}, body)
+        except (HopLost, OSError):
+            return "failed", 0.1
+        if reply.status == 503:
+            return "turned away", float(reply.headers.get(b"retry-after", b"1"))
+        good = reply.status == 200 and b'"isError":true' not in reply.body and b'"error"' not in reply.body
+        return ("ok", 0.0) if good else ("failed", 0.0)
+
+    async def wait(self) -> None:
+        """Until every healthy server has answered."""
+        for server in HEALTHY:
+            while (await self.call(self.hop, server, "echo", message="hello"))[0] != "ok":  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
 
 
-async def dismiss(everybody: Field) -> None:
-    for contender in everybody.contenders:
-        await contender.client.stop()
-    await asyncio.gather(*(program.stop() for program in everybody.programs))
+async def use(gateway: Gateway, clients: int, seconds: float, *, bad: bool = False, servers: Sequence[str]) -> Turn:
+    """One turn: each client calls one server after the other answer."""
+    turn, began = Turn(), time.perf_counter()
+    connected, end = 0, began + CONNECTING
+
+    async def connect(number: int) -> None:
+        """Be answered once, or turned away: whoever cannot even connect tries again."""
+        nonlocal connected, began, end
+        while (await gateway.call(hops[number], servers[0], "echo", message="hi"))[0] == "failed":  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+        connected += 1
+        if connected == clients:
+            began = time.perf_counter()
+            turn.cpu, end = cpu_seconds(gateway.pid), began + seconds
+            started.set()
+
+    async def work(number: int) -> None:
+        await connect(number)
+        await started.wait()
+        hop = hops[number]
+        while time.perf_counter() < end:
+            sent = time.perf_counter()
+            outcome, pause = await gateway.call(hop, servers[number % len(servers)], "echo", message="x" * 64)
+            if time.perf_counter() < end:
+                turn.outcomes[outcome] += 1
+                if outcome == "ok":
+                    turn.latencies.append(time.perf_counter() - sent)
+            if pause:
+                await asyncio.sleep(min(pause * (0.75 + number % 50 / 100), max(0.0, end - time.perf_counter())))
+        hop.close()
+
+    hops, started = [gateway.client() for _ in range(clients)], asyncio.Event()
+
+    async def provoke(server: str) -> None:
+        hop = gateway.client()
+        while True:
+            with suppress(HopLost, OSError):
+                await gateway.call(hop, server, "slow")
+
+    provoking: list[Coroutine[Any, Any, None]] = [provoke(server) for server in BAD for _ in range(4)] if bad else []
+    tasks = [asyncio.ensure_future(one) for one in provoking]
+    working = asyncio.gather(*(work(number) for number in range(clients)))
+    await started.wait()
+    await asyncio.sleep(seconds)
+    turn.seconds, turn.cpu = time.perf_counter() - began, cpu_seconds(gateway.pid) - turn.cpu
+    await working
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return turn
 
 
-async def run_rounds(records: Sequence[Record], rounds: int, seconds: float, say: Callable[[str], None]) -> None:
+async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float) -> None:
+    turns: dict[tuple[str, bool], list[Turn]] = {
+        (gateway.name, bad): [] for gateway in gateways for bad in (False, True)
+    }
+    for gateway in gateways:
+        await gateway.wait()
+        await use(gateway, CLIENTS, 1.0, servers=HEALTHY)
+    for _ in range(max(1, round(seconds / length))):
+        for gateway in gateways:
+            for bad in (False, True):
+                turns[gateway.name, bad].append(await use(gateway, CLIENTS, length, bad=bad, servers=HEALTHY))
+    for gateway in gateways:
+        alone, beside = turns[gateway.name, False], turns[gateway.name, True]
+        for share in (0.5, 0.99):
+            ratios = [
+                b.at(share) / a.at(share) for a, b in zip(alone, beside, strict=True) if a.latencies and b.latencies
+            ]
+            ms = [statistics.median(turn.at(share) for turn in of if turn.latencies) for of in (alone, beside)]
+            print(
+                f"{gateway.name}: p{share * 100:.0f} {ms[0]:.1f} -> {ms[1]:.1f} ms beside bad servers, "
+                f"{statistics.median(ratios):.2f} x (median of {len(ratios)} rounds)"
+            )
+        for title, of in (("without", alone), ("beside bad servers", beside)):
+            print(f"{gateway.name}: healthy calls {title}: {dict(sum((turn.outcomes for turn in of), Counter[str]()))}")
+
+
+async def goodput(gateway: Gateway, seconds: float, rounds: int = 3) -> None:
+    await gateway.wait()
+    turns: dict[int, list[Turn]] = {level: [] for level in LEVELS}
     for number in range(rounds):
-        began = time.perf_counter()
-        for record in (record for record in records if not record.problem):
-            try:
-                async with asyncio.timeout(len(LEVELS) * seconds + PATIENCE):
-                    await _round(record, seconds)
-            except (BenchError, HopLost, OSError, TimeoutError) as problem:
-                record.problem = str(problem) or type(problem).__name__
-                say(f"given up: {record.contender.title}: {record.problem}")
-        say(f"round {number + 1} of {rounds}: {time.perf_counter() - began:.0f} s")
+        for level in LEVELS:
+            turns[level].append(await use(gateway, level, seconds, servers=HEALTHY[:1]))
+        print(
+            f"round {number + 1}: " + ", ".join(f"{level}: {turns[level][-1].rate:.0f}/s" for level in LEVELS),
+            flush=True,
+        )
+    best = max(statistics.median(turn.rate for turn in turns[level]) for level in LEVELS)
+    most = max(statistics.median(turn.worth for turn in turns[level]) for level in LEVELS)
+    for level in LEVELS:
+        rate = statistics.median(turn.rate for turn in turns[level])
+        worth = statistics.median(turn.worth for turn in turns[level])
+        away = sum(turn.outcomes["turned away"] for turn in turns[level])
+        failed = sum(turn.outcomes["failed"] for turn in turns[level])
+        p99 = statistics.median(turn.at(0.99) for turn in turns[level] if turn.latencies)
+        print(
+            f"{level} clients: goodput {rate:.0f} calls/s, {rate / best:.0%} of the best; {worth:.0f} for a second of "
+            f"processor time, {worth / most:.0%} of the best; p99 {p99:.0f} ms, "
+            f"{away} turned away, {failed} failed"
+        )
 
 
-async def _round(record: Record, seconds: float) -> None:
-    contender = record.contender
-    await hammer(contender, 1, WARM_UP)
-    samples = {level: await hammer(contender, level, seconds) for level in LEVELS}
-    contender.client.rest()
-    for level, sample in samples.items():
-        record.samples[level].append(sample)
+def commands() -> dict[str, tuple[str, ...]]:
+    program = (sys.executable, str(HERE / "peers" / "bad_server.py"))
+    return dict.fromkeys(HEALTHY, (*program, "Echo")) | {name: (*program, kind) for name, kind in BAD.items()}
 
 
-async def hammer(contender: Contender, level: int, seconds: float) -> Sample:
-    """Call for `seconds` with `level` calls in flight."""
-    latencies: list[float] = []
-    pid = contender.program.pid
-    cpu, began = cpu_seconds(pid), time.perf_counter()
-    end = began + seconds
+def configuration(folder: Path) -> Path:
+    def table(name: str, command: Sequence[str]) -> str:
+        extra = "timeout = 2\n" if name in BAD else ""
+        return f"[servers.{name}]\ncommand = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n{extra}\n"
 
-    async def work() -> None:
-        before = began
-        while before < end:
-            await _call(contender)
-            after = time.perf_counter()
-            latencies.append(after - before)
-            before = after
-
-    await asyncio.gather(*(work() for _ in range(level)))
-    return Sample(len(latencies), time.perf_counter() - began, cpu_seconds(pid) - cpu, latencies)
+    path = folder / "wicket.toml"
+    tables = "".join(table(name, command) for name, command in commands().items())
+    path.write_text(f'state_dir = "{folder / "state"}"\n{tables}')
+    return path
 
 
-async def _call(contender: Contender) -> JsonObject:
-    result = await contender.client.request("tools/call", contender.call)
-    if result.get("isError"):
-        raise BenchError(str(result)[:300])
-    return result
+@asynccontextmanager
+async def wicket(folder: Path) -> AsyncGenerator[Gateway]:
+    port = free_port()
+    serve = ("serve", "--config", str(configuration(folder)), "--http", f"127.0.0.1:{port}", "--no-auth")
+    program = Program((sys.executable, "-m", "wicket_mcp", *serve, "--dialect", "flat"), folder / "wicket.log")
+    async with _running(program):
+        yield Gateway("wicket", port, "__", program.pid)
 
 
-async def _meet(contender: Contender) -> None:
-    """Find the echo tool and see that it echoes."""
-    tools = (await contender.client.request("tools/list", {}))["tools"]
-    if contender.native:
-        inner = {"name": f"{SERVER}.echo", "arguments": {"message": PAYLOAD}}
-        contender.call = {"name": "call_tool", "arguments": inner}
-    else:
-        names = [tool["name"] for tool in tools if tool["name"].endswith("echo")]
-        if not names:
-            raise BenchError("it shows no echo tool")
-        contender.call = {"name": names[0], "arguments": {"message": PAYLOAD}}
-    result = await _call(contender)
-    if result["content"][0]["text"] != PAYLOAD:
-        raise BenchError(f"it does not echo: {str(result)[:200]}")
+@asynccontextmanager
+async def fastmcp(folder: Path) -> AsyncGenerator[Gateway]:
+    port = free_port()
+    target = write_mcp_servers(folder / "fastmcp.json", commands())
+    proxy = (environments.program("fastmcp", "python"), str(HERE / "peers" / "fastmcp_proxy.py"), "http", str(port))
+    program = Program((*proxy, str(target)), folder / "fastmcp.log")
+    async with _running(program):
+        yield Gateway("fastmcp", port, "_", program.pid)
+
+
+@asynccontextmanager
+async def _running(program: Program) -> AsyncGenerator[None]:
+    await program.start()
+    try:
+        yield
+    finally:
+        await program.stop()
+
+
+async def main(what: str, *numbers: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        async with wicket(folder) as ours:
+            if what == "goodput":
+                await goodput(ours, *(numbers or (5.0,)))
+                return
+            seconds, length = (*numbers, *(60.0, 2.0)[len(numbers) :])
+            async with fastmcp(folder) as theirs:
+                await neighbours((ours, theirs), seconds, length)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "neighbours", *map(float, sys.argv[2:])))

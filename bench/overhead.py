@@ -17,9 +17,9 @@ from pathlib import Path
 import environments
 from contenders import HTTP_HTTP, HTTP_STDIO, ROUTES, gather
 from fanout import Count, count_requests
-from load import LEVELS, Record, dismiss, prepare, ratio, run_rounds
 from machine import description, load_average
 from report import Verdict, number, save, table
+from rounds import LEVELS, Record, dismiss, prepare, ratio, run_rounds
 from wicket_mcp.model import JsonObject
 
 TARGETS = {HTTP_STDIO: 4.0, HTTP_HTTP: 20.0}

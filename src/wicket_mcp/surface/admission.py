@@ -2,7 +2,8 @@
 
 The bound on requests at work follows from the lag of the event loop: while the loop keeps up there is none (a thousand
 calls that wait for slow servers cost nothing), while it is late the bound shrinks to what it can do, and grows again
-when it is in time. Each principal has a bound of its own that always holds. A few are admitted whatever happens.
+when it is in time. While memory is short only a few are worked on at once. Each principal has a bound of its own that
+always holds.
 """
 
 from collections import Counter
@@ -11,8 +12,11 @@ from wicket_mcp.telemetry.loop_lag import LoopLag
 
 LATE = 0.08
 """Seconds of lag at which the loop does not keep up."""
-LEAST = 64
-"""Requests at work that are admitted however late the loop is: fewer would leave it idle."""
+LEAST = 256
+"""Requests at work that are admitted however late the loop is: some wait for servers, and fewer would leave it idle."""
+MEMORY_SHORT = 0.95
+"""The share of the memory in use from which on little is admitted."""
+FEW = 4
 MOST_PER_PRINCIPAL = 2000
 _SHRINK, _GROW = 0.5, 1.2
 _A_SECOND = 500
@@ -59,10 +63,12 @@ class Admission:
     def _adjust(self) -> None:
         """Once for each measurement of the loop."""
         self._ticks = self._lag.ticks
-        if self._lag.latest > LATE:
+        if self._lag.memory > MEMORY_SHORT:
+            self._limit = FEW
+        elif self._lag.latest > LATE:
             self._limit = max(LEAST, self._total * _SHRINK)
         elif self._limit is not None:
             self._limit *= _GROW
-            if self._limit > self._total * 4 + 10 * LEAST:
+            if self._limit > self._total * 4 + 4 * LEAST:
                 self._limit, self._rejected_lately = None, 0
         self._rejected_lately = int(self._rejected_lately * _SHRINK)

@@ -1,7 +1,8 @@
 """How late the event loop is, measured all the time, and what held it where it was held for long.
 
 A timer of the loop says four times a second by how much it was late. A thread of its own sees when the timer does not
-come at all, looks at what the loop's thread is doing in that moment, and writes it to the log, at most once in a while.
+come at all, looks at what the loop's thread is doing in that moment, and writes it to the log, at most once in a while;
+it also looks how full the memory is.
 Metrics read the figures; admission (`surface/admission.py`) turns new work away while they are bad. Knows no request.
 """
 
@@ -11,6 +12,8 @@ import sys
 import threading
 import traceback
 from types import FrameType
+
+from wicket_mcp.telemetry.memory import share_used
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +34,8 @@ class LoopLag:
         """How often the loop was held for so long that somebody looked."""
         self.held_by = ""
         """Where it was when somebody last looked: innermost call first."""
+        self.memory = 0.0
+        """The share of its memory that the process uses, looked up by the thread."""
         self._tick, self._held = tick, held
         self._longest = 0.0
         self._due = 0.0
@@ -79,6 +84,7 @@ class LoopLag:
         """The thread: sleeps until the timer would be too late."""
         sampled = -1
         while not self._ended.wait(max(0.01, self._due + self._held - loop.time())):
+            self.memory = share_used()
             ticks = self.ticks
             if ticks == sampled or self._late() < self._held:
                 if ticks == sampled:

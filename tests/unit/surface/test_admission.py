@@ -1,7 +1,13 @@
 """Admission: nobody is turned away while the loop is in time; load beyond what it can do is (F34)."""
 
-from wicket_mcp.surface.admission import LEAST, Admission
+import subprocess
+import sys
+
+import pytest
+
+from wicket_mcp.surface.admission import FEW, LEAST, MEMORY_SHORT, Admission
 from wicket_mcp.telemetry.loop_lag import LoopLag
+from wicket_mcp.telemetry.memory import share_used
 
 
 def measure(lag: LoopLag, seconds: float) -> None:
@@ -44,7 +50,7 @@ def test_f34_a_late_loop_halves_what_is_at_work_until_it_keeps_up_and_a_few_alwa
 def test_f34_the_bound_is_gone_when_the_loop_has_been_in_time_for_a_while() -> None:
     lag = LoopLag()
     admission = Admission(lag)
-    enter(admission, 100)
+    enter(admission, LEAST)
     measure(lag, 0.5)
     assert enter(admission, 1) == 0
     for _ in range(20):
@@ -56,7 +62,7 @@ def test_f34_the_bound_is_gone_when_the_loop_has_been_in_time_for_a_while() -> N
 def test_f34_the_more_are_turned_away_the_later_they_are_asked_to_come() -> None:
     lag = LoopLag()
     admission = Admission(lag)
-    enter(admission, 100)
+    enter(admission, LEAST)
     measure(lag, 0.5)
     waits = [admission.enter("a") for _ in range(20_000)]
     assert waits[0] == 1
@@ -70,3 +76,40 @@ def test_v11_one_principal_has_a_bound_of_its_own() -> None:
     assert enter(admission, 5, "b") == 3
     admission.leave("a")
     assert enter(admission, 5, "a") == 1
+
+
+@pytest.mark.promise("F29", "While memory is short, only a few requests are worked on at once; the others get 503.")
+def test_f29_little_is_admitted_while_memory_is_short() -> None:
+    lag = LoopLag()
+    admission = Admission(lag)
+    enter(admission, 100)
+    lag.memory = MEMORY_SHORT + 0.01
+    measure(lag, 0.0)
+    assert enter(admission, 1) == 0
+    for _ in range(100):
+        admission.leave("a")
+    assert enter(admission, 100) == FEW
+    lag.memory = 0.5
+    for _ in range(40):
+        measure(lag, 0.0)
+        enter(admission, 0)
+        if admission.enter("a") == 0:
+            admission.leave("a")
+    assert enter(admission, 500) == 500
+
+
+_NEAR_ITS_LIMIT = """
+import resource, sys
+from pathlib import Path
+from wicket_mcp.telemetry.memory import share_used
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (int(size * 1.02), resource.RLIM_INFINITY))
+print(share_used())
+"""
+
+
+@pytest.mark.promise("F29", "What is left of the process's, the container's and the machine's memory is measured.")
+def test_f29_a_process_near_its_limit_knows_it() -> None:
+    done = subprocess.run([sys.executable, "-c", _NEAR_ITS_LIMIT], capture_output=True, text=True, check=True)
+    assert float(done.stdout) > MEMORY_SHORT
+    assert 0.0 < share_used() < 1.0, "of this machine"
