@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 HEALTHY = [f"good{number}" for number in range(16)]
 BAD = {"floods": "Floods", "hangs": "Echo", "crashes": "DiesMidCall", "slow": "Slow"}
 CLIENTS = 64
-CONNECTING = 60.0  # seconds for all clients to connect
+SETTLE = 4.0  # seconds in which those that come all at once are told when to come back
 LEVELS = (64, 320, 1000, 3000)
 HEADERS = {
     "Content-Type": "application/json",
@@ -105,30 +105,17 @@ class Gateway:
                 await asyncio.sleep(0.2)
 
 
-async def use(gateway: Gateway, clients: int, seconds: float, *, bad: bool = False, servers: Sequence[str]) -> Turn:
-    """One turn: each client calls one server after the other answer."""
-    turn, began = Turn(), time.perf_counter()
-    connected, end = 0, began + CONNECTING
+async def use(
+    gateway: Gateway, clients: int, seconds: float, *, settle: float = 0.0, bad: bool = False, servers: Sequence[str]
+) -> Turn:
+    """One turn: each client calls again when it is answered; the first `settle` seconds do not count."""
+    turn, hops = Turn(), [gateway.client() for _ in range(clients)]
+    begin = end = float("inf")
 
-    async def connect(number: int) -> None:
-        """Be answered once, or turned away: whoever cannot even connect tries again."""
-        nonlocal connected, began, end
-        while (await gateway.call(hops[number], servers[0], "echo", message="hi"))[0] == "failed":  # noqa: ASYNC110
-            await asyncio.sleep(0.5)
-        connected += 1
-        if connected == clients:
-            began = time.perf_counter()
-            turn.cpu, end = cpu_seconds(gateway.pid), began + seconds
-            started.set()
-
-    async def work(number: int) -> None:
-        await connect(number)
-        await started.wait()
-        hop = hops[number]
-        while time.perf_counter() < end:
-            sent = time.perf_counter()
+    async def work(number: int, hop: Hop) -> None:
+        while (sent := time.perf_counter()) < end:
             outcome, pause = await gateway.call(hop, servers[number % len(servers)], "echo", message="x" * 64)
-            if time.perf_counter() < end:
+            if begin <= sent and time.perf_counter() < end:
                 turn.outcomes[outcome] += 1
                 if outcome == "ok":
                     turn.latencies.append(time.perf_counter() - sent)
@@ -136,25 +123,33 @@ async def use(gateway: Gateway, clients: int, seconds: float, *, bad: bool = Fal
                 await asyncio.sleep(min(pause * (0.75 + number % 50 / 100), max(0.0, end - time.perf_counter())))
         hop.close()
 
-    hops, started = [gateway.client() for _ in range(clients)], asyncio.Event()
-
-    async def provoke(server: str) -> None:
-        hop = gateway.client()
-        while True:
-            with suppress(HopLost, OSError):
-                await gateway.call(hop, server, "slow")
-
-    provoking: list[Coroutine[Any, Any, None]] = [provoke(server) for server in BAD for _ in range(4)] if bad else []
-    tasks = [asyncio.ensure_future(one) for one in provoking]
-    working = asyncio.gather(*(work(number) for number in range(clients)))
-    await started.wait()
-    await asyncio.sleep(seconds)
-    turn.seconds, turn.cpu = time.perf_counter() - began, cpu_seconds(gateway.pid) - turn.cpu
+    await asyncio.gather(*(_connect(gateway, hop, servers[0]) for hop in hops))
+    provoking = [asyncio.ensure_future(_provoke(gateway, server)) for server in BAD for _ in range(4)] if bad else []
+    begin = time.perf_counter() + settle
+    end = begin + seconds
+    working = asyncio.gather(*(work(number, hop) for number, hop in enumerate(hops)))
+    await asyncio.sleep(settle)
+    cpu, began = cpu_seconds(gateway.pid), time.perf_counter()
+    await asyncio.sleep(end - began)
+    turn.seconds, turn.cpu = time.perf_counter() - began, cpu_seconds(gateway.pid) - cpu
     await working
-    for task in tasks:
+    for task in provoking:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*provoking, return_exceptions=True)
     return turn
+
+
+async def _connect(gateway: Gateway, hop: Hop, server: str) -> None:
+    """Be answered once, or turned away: whoever cannot even connect tries again."""
+    while (await gateway.call(hop, server, "echo", message="hi"))[0] == "failed":  # noqa: ASYNC110
+        await asyncio.sleep(0.5)
+
+
+async def _provoke(gateway: Gateway, server: str) -> None:
+    hop = gateway.client()
+    while True:
+        with suppress(HopLost, OSError):
+            await gateway.call(hop, server, "slow")
 
 
 async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float) -> None:
@@ -188,7 +183,7 @@ async def goodput(gateway: Gateway, seconds: float, rounds: int = 3) -> None:
     turns: dict[int, list[Turn]] = {level: [] for level in LEVELS}
     for number in range(rounds):
         for level in LEVELS:
-            turns[level].append(await use(gateway, level, seconds, servers=HEALTHY[:1]))
+            turns[level].append(await use(gateway, level, seconds, settle=SETTLE, servers=HEALTHY[:1]))
         print(
             f"round {number + 1}: " + ", ".join(f"{level}: {turns[level][-1].rate:.0f}/s" for level in LEVELS),
             flush=True,
@@ -257,7 +252,7 @@ async def main(what: str, *numbers: float) -> None:
         folder = Path(name)
         async with wicket(folder) as ours:
             if what == "goodput":
-                await goodput(ours, *(numbers or (5.0,)))
+                await goodput(ours, (*numbers, 5.0)[0])
                 return
             seconds, length = (*numbers, *(60.0, 2.0)[len(numbers) :])
             async with fastmcp(folder) as theirs:

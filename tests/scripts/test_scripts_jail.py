@@ -257,6 +257,45 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.promise("V13", "Where Wicket runs as root, a script's processes have a user of their own and no rights.")
+@pytest.mark.parametrize("language", ["python", "lua"])
+async def test_v13_no_script_runs_as_root(scripts: Scripts, language: str) -> None:
+    seen: list[dict[str, str]] = []
+
+    async def look(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        seen.extend(status_of(pid) for pid in family(scripts.zygote_pid))
+        return structured({})
+
+    source = "await calculator.fail()" if language == "python" else "return calculator.fail({})"
+    await scripts.run(source, "python" if language == "python" else "lua", API, look)
+    confined = [status for status in seen if status["Seccomp"] == "2"]
+    assert confined
+    own = {str(os.geteuid())}
+    assert all((own >= set(status["Uid"].split())) == (os.geteuid() != 0) for status in confined)
+    assert {int(status["CapEff"], 16) for status in confined} == {0}
+
+
+@pytest.mark.promise("V13", "Where Wicket runs as root, a fork bomb ends at 300 processes by itself.")
+def test_v13_a_fork_bomb_has_its_own_bound() -> None:
+    bomb = """
+born, shut = 0, os.pipe()
+try:
+    while born < 600 and os.geteuid() != 0:
+        born += 1
+        if os.fork() == 0:
+            os.close(shut[1])
+            os.read(shut[0], 1)
+            os._exit(0)
+except BlockingIOError:
+    pass
+os.write(1, str(born).encode())
+os._exit(0)
+"""
+    ended = attempt(f"{'' if os.geteuid() == 0 else 'os.geteuid = lambda: 0'}\n{TREE}\n{bomb}")
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) <= 301
+
+
 async def test_a_python_script_runs_behind_the_walls(scripts: Scripts) -> None:
     seen: list[dict[str, str]] = []
 

@@ -10,6 +10,7 @@ import ctypes
 import os
 import resource
 import signal
+import stat
 import struct
 import sys
 from collections.abc import Iterable
@@ -28,6 +29,11 @@ _PR_SET_NO_NEW_PRIVS = 38
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _PT_INTERP = 3
+
+_FIRST_USER, _USERS = 61_184, 4336
+"""Numbers that systems keep for users that exist only while something runs."""
+_MOST_OWN = 300
+"""Processes and threads of such a user, where the engine starts some: a bomb ends here."""
 
 
 class JailError(Exception):
@@ -75,9 +81,10 @@ def strength() -> Strength:
 
 def confine(*, memory: int, cpu: float) -> None:
     """Put up every wall this system has, for good. Raises JailError when one that it has does not stand."""
-    limit_resources(memory=memory, cpu=cpu)
-    seal()
     available = strength()
+    limit_resources(memory=memory, cpu=cpu)
+    leave_root()
+    seal()
     if available.landlock:
         restrict_files((), available.landlock)
     if available.seccomp:
@@ -86,9 +93,12 @@ def confine(*, memory: int, cpu: float) -> None:
 
 def confine_tree(*, memory: int, cpu: float, program: str, readable: Iterable[str]) -> None:
     """The same for a process that must still start one program, which may read its libraries, and little else."""
-    limit_resources(memory=memory, cpu=cpu, processes=False)
-    seal()
     available = strength()
+    may_leave = os.geteuid() == 0 and _is_reachable(program)
+    limit_resources(memory=memory, cpu=cpu, processes=_MOST_OWN if may_leave else None)
+    if may_leave:
+        leave_root()
+    seal()
     if available.landlock:
         restrict_files(readable, available.landlock, executable=(program, *_loader(program)))
     if available.seccomp:
@@ -117,16 +127,37 @@ def _loader(program: str) -> list[str]:
     return []
 
 
-def limit_resources(*, memory: int, cpu: float, processes: bool = True) -> None:
-    """Memory above what the process has now, CPU seconds, and no files, cores or children."""
+def leave_root() -> None:
+    """Where we are root, become a user of our own without groups or capabilities: nobody else's processes and files.
+
+    To be called before `seal`, whose work it would undo; and after all that has to be read, our own modules included.
+    """
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return
+    user = _FIRST_USER + os.getpid() % _USERS
+    with contextlib.suppress(OSError):  # root by name only: in a container that may not change users
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+
+
+def _is_reachable(program: str) -> bool:
+    """Whether any user may read and execute the file."""
+    path = Path(program)
+    wanted = stat.S_IXOTH | stat.S_IROTH
+    return path.stat().st_mode & wanted == wanted and all(p.stat().st_mode & stat.S_IXOTH for p in path.parents)
+
+
+def limit_resources(*, memory: int, cpu: float, processes: int | None = 0) -> None:
+    """Memory above what the process has now, CPU seconds, no files or cores, so many processes; None for any."""
     seconds = int(cpu) + 1
     limits = [
         (resource.RLIMIT_CPU, (seconds, seconds + 1)),
         (resource.RLIMIT_CORE, (0, 0)),
         (resource.RLIMIT_FSIZE, (0, 0)),
     ]
-    if processes:
-        limits.append((resource.RLIMIT_NPROC, (0, 0)))
+    if processes is not None:
+        limits.append((resource.RLIMIT_NPROC, (processes, processes)))
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         ceiling = pages * resource.getpagesize() + memory

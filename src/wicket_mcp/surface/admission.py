@@ -3,10 +3,13 @@
 The bound on requests at work follows from the lag of the event loop: while the loop keeps up there is none (a thousand
 calls that wait for slow servers cost nothing), while it is late the bound shrinks to what it can do, and grows again
 when it is in time. While memory is short only a few are worked on at once. Each principal has a bound of its own that
-always holds.
+always holds. Who is turned away is told when to come back, each at its own time and all of them at a rate that costs
+little: to turn somebody away takes a part of what answering takes.
 """
 
+import time
 from collections import Counter
+from collections.abc import Callable
 
 from wicket_mcp.telemetry.loop_lag import LoopLag
 
@@ -19,22 +22,29 @@ MEMORY_SHORT = 0.95
 FEW = 4
 MOST_PER_PRINCIPAL = 2000
 _SHRINK, _GROW = 0.5, 1.2
-_A_SECOND = 500
-"""Requests that are asked to come back each second."""
+RETURNING = 0.1
+"""How many of those that were turned away may come back in a second, as a share of what is answered in a second."""
+_FEWEST_RETURNING = 20.0
 _LONGEST_WAIT = 30
 
 
 class Admission:
     """See the module's docstring."""
 
-    def __init__(self, lag: LoopLag, *, most_per_principal: int | None = None) -> None:
+    def __init__(
+        self, lag: LoopLag, *, most_per_principal: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._lag = lag
         self._most_per_principal = MOST_PER_PRINCIPAL if most_per_principal is None else most_per_principal
         self._ticks = lag.ticks
         self._limit: float | None = None
         self._running: Counter[str] = Counter()
         self._total = 0
-        self._rejected_lately = 0
+        self._clock = clock
+        self._adjusted_at = clock()
+        self._left = 0
+        self._returning = _FEWEST_RETURNING
+        self._next_return = 0.0
         self.rejected = 0
 
     def __repr__(self) -> str:
@@ -48,14 +58,14 @@ class Admission:
         limit = self._limit
         if (limit is not None and self._total >= limit) or self._running[principal] >= self._most_per_principal:
             self.rejected += 1
-            self._rejected_lately += 1
-            return min(_LONGEST_WAIT, 1 + self._rejected_lately // _A_SECOND)
+            return self._wait()
         self._total += 1
         self._running[principal] += 1
         return 0
 
     def leave(self, principal: str) -> None:
         self._total -= 1
+        self._left += 1
         self._running[principal] -= 1
         if not self._running[principal]:
             del self._running[principal]
@@ -70,5 +80,17 @@ class Admission:
         elif self._limit is not None:
             self._limit *= _GROW
             if self._limit > self._total * 4 + 4 * LEAST:
-                self._limit, self._rejected_lately = None, 0
-        self._rejected_lately = int(self._rejected_lately * _SHRINK)
+                self._limit = None
+        now = self._clock()
+        answered = self._left / max(now - self._adjusted_at, 0.01)
+        self._adjusted_at, self._left = now, 0
+        self._returning = max(_FEWEST_RETURNING, (self._returning + RETURNING * answered) / 2)
+
+    def _wait(self) -> int:
+        """The seconds after which one more may come back."""
+        now = self._clock()
+        self._next_return = max(self._next_return, now + 1) + 1 / self._returning
+        wait = min(_LONGEST_WAIT, int(self._next_return - now))
+        if wait == _LONGEST_WAIT:  # whoever comes later has to share the last second
+            self._next_return = now + _LONGEST_WAIT
+        return wait
