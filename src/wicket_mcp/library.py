@@ -14,6 +14,7 @@ from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.base import Store
+from wicket_mcp.trust.packages import Integrity
 from wicket_mcp.trust.pins import Pins
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
@@ -34,6 +35,7 @@ class Library:
             max_call=config.limits.max_call,
             base_dir=config.base_dir,
             credentials=self.accounts,
+            before_start=Integrity(store).check,
         )
         self.forward = Forward(self.pool)
         self.task_ids = TaskIds(config.state_path)

@@ -1,8 +1,10 @@
 """`wicket pins`, `approve` and `pin`, as a person uses them."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.conftest import peer
 from tests.trust.conftest import READ, SEND
 from wicket_mcp.codec import encode
 from wicket_mcp.model import as_object
+from wicket_mcp.trust.packages import is_same
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell
     config = shell.write(
         ".config/wicket/wicket.toml",
         '# mine\n[servers.n]\ncommand = "npx"\nargs = ["-y", "@a/b", "--flag"]\n'
-        '[servers.p]\ncommand = "uvx"\nargs = ["x==1"]\n',
+        '[servers.p]\ncommand = "python"\nargs = ["x.py"]\n',
     )
     expected = [{"server": "n", "package": "@a/b@1.2.3", "integrity": "sha512-abc"}]
     before = config.read_text()
@@ -87,3 +90,100 @@ def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell
     (row,) = shell.run("pins", "n", "--json").json
     assert (row["name"], row["kind"], row["digest"]) == ("n.@a/b@1.2.3", "package", "sha512-abc")
     assert shell.run("pin").out == "Every package has its version.\n"
+
+
+def _program(folder: Path, name: str, script: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_a_package_whose_files_changed_under_its_version_does_not_start(shell: Shell, tmp_path: Path) -> None:
+    """Stand-ins for `npm`, which answers for a registry, and for `npx`, which starts a server."""
+    programs, hashes, asked = tmp_path / "bin", tmp_path / "hashes", tmp_path / "asked"
+    answer = '{\\"version\\": \\"1.2.3\\", \\"dist.integrity\\": \\"$(cat ' + str(hashes) + ')\\"}'
+    _program(programs, "npm", f'echo "$2" >> {asked}; echo "{answer}"')
+    echo = peer("Echo")
+    _program(programs, "npx", f"exec {echo['command']} {' '.join(map(str, echo['args']))}")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    shell.write(".config/wicket/wicket.toml", '[servers.n]\ncommand = "npx"\nargs = ["-y", "@a/b@1.2.3"]\n')
+    hashes.write_text("sha512-abc")
+    assert shell.run("call", "n.echo", "message=hi", PATH=path).code == 0
+    assert not asked.exists(), "what was not pinned is not checked"
+    pinned = shell.run("pin", PATH=path)
+    assert ("sha512-abc" in pinned.out, "does not start" in pinned.err) == (True, True)
+    hashes.write_text("sha512-other")
+    refused = shell.run("call", "n.echo", "message=hi", PATH=path)
+    assert refused.code == 1
+    assert "@a/b@1.2.3 is not what was pinned" in refused.err
+    assert "wicket pin n --renew" in refused.err
+    hashes.write_text("sha512-abc")
+    assert shell.run("call", "n.echo", "message=hi", PATH=path).code == 0
+    hashes.write_text("sha512-other")
+    assert shell.run("call", "n.echo", "message=hi", PATH=path).code == 0, "it is compared once a day"
+    assert shell.run("pin", PATH=path).out == "Every package has its version.\n"
+    assert shell.run("pin", "n", "--renew", PATH=path).code == 0
+    _program(programs, "npm", "echo unreachable >&2; exit 1")
+    assert shell.run("call", "n.echo", "message=hi", PATH=path).code == 0, "a registry that is away stops nothing"
+    away = shell.run("pin", "--renew", PATH=path)
+    assert (away.code, "n: @a/b@1.2.3 could not be pinned: no version could be found" in away.err) == (1, True)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A folder with two versions of a package, as pip finds them."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    tags = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    for version in ("1.0", "1.1"):
+        info = f"tiny_mcp-{version}.dist-info"
+        with ZipFile(folder / f"tiny_mcp-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-mcp\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", tags)
+            wheel.writestr(f"{info}/RECORD", "")
+    return folder
+
+
+def test_a_python_package_is_pinned_with_pip(shell: Shell, wheels: Path) -> None:
+    config = shell.write(
+        ".config/wicket/wicket.toml",
+        '[servers.p]\ncommand = "uvx"\nargs = ["tiny-mcp"]\n'
+        '[servers.q]\ncommand = "pipx"\nargs = ["run", "tiny-mcp==1.0"]\n',
+    )
+    only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_CONFIG_FILE": os.devnull, "PATH": "/usr/bin:/bin"}
+    rows = {row["server"]: row for row in shell.run("pin", "--json", **only).json}
+    hashes = {
+        version: f"sha256:{sha256((wheels / f'tiny_mcp-{version}-py3-none-any.whl').read_bytes()).hexdigest()}"
+        for version in ("1.0", "1.1")
+    }
+    assert rows == {
+        "p": {"server": "p", "package": "tiny-mcp==1.1", "integrity": hashes["1.1"]},
+        "q": {"server": "q", "package": "tiny-mcp==1.0", "integrity": hashes["1.0"]},
+    }
+    assert 'args = ["tiny-mcp==1.1"]' in config.read_text()
+
+
+def test_uv_is_asked_where_it_is(shell: Shell, tmp_path: Path) -> None:
+    """A stand-in that prints what `uv pip compile --generate-hashes` prints."""
+    lines = ("tiny-mcp==1.1 \\", "    --hash=sha256:bb \\", "    --hash=sha256:aa")
+    (tmp_path / "compiled").write_text("\n".join(lines))
+    _program(tmp_path / "bin", "uv", f"cat {tmp_path / 'compiled'}")
+    shell.write(".config/wicket/wicket.toml", '[servers.p]\ncommand = "uvx"\nargs = ["tiny-mcp@latest"]\n')
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    (row,) = shell.run("pin", "--json", PATH=path).json
+    assert row == {"server": "p", "package": "tiny-mcp==1.1", "integrity": "sha256:aa sha256:bb"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "now", "same"),
+    [
+        ("sha512-a", "sha512-a", True),
+        ("sha512-a", "sha512-b", False),
+        ("sha512-a", "", False),
+        ("sha256:a sha256:b", "sha256:a", True),
+        ("sha256:a", "sha256:a sha256:b", True),
+        ("sha256:a sha256:b", "sha256:a sha256:b sha256:c", False),
+    ],
+)
+def test_which_files_are_those_that_were_pinned(kept: str, now: str, same: bool) -> None:
+    assert is_same(kept, now) == same

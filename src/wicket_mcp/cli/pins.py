@@ -1,8 +1,6 @@
 """`wicket pins`, `approve` and `pin`: what servers may say, who accepted it, and which version of them runs."""
 
 import getpass
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +12,14 @@ from wicket_mcp.cli.output import note, say, say_json, table
 from wicket_mcp.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wicket_mcp.config.model.config import Config
+    from wicket_mcp.config.model.server import ServerConfig
     from wicket_mcp.library import Library
     from wicket_mcp.store.model import StoredPin
     from wicket_mcp.trust.launchers import Package
     from wicket_mcp.trust.pins import Held
-
-_REGISTRY_PATIENCE = 60.0
 
 
 def pins(
@@ -107,44 +107,82 @@ def approve(
 def pin(
     server: Annotated[str | None, typer.Argument(help="Only this server.", show_default=False)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it and change nothing.")] = False,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Take the hashes of versions that are pinned already anew.")
+    ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Pin the packages of servers to their versions.
 
-    Asks npm or pip which version is newest now, writes it into wicket.toml, and keeps its integrity hash.
+    Asks npm, uv or pip which version is newest now, writes it into wicket.toml, and keeps the hashes of its files: a
+    server whose package has other files later does not start.
 
     Example: wicket pin --dry-run
     """
-    from wicket_mcp.trust.launchers import package_of
+    from wicket_mcp.trust.packages import KIND, look_up
 
-    settings = read(config)
+    settings = _own_file(read(config))
+    servers = {each.name: each for each in settings.servers}
+    if server is not None and server not in servers:
+        raise UnknownName("server", server, list(servers)[:3])
+    kept = with_library(config, lambda library: library.store.pins(), verbose=verbose)
+    known = {(pin.server, pin.name) for pin in kept if pin.kind == KIND}
+    pinned: list[dict[str, str]] = []
+    failed = False
+    for name, package in _packages(servers.values(), server):
+        if package.pinned and (name, package.spec) in known and not renew:
+            continue
+        try:
+            version, integrity = look_up(package)
+        except ConfigError as problem:
+            failed = True
+            note(f"{name}: {package.spec} could not be pinned: {problem}")
+            continue
+        spec = package.spec if package.pinned else package.pin(version)
+        pinned.append({"server": name, "package": spec, "integrity": integrity})
+        if not dry_run and not package.pinned and settings.path is not None:
+            _write(settings.path, name, list(servers[name].args), package.at, spec)
+    if not dry_run and pinned:
+        with_library(settings.path, lambda library: _remember(library, pinned), verbose=verbose)
+    if json:
+        say_json(pinned)
+    elif not pinned and not failed:
+        say("Every package has its version.")
+    elif pinned:
+        rows = ((p["server"], p["package"], _abbreviate(p["integrity"])) for p in pinned)
+        table(("SERVER", "PACKAGE", "INTEGRITY"), rows)
+        if not dry_run:
+            note("A server whose package has other files later does not start.")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _own_file(settings: "Config") -> "Config":
+    """Raises ConfigError for a configuration that Wicket does not change."""
     if settings.path is None or settings.path.suffix != ".toml":
         raise ConfigError(
             "belongs to another program, and Wicket changes only its own file.",
             file=str(settings.path),
             hint=f"Import it first: wicket import {settings.path}",
         )
-    if server is not None and server not in {each.name for each in settings.servers}:
-        raise UnknownName("server", server, [each.name for each in settings.servers][:3])
-    pinned: list[dict[str, str]] = []
-    for each in settings.servers:
-        package = package_of(each) if server in (None, each.name) else None
-        if package is None or package.pinned or package.registry == "oci":
-            continue
-        version, integrity = _newest(package)
-        pinned.append({"server": each.name, "package": package.pin(version), "integrity": integrity})
-        if not dry_run:
-            _write(settings.path, each.name, list(each.args), package.at, package.pin(version))
-    if not dry_run and pinned:
-        with_library(settings.path, lambda library: _remember(library, pinned), verbose=verbose)
-    if json:
-        say_json(pinned)
-    elif not pinned:
-        say("Every package has its version.")
-    else:
-        table(("SERVER", "PACKAGE", "INTEGRITY"), ((p["server"], p["package"], p["integrity"]) for p in pinned))
+    return settings
+
+
+def _packages(servers: "Iterable[ServerConfig]", only: str | None) -> "Iterator[tuple[str, Package]]":
+    from wicket_mcp.trust.launchers import package_of
+
+    for each in servers:
+        package = package_of(each) if only in (None, each.name) else None
+        if package is not None and package.registry != "oci":
+            yield each.name, package
+
+
+def _abbreviate(integrity: str) -> str:
+    first, _, others = integrity.partition(" ")
+    more = f" and {len(others.split())} more" if others else ""
+    return f"{first[:24]}…{more}" if first else "the registry gives none"
 
 
 def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
@@ -168,41 +206,16 @@ def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
 async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:
     from wicket_mcp.catalog.catalogue import fingerprint
     from wicket_mcp.store.model import StoredPin
+    from wicket_mcp.trust.packages import KIND
 
     by, now, servers = getpass.getuser(), time.time(), library.catalogue.servers
     await library.store.save_pins(
         [
-            StoredPin(name, fingerprint(servers[name]), "package", one["package"], one["integrity"], b"{}", by, now)
-            for one in pinned
-            if (name := one["server"]) in servers
+            StoredPin(name, fingerprint(servers[name]), KIND, each["package"], each["integrity"], b"{}", by, now)
+            for each in pinned
+            if (name := each["server"]) in servers and each["integrity"]
         ]
     )
-
-
-def _newest(package: "Package") -> tuple[str, str]:
-    """The version that the launcher would run now, and the registry's hash of it. Raises ConfigError."""
-    from wicket_mcp.codec import decode
-    from wicket_mcp.model import as_list, as_object, as_text
-
-    if package.registry == "npm":
-        told = as_object(decode(_run("npm", "view", package.spec, "version", "dist.integrity", "--json")))
-        return as_text(told.get("version")), as_text(told.get("dist.integrity"))
-    options = ("--dry-run", "--ignore-installed", "--no-deps", "--quiet", "--report", "-")
-    report = as_object(decode(_run(sys.executable, "-m", "pip", "install", *options, package.spec)))
-    chosen = as_object(next(iter(as_list(report.get("install"))), None))
-    archive = as_object(as_object(chosen.get("download_info")).get("archive_info"))
-    return as_text(as_object(chosen.get("metadata")).get("version")), as_text(archive.get("hash")).replace("=", ":")
-
-
-def _run(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_REGISTRY_PATIENCE, check=True)
-    except FileNotFoundError:
-        raise ConfigError(f"'{command[0]}' is needed to ask for versions and is not on the PATH.") from None
-    except (subprocess.SubprocessError, OSError) as problem:
-        said = (getattr(problem, "stderr", "") or str(problem)).strip().splitlines()
-        raise ConfigError(f"no version could be found: {said[-1] if said else problem}") from None
-    return done.stdout
 
 
 def _write(path: Path, server: str, args: list[str], at: int, spec: str) -> None:

@@ -49,6 +49,14 @@ class Package:
             return "@sha256:" in self.spec or _TAG.search(self.spec) is not None
         return _VERSION.search(self.spec) is not None
 
+    @property
+    def requirement(self) -> str:
+        """As the registry's own tools spell it: `uvx` also takes `name@version`."""
+        if self.registry != "pypi" or "@" not in self.spec:
+            return self.spec
+        name, _, version = self.spec.partition("@")
+        return name if version == "latest" else f"{name}=={version}"
+
     def pin(self, version: str) -> str:
         """The argument with this version."""
         if self.registry == "oci":

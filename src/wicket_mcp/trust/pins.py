@@ -105,7 +105,8 @@ class Pins:
         stored = await self._store.pins()
         self._known = {}  # not before they are read: a server without pins looks like one that was never seen
         for pin in stored:
-            self._remember(pin)
+            if pin.kind in KINDS:  # a package's hashes do not make its server one that was seen
+                self._remember(pin)
         self._version, self._loaded = version, True
         return True
 

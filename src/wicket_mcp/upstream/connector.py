@@ -6,7 +6,7 @@ nothing of life cycles: `supervisor.py` asks for a session, under a deadline, an
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -28,6 +28,10 @@ STARTS_AT_ONCE = 8
 SLOT_KEPT = 1.0  # seconds: what uses the processor to start has had its share of it by then
 
 
+BeforeStart = Callable[[ServerConfig], Awaitable[None]]
+"""Raises CannotStart where a command must not be run."""
+
+
 class Connector:
     """Opens connections over stdio, Streamable HTTP and SSE."""
 
@@ -38,8 +42,10 @@ class Connector:
         base_dir: Path | None = None,
         http: HttpClient | None = None,
         credentials: CredentialSource | None = None,
+        before_start: BeforeStart | None = None,
     ) -> None:
         self._credentials = credentials
+        self._before_start = before_start
         self._max_message = max_message
         self._base_dir = base_dir or Path.cwd()
         self._http = http or HttpClient()
@@ -70,6 +76,8 @@ class Connector:
         server = resolve(config, environ, self._base_dir)
         credentials = (value.partition(" ")[2] for value in server.headers.values())  # what follows "Bearer"
         KNOWN.remember((*server.secrets, *credentials))
+        if server.url is None and self._before_start is not None:
+            await self._before_start(config)
         async with self._starting_slot():
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)

@@ -17,7 +17,7 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Overloaded, UnknownName
 from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Principal
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
-from wicket_mcp.upstream.connector import Connector
+from wicket_mcp.upstream.connector import BeforeStart, Connector
 from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.http import HttpClient
@@ -87,13 +87,18 @@ class Pool:
         http: HttpClient | None = None,
         opener: Opener | None = None,
         credentials: CredentialSource | None = None,
+        before_start: BeforeStart | None = None,
     ) -> None:
-        """`opener` connects to servers; where none is given, over the transports of this package."""
+        """`opener` connects to servers; where none is given, over the transports of this package, where `before_start`
+        may refuse to have a command run.
+        """
         self._credentials = credentials
         self._configs = {server.name: server for server in servers if server.enabled}
         self._on_event = on_event
         self._max_call = max_call
-        self._connector = Connector(max_message=max_message, base_dir=base_dir, http=http, credentials=credentials)
+        self._connector = Connector(
+            max_message=max_message, base_dir=base_dir, http=http, credentials=credentials, before_start=before_start
+        )
         self._opener = opener or self._connector.open
         self._upstreams: dict[Key, Upstream] = {}
         self._owners: dict[Key, str] = {}
