@@ -51,7 +51,6 @@ async def _serve(config: Config, listener: socket.socket) -> None:
 
     async def serve_clients(stop: asyncio.Event) -> None:
         async with Gateway.open(config) as gateway:
-            gateway.pool.serve_many()
             gateway.attend()
             await Daemon(gateway, listener, LOCK, stop).run()
 

@@ -119,7 +119,7 @@ class Daemon:
         try:
             names = self._names(profile, dialects)
             protocol, principal = await self._gateway.admit_client(environ, *names)
-            client = SocketClient(protocol, principal, self._gateway.outbox_counters)
+            client = SocketClient(protocol, principal, self._gateway.outbox_counters, self._gateway.pool.settle_roots)
             client.attach(transport)
             self._clients.add(client)
             client.order("ready", f"served by daemon {os.getpid()}; its log is {self.log_file}")

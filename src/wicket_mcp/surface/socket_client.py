@@ -1,23 +1,44 @@
-"""One client of a shared daemon: the shim's connection, which goes both ways. Lines are as over stdio (`stdio.py`)."""
+"""One client of a shared daemon: the shim's connection, which goes both ways. Lines are as over stdio (`stdio.py`).
+
+Clients share servers, so whose roots a server works on must be known before anything is asked of it: a legacy client
+that has roots is asked for them when its session begins and when they change, and its calls wait for that. A modern one
+says its roots only when a call asks for them, so it shares no server that could.
+"""
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from typing import cast
 
-from wicket_mcp.model import Principal
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.outbox import Counters, StallWatch
-from wicket_mcp.surface.protocol import Protocol
+from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.surface.stdio import StdioClient
+
+ROOTS_WITHIN = 3.0
+"""Seconds in which a client must say its roots; else it shares no server."""
+_ASKS_SERVERS = frozenset({"tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
+_NEW_ROOTS = ("notifications/initialized", "notifications/roots/list_changed")
 
 
 class SocketClient(StdioClient):
     """See the module's docstring."""
 
-    def __init__(self, protocol: Protocol, principal: Principal, counters: Counters) -> None:
+    def __init__(
+        self,
+        protocol: Protocol,
+        principal: Principal,
+        counters: Counters,
+        settle_roots: Callable[[str, JsonObject | None], None],
+    ) -> None:
+        """`settle_roots` hears of the roots of a session; None where they are not known."""
         session = secrets.token_hex(8)
         super().__init__(protocol, principal, counters, session, f"wicket-{session}-")
-
         self._said_goodbye = False
+        self._settle_roots = settle_roots
+        self._asking: asyncio.Task[None] | None = None
+        """Asks for the client's roots; requests wait until it has ended."""
 
     def attach(self, transport: asyncio.Transport) -> None:
         """Serve over this connection from now on."""
@@ -50,3 +71,32 @@ class SocketClient(StdioClient):
             self._said_goodbye = True
         else:
             super()._take(line)
+
+    def _take_notification(self, body: JsonObject) -> None:
+        if body["method"] in _NEW_ROOTS and "roots" in self._legacy.capabilities:
+            self._asking = self._tasks.start(self._ask_roots(), "ask for roots")
+        super()._take_notification(body)
+
+    async def _ask_roots(self) -> None:
+        roots: JsonObject | None = None
+        try:
+            async with asyncio.timeout(ROOTS_WITHIN):
+                roots = await self._legacy.questions.request("roots/list", {}, send=self._send)
+        except (WicketError, TimeoutError):
+            pass  # then nobody knows them
+        self._settle_roots(self.session, roots)
+
+    async def _serve(self, request: Request) -> None:
+        if request.method in _ASKS_SERVERS:
+            await self._wait_for_roots(request)
+        await super()._serve(request)
+
+    async def _wait_for_roots(self, request: Request) -> None:
+        if request.modern and "roots" in request.caller.capabilities:
+            self._settle_roots(self.session, None)
+        elif self._asking is not None and not self._asking.done():
+            try:
+                await asyncio.wait({self._asking})
+            except asyncio.CancelledError:
+                self._running.pop(request.id, None)
+                raise

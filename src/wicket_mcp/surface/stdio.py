@@ -236,9 +236,9 @@ class StdioClient(asyncio.Protocol):
             meta: Any = body.get("params", {}).get("_meta")
             modern = isinstance(meta, dict) and META_VERSION in meta
             caller = (
-                modern_caller(self.principal, SESSION, self._send, as_object(meta))
+                modern_caller(self.principal, self.session, self._send, as_object(meta))
                 if modern
-                else self._legacy.caller(self.principal, SESSION, self._send)
+                else self._legacy.caller(self.principal, self.session, self._send)
             )
             await pass_on(self._protocol, body, caller)
         finally:

@@ -14,8 +14,11 @@ from wicket_mcp.upstream.connection import Callbacks
 class Attribution:
     """The calls under way whose client can be notified and asked, and everybody the connection has served."""
 
-    def __init__(self, server: str, *, one_client: bool) -> None:
-        """`one_client` says that all calls are one client's: the server has a connection for each of them."""
+    def __init__(self, server: str, *, one_client: bool, roots: JsonObject | None = None) -> None:
+        """`one_client` says that all calls are one client's: the server has a connection for each of them. `roots` are
+        those of all the clients that it serves, where they are known to be the same.
+        """
+        self._roots = roots
         self._one_client = one_client
         self._server = server
         self._open: dict[int, tuple[Callbacks, str]] = {}
@@ -50,6 +53,8 @@ class Attribution:
             return {}
         if method in ("initialize", "server/discover"):
             raise Unasked(f"'{name}' sends back what it is sent: it is not an MCP server.", hint="Check its command.")
+        if method == "roots/list" and self._roots is not None:
+            return self._roots
         callbacks = self.sole()
         if callbacks is None or callbacks.request is None:
             raise Unasked(

@@ -7,15 +7,18 @@ removed when they were stopped for idleness, and counted only while they run. Ho
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Overloaded, UnknownName
-from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Principal
+from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Principal, as_list, as_object
+from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.connector import BeforeStart, Connector
 from wicket_mcp.upstream.credentials import CredentialSource
@@ -38,6 +41,8 @@ class Key(NamedTuple):
     """Whose credentials it uses, where each user has their own; empty where they are shared."""
     version: str = ""
     """Of the credentials: what was opened before a sign-in is not used after it."""
+    roots: str = ""
+    """Stands for the roots of the clients that share the connection; empty where they have none."""
 
 
 def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
@@ -105,6 +110,9 @@ class Pool:
         """The name of the principal that each upstream of a single session or user was made for."""
         self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
+        self._roots: dict[str, tuple[str, JsonObject | None]] = {}
+        """The roots of client sessions, where several share us: what stands for them, and the list."""
+        self._tasks = Tasks()
 
     def __repr__(self) -> str:
         states = [upstream.state for upstream in self._upstreams.values()]
@@ -246,14 +254,34 @@ class Pool:
         for watch in [watch for watch in self._watched if watch.session == session]:
             for uri in list(self._watched[watch]):
                 self.unwatch(watch.server, uri, session=session, principal=watch.principal)
-        leaving = [self._forget(key) for key in list(self._upstreams) if key.session == session]
+        mark, _ = self._roots.pop(session, ("", None))
+        alone = mark and mark not in {other for other, _ in self._roots.values()}
+        leaving = [
+            self._forget(key)
+            for key in list(self._upstreams)
+            if key.session == session or (alone and key.roots == mark)
+        ]
         await asyncio.gather(*(upstream.close() for upstream in leaving))
+
+    def settle_roots(self, session: str, roots: JsonObject | None) -> None:
+        """From now on this client shares servers with those alone that have the same roots; with nobody where nobody
+        knows its roots (None). A session of which this is never said has none.
+        """
+        listed = [str(as_object(root).get("uri")) for root in as_list((roots or {}).get("roots"))]
+        if roots is None:
+            self._roots[session] = session, None
+        elif listed:
+            mark = hashlib.blake2b(encode(sorted(listed)), digest_size=12).hexdigest()
+            self._roots[session] = mark, roots
+        else:
+            self._roots.pop(session, None)
 
     def serve_many(self) -> None:
         """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
         self._connector.many_clients = True
 
     async def close(self) -> None:
+        await self._tasks.close()
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
         await self._connector.close()
 
@@ -306,10 +334,19 @@ class Pool:
         if config is None:
             raise UnknownName("server", server)
         key = self._key(config, principal, session)
-        return self._upstreams.get(key) or self._make(key, config, principal)
+        if (upstream := self._upstreams.get(key)) is not None:
+            return upstream
+        if self._roots and not session:  # our own listing: whoever's connection there is will do
+            for other, upstream in self._upstreams.items():
+                if other._replace(roots="") == key:
+                    return upstream
+        return self._make(key, config, principal)
 
     def _key(self, config: ServerConfig, principal: Principal, session: str) -> Key:
-        return key_of(config, principal, session, self._credentials)
+        key = key_of(config, principal, session, self._credentials)
+        if not self._roots or key.session or session not in self._roots:
+            return key
+        return key._replace(roots=self._roots[session][0])
 
     def _make(self, key: Key, config: ServerConfig, principal: Principal) -> Upstream:
         single = bool(key.session or key.owner)
@@ -325,8 +362,12 @@ class Pool:
             principal=principal,
             watched=self._watched_over(key),
             log_level=self._log_level,
-            on_rest=(lambda: self._evict(key)) if single or key.version else None,
+            on_rest=(lambda: self._evict(key)) if single or key.version or key.roots else None,
+            roots=next((roots for mark, roots in self._roots.values() if key.roots and mark == key.roots), None),
         )
+        plain = key._replace(roots="")
+        if key.roots and (unused := self._upstreams.get(plain)) is not None and unused.unused:
+            self._tasks.start(self._forget(plain).retire(), f"retire {config.name}")  # we only looked what it offers
         return upstream
 
     def _admit(self, config: ServerConfig, principal: Principal) -> None:

@@ -84,9 +84,11 @@ class Upstream:
         watched: Iterable[str] = (),
         log_level: str = "",
         on_rest: Callable[[], None] | None = None,
+        roots: JsonObject | None = None,
     ) -> None:
         """`session` is the client session that it serves alone, `principal` whom it was made for; `watched` are the
-        resources to subscribe to on every connection; `on_rest` is called when it was stopped because nobody used it.
+        resources to subscribe to on every connection; `on_rest` is called when it was stopped because nobody used it;
+        `roots` are those of all its clients, where they are known to be the same.
         """
         self._config = config
         self._session = session
@@ -114,7 +116,7 @@ class Upstream:
         self._idle_check: asyncio.TimerHandle | None = None
         self._unanswered = 0
         """Calls in a row that had no answer in their time."""
-        self._attribution = Attribution(config.name, one_client=config.isolation == "session")
+        self._attribution = Attribution(config.name, one_client=config.isolation == "session", roots=roots)
 
     def __repr__(self) -> str:
         return f"<Upstream {self._config.name} {self._life!r} | {self._calls} calls>"
@@ -130,6 +132,11 @@ class Upstream:
     @property
     def principal(self) -> Principal:
         return self._principal
+
+    @property
+    def unused(self) -> bool:
+        """Whether nobody but ourselves has asked anything of the present connection, nor waits to."""
+        return not self._attribution.served and not self._calls and not self._queued and not self._expecting
 
     @property
     def watched(self) -> frozenset[str]:
