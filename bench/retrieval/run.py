@@ -9,11 +9,11 @@ from typing import Any
 
 import environments
 from report import Verdict, number, save, table
-from retrieval import speed
+from retrieval import declining, speed
 from retrieval.child import child
 from retrieval.metric import KEYS
 from retrieval.rankers import ALL, LEXICAL
-from retrieval.sets import OWN, ROOT, names
+from retrieval.sets import OWN, ROOT, Labelled, catalogue, names
 from wicket_mcp.codec import decode, encode
 
 WANTED = 75.2
@@ -40,17 +40,23 @@ def main(usage: str) -> int:
                 sys.stderr.write(f"{ranker} on {name}: nDCG@10 {found['nDCG@10']:.1f}, {found['ms_p50']:.2f} ms\n")
                 facts.append(found)
     quick = speed.measure(options.data, options.rounds) if options.rounds else {}
-    verdicts = [*([] if options.limit else judge(facts)), *(speed.judge(quick) if quick else [])]
+    declined: dict[str, Any] = {}
+    if not (options.speed or options.limit) and "wicket" in options.rankers.split(","):
+        whole = Labelled("catalogue", "", list(catalogue()), []).listings()
+        declined = {split: declining.measure(whole, split) for split in ("dev", "report")}
+    verdicts = [*([] if options.limit else judge(facts)), *declining.judge(declined)]
+    verdicts += speed.judge(quick) if quick else []
     if options.json:
-        print(encode({"facts": facts, "speed": quick}).decode())
+        print(encode({"facts": facts, "declined": declined, "speed": quick}).decode())
     else:
         if facts:
             show(facts)
+        declining.show(declined)
         if quick:
             speed.show(quick, options.rounds)
         print("\n".join((*missing, *map(str, verdicts))))
     if not (options.limit or options.speed or options.sets) and options.rankers == ",".join(ALL):
-        save("search", {"facts": facts, "speed": quick}, verdicts)
+        save("search", {"facts": facts, "declined": declined, "speed": quick}, verdicts)
     return int(any(not verdict.met for verdict in verdicts))
 
 

@@ -64,10 +64,10 @@ def test_most_requests_of_the_public_benchmark_are_judged_rightly(index: SearchI
     assert len(rows) == 200
     assert sum(row["split"] == "dev" for row in rows) == 100
     none = [index.search(row["query"]).confident for row in rows if not row["gold"]]
-    assert sum(none) <= len(none) * 0.25
+    assert sum(none) <= len(none) * 0.5
     served = [row for row in rows if row["gold"] and row["kind"] in ("task", "typo")]
     confident = [index.search(row["query"]).confident for row in served]
-    assert sum(confident) >= len(confident) * 0.75
+    assert sum(confident) >= len(confident) * 0.95
     first = [bool({*keys(index, row["query"])} & {*row["gold"][0]}) for row in served]
     assert sum(first) >= len(first) * 0.8
 

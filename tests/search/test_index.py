@@ -91,7 +91,7 @@ def test_an_explanation_adds_up_to_the_score(index: SearchIndex) -> None:
         for hit in answer.hits:
             why = index.explain(query, hit.tool, usage={"github.create_issue": 5})
             assert abs(why.score - hit.score) < 1e-5
-            assert abs(why.letters + why.meaning + why.part + why.usage - why.score) < 1e-5
+            assert abs(why.letters + why.meaning + why.part + why.usage + why.named - why.score) < 1e-5
             assert abs(sum(why.fields.values()) - why.letters) < 1e-5
 
 

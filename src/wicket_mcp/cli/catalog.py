@@ -167,8 +167,7 @@ def search(
         say_json({"confident": answer.confident, "confidence": answer.confidence, "hits": hits})
     else:
         if not answer.confident and not is_empty:
-            near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
-            note(f"No tool clearly fits.{near}{' The closest:' if answer.hits else ''}")
+            note(f"{clean(answer.doubt)}{' The closest:' if answer.hits else ''}")
         for number, hit in enumerate(answer.hits):
             line = rendered(hit.tool, "signature")
             name = line.partition("(")[0]
@@ -186,7 +185,7 @@ def search(
 
 def _reason(reason: "Explanation") -> str:
     """A score in one line: its parts, the fields that brought the letters, the words that were found."""
-    parts = {name: getattr(reason, name) for name in ("letters", "meaning", "part", "usage", "learned")}
+    parts = {name: getattr(reason, name) for name in ("letters", "meaning", "part", "usage", "learned", "named")}
     sums = " + ".join(f"{name} {value:.2f}" for name, value in parts.items() if abs(value) >= 0.005)
     fields = ", ".join(f"{name} {share:.0%}" for name, share in list(reason.fields.items())[:3])
     words = f"; words: {', '.join(reason.words)}" if reason.words else ""

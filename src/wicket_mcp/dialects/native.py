@@ -116,8 +116,7 @@ def _name(tool: Tool) -> str:
 def _hits(answer: Answer) -> str:
     lines = [shown.text for shown in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
     if not answer.confident:
-        near = f" Nearest servers: {', '.join(answer.nearest)}." if answer.nearest else ""
-        lines.insert(0, f"[No tool clearly fits.{near}{' The closest:' if lines else ''}]")
+        lines.insert(0, f"[{answer.doubt}{' The closest:' if lines else ''}]")
     lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
     if answer.tool_by_task:
         lines.append(f"[{answer.tool_by_task}]")

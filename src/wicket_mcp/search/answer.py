@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a tool stands where it stands. The first five add up to `score`."""
+    """Why a tool stands where it stands. The first six add up to `score`."""
 
     letters: float
     meaning: float
@@ -32,6 +32,8 @@ class Explanation:
     usage: float
     learned: float
     """What the caller's own choices after similar queries brought."""
+    named: float
+    """What the server's name in the query brought."""
     score: float
     fields: Mapping[str, float] = field(default_factory=dict[str, float])
     """Share of `letters` that each field of the tool brought, the largest first."""
@@ -49,9 +51,24 @@ class Answer:
     """Servers closest to the query, for the sentence that says no tool fits."""
     withheld: tuple[Withheld, ...] = ()
     confidence: float = 0.0
-    """How likely it is that the first hit serves the query, from 0 to 1."""
+    """How likely it is that a hit serves the query, from 0 to 1."""
     parts: tuple[Part, ...] = ()
     """For a query that asks for several things: which hit serves which."""
+    unmentioned: tuple[str, ...] = ()
+    """Products that the query names and no hit mentions."""
+    missing_subjects: int = 0
+    """Subjects of the query that no hit mentions."""
+    closest: float = 0.0
+    """The best cosine of meanings between the query and a hit. The last three are what `confidence` is made of."""
+
+    @property
+    def doubt(self) -> str:
+        """A sentence for an answer that is not confident: why, and which servers are nearest; else empty."""
+        if self.confident:
+            return ""
+        why = f": none of them mentions {' or '.join(self.unmentioned)}" if self.unmentioned and self.hits else ""
+        near = f" Nearest servers: {', '.join(self.nearest)}." if self.nearest else ""
+        return f"No tool clearly fits{why}.{near}"
 
     @property
     def tool_by_task(self) -> str:

@@ -8,13 +8,17 @@ after ranking gives the same order.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from math import exp, log1p
+from math import log1p
 from typing import TYPE_CHECKING
 
 from wicket_mcp.model import Hit, Tool
 from wicket_mcp.search.answer import Answer, Part, Withheld
+from wicket_mcp.search.confidence import SURE, confidence
+from wicket_mcp.search.mentions import mentions
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.ranker import Scores
+from wicket_mcp.search.static import packaged_table
+from wicket_mcp.search.text import STOP, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,18 +31,20 @@ DEPRECATED = 0.06
 _USED_OFTEN = 50
 FLOOR = 0.06
 """A tool that fits less is not shown at all."""
-LIKELY, STEEPNESS = 0.2, 25.0
-"""The score at which a first hit serves its query as often as not, and how fast that changes."""
-_SURE = 0.5
+SERVES = 0.2
+"""The score from which a tool probably serves an errand, or would serve the query if it could be used."""
 _SEVERAL = 2
 CONTEXT = 0.5
 """What a tool's fit for the whole query is worth where an errand chooses: its "them" and "it" are named elsewhere."""
 _TURNS, _PLACES = 2, 5
 """Turns that each errand has, the second only among so many places."""
-_OF_ONE_SERVER = 2
-_TAKES_PLACE = 0.9
-"""Share of its score from which a tool of another server takes the place of a third one of the same server."""
+_OF_ONE_SERVER = 0.4
+"""The share of an answer that a server may have which the query does not name: two of five places."""
+_TAKES_PLACE = 0.3
+"""Share of its score from which a tool of another server takes the place of one beyond that."""
 _ENOUGH = 3  # an answer shorter than this has no place to spare for variety
+_WORD = 40  # letters that a word has at most
+_TRACE = 0.05  # the cosine of letters below which a tool has nothing of the query
 _CHUNK = 64
 
 
@@ -48,18 +54,17 @@ def prior(key: str, usage: Mapping[str, int], favourites: Collection[str]) -> fl
     return USAGE * used + (FAVOURITE if key in favourites else 0.0)
 
 
-def confidence(score: float) -> float:
-    return 1 / (1 + exp(-STEEPNESS * (score - LIKELY)))
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One query's scores and everything that decides which of them become hits."""
 
+    query: str
     tools: tuple[Tool, ...]
     scores: Scores
     added: Mapping[int, float]
-    """What usage adds, by the tool's position."""
+    """What usage, names and what was learned add, by the tool's position."""
+    learned: Mapping[int, float]
+    """What was learned alone."""
     servers: Collection[str] | None
     visible: Callable[[Tool], bool] | None
     trouble: Callable[[Tool], str] | None
@@ -75,7 +80,7 @@ class Choice:
         chosen, withheld = self._walk(fit, limit)
         served, chosen = self._take_turns(fit, chosen, limit)
         hits = tuple(Hit(self.tools[position], float(fit[position])) for position in chosen)
-        return self._judge(hits, withheld, served)
+        return self._judge(chosen, hits, withheld, served)
 
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
         """Positions of the hits, and the tools that would have come before or among them.
@@ -87,6 +92,7 @@ class Choice:
         spare: list[int] = []
         withheld: list[Withheld] = []
         taken: Counter[str] = Counter()
+        most = max(1, int(_OF_ONE_SERVER * limit))
         for position in descending(fit):
             score, tool = float(fit[position]), self.tools[position]
             if score < FLOOR or len(chosen) >= limit:
@@ -97,7 +103,7 @@ class Choice:
                 continue
             if reason := self.trouble(tool) if self.trouble else "":
                 withheld.append(Withheld(Hit(tool, score), reason))
-            elif limit >= _ENOUGH and tool.server not in self.named and taken[tool.server] >= _OF_ONE_SERVER:
+            elif limit >= _ENOUGH and tool.server not in self.named and taken[tool.server] >= most:
                 spare.append(position)
             else:
                 chosen.append(position)
@@ -150,20 +156,45 @@ class Choice:
 
     def _best(self, row: "NDArray[np.float32]") -> int | None:
         for position in descending(row):
-            if confidence(float(row[position])) < _SURE:
+            if row[position] < SERVES:
                 return None
             tool = self.tools[position]
             if self._allowed(tool) and not (self.trouble and self.trouble(tool)):
                 return position
         return None
 
-    def _judge(self, hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]) -> Answer:
+    def _judge(
+        self, chosen: list[int], hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]
+    ) -> Answer:
         best = hits[0].score if hits else 0.0
-        sure = confidence(best) if hits else 0.0
-        confident = sure >= _SURE or any(part.tools for part in served)
+        shown = chosen[:_PLACES]
+        found = mentions(self.query, [self.tools[position] for position in shown])
+        # What was learned from use counts like closeness: it says that such a query was served by this tool before.
+        closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in shown), default=0.0)
+        sure = confidence(closest, found) if hits and self._is_readable(shown) else 0.0
+        confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
-        fitting = [entry for entry in withheld if entry.hit.score >= best and confidence(entry.hit.score) >= _SURE]
-        return Answer(hits, confident, nearest, tuple(fitting[:3]), sure, served)
+        fitting = [entry for entry in withheld if entry.hit.score >= max(best, SERVES)]
+        return Answer(
+            hits=hits,
+            confident=confident,
+            nearest=nearest,
+            withheld=tuple(fitting[:3]),
+            confidence=sure,
+            parts=served,
+            unmentioned=found.missing_products,
+            missing_subjects=found.missing_subjects,
+            closest=closest,
+        )
+
+    def _is_readable(self, shown: list[int]) -> bool:
+        """Whether the query has a word that means something: one that is known, or that the hits are written with."""
+        telling = [word for word in words(self.query) if word not in STOP and len(word) < _WORD]
+        if not telling:
+            return False
+        return max(float(self.scores.letters[p]) for p in shown) > _TRACE or any(
+            len(word) < _WORD and packaged_table().knows(word) for word in telling
+        )
 
 
 def descending(scores: "NDArray[np.float32]") -> Iterator[int]:

@@ -21,6 +21,7 @@ def explain(
     usage: Mapping[str, int],
     favourites: Collection[str],
     learned: float = 0.0,
+    named: float = 0.0,
 ) -> Explanation:
     text = tool_text(tool, listing)
     asked = Features().add(words(query))
@@ -47,7 +48,8 @@ def explain(
         part=float(scores.fit[position]) - whole * share,
         usage=added,
         learned=learned,
-        score=float(scores.fit[position]) + added + learned,
+        named=named,
+        score=float(scores.fit[position]) + added + learned + named,
         fields={name: value / scale * share for name, value in sorted(shares.items(), key=lambda item: -item[1])},
         words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in own)),
     )

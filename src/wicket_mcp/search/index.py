@@ -6,14 +6,15 @@ first search, so that a process which never searches never imports numpy. `searc
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.glossary import to_english
+from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment
-from wicket_mcp.search.text import words
 
 if TYPE_CHECKING:
     from wicket_mcp.search.matrix import Matrix
@@ -117,13 +118,23 @@ class SearchIndex:
         }
         for position in self._deprecated:
             added[position] = added.get(position, 0.0) - DEPRECATED
-        named = self._named(query)
-        return Choice(self._tools, scores, added, servers, visible, trouble, named).answer(limit)
+        named = self._naming.gains(query)
+        for server, gain in named.items():
+            for position in self._positions[server] if gain else ():
+                added[position] = added.get(position, 0.0) + gain
+        learned = {self._places[key]: lift for key, lift in lifts.items() if key in self._places}
+        return Choice(query, self._tools, scores, added, learned, servers, visible, trouble, named).answer(limit)
 
-    def _named(self, query: str) -> set[str]:
-        """The servers whose name stands in the query."""
-        said = set(words(query))
-        return {server for server in self._parts if (name := words(server)) and said.issuperset(name)}
+    @cached_property
+    def _naming(self) -> Naming:
+        return Naming(self._parts)
+
+    @cached_property
+    def _positions(self) -> dict[str, range]:
+        """Where each server's tools stand."""
+        ends = list(accumulate(len(listing.tools) for listing, _ in self._parts.values()))
+        servers = zip(self._parts, [0, *ends], ends, strict=False)
+        return {server: range(start, end) for server, start, end in servers}
 
     def explain(
         self,
@@ -142,4 +153,5 @@ class SearchIndex:
         scores = score(self._matrix, query, self._model)
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)
-        return explain(scores, self._places[tool.key], tool, listing, query, usage or {}, favourites, learned)
+        named = self._naming.gains(query).get(tool.server, 0.0)
+        return explain(scores, self._places[tool.key], tool, listing, query, usage or {}, favourites, learned, named)

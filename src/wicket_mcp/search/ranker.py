@@ -40,6 +40,11 @@ class Scores:
     by_part: "NDArray[np.float32]"
     """The fit for each part alone; empty when the query has one."""
 
+    @property
+    def closeness(self) -> "NDArray[np.float32]":
+        """The cosine of meanings between the query and each tool."""
+        return self.meaning / np.float32(self.scale - 1)
+
 
 def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
     pieces = split_errands(query)

@@ -75,6 +75,9 @@ class Table:
             return None if at < 0 else self._text.count(b"\n", 0, at)
         return self._numbers.get(word)
 
+    def knows(self, word: str) -> bool:
+        return self._number(word) is not None
+
     def _grams(self, word: str) -> list[int]:
         return [self._count + number for number in grams(word, self.buckets)]
 

@@ -1,0 +1,81 @@
+"""Products and subjects that a query names, and whether the tools that were found mention them.
+
+A request to "create a GitHub issue" is not served by tools that never say GitHub, however well the other words fit; nor
+one about flights by tools that never speak of travel. Both lists (`products.txt`, `subjects.txt`) are written by hand.
+The choice asks this module of the few tools it is about to show. Knows no scores.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from wicket_mcp.model import Tool
+from wicket_mcp.search.text import STOP, stem, words
+
+_NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
+_MOST_TEXT = 1200
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """What a query names, and what of it no tool mentions."""
+
+    products: tuple[str, ...] = ()
+    missing_products: tuple[str, ...] = ()
+    subjects: int = 0
+    missing_subjects: int = 0
+
+
+def products(query: str) -> list[str]:
+    """The product names in a query, as they are written there."""
+    plain, capital = _products()
+    said = _NAME.findall(query)
+    return [
+        name
+        for at, name in enumerate(said)
+        if name.lower() in plain or (name in capital and (at > 0 or len(said) == 1))
+    ]
+
+
+def mentions(query: str, tools: Iterable[Tool]) -> Mentions:
+    named = products(query)
+    groups = _subjects()
+    asked = {word for word in map(stem, words(query)) if word in groups}
+    if not named and not asked:
+        return Mentions()
+    text = " ".join(f"{t.server} {t.name} {t.title} {t.description[:_MOST_TEXT]} {_parameters(t)}" for t in tools)
+    said = {stem(word) for word in words(text) if word not in STOP}
+    lower = text.lower()
+    missing = tuple(dict.fromkeys(name for name in named if name.lower() not in lower))
+    unmentioned = [word for word in asked if said.isdisjoint(groups[word])]
+    return Mentions(tuple(named), missing, len(asked), len(unmentioned))
+
+
+def _parameters(tool: Tool) -> str:
+    properties = tool.input_schema.get("properties")
+    return " ".join(map(str, properties)) if isinstance(properties, dict) else ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+@cache
+def _products() -> tuple[frozenset[str], frozenset[str]]:
+    """Names that are nothing else, and names that are common words too."""
+    names = {name for line in _lines("products.txt") for name in line.split()}
+    return frozenset(name for name in names if name.islower()), frozenset(name for name in names if not name.islower())
+
+
+@cache
+def _subjects() -> dict[str, frozenset[str]]:
+    """For the stem of each word of a subject: the stems of all of them."""
+    groups: dict[str, frozenset[str]] = {}
+    for line in _lines("subjects.txt"):
+        group = frozenset(map(stem, line.split()))
+        for word in group:
+            groups[word] = groups.get(word, frozenset()) | group
+    return groups
+
+
+def _lines(name: str) -> list[str]:
+    text = files("wicket_mcp.search").joinpath(name).read_text("utf-8")
+    return [line for line in text.splitlines() if not line.startswith("#")]

@@ -1,0 +1,40 @@
+"""Which servers a query names, and how surely it means them: their tools come first.
+
+A server's name is often an ordinary word ("time", "memory"). It means the server where it is a product's name, is
+written like a name, or says who is to do it. The index asks; knows names and words, neither tools nor scores.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from wicket_mcp.search.mentions import products
+from wicket_mcp.search.text import words
+
+MEANT = 0.15
+"""What the tools of a server gain that the query surely means."""
+PERHAPS = 0.05
+"""The same where several ordinary words of a name stand in the query."""
+_ADDRESSED = re.compile(
+    r"(?<=[a-z,] )([A-Z]\w+)|^(\w+):|\b(?:use|using|via) (?:the )?(\w+)|\b(\w+) (?:server|tool)\b", re.MULTILINE
+)
+"""Names with a capital letter within a sentence, "name: do this", "using name", "the name server"."""
+
+
+class Naming:
+    """The names of the servers of one catalogue."""
+
+    def __init__(self, servers: Iterable[str]) -> None:
+        self._names = {server: name for server in servers if (name := words(server))}
+
+    def gains(self, query: str) -> Mapping[str, float]:
+        """For each server that the query names: what its tools gain. A name that is an ordinary word gains nothing."""
+        said = set(words(query))
+        known = {name.lower() for name in products(query)}
+        addressed = {name.lower() for match in _ADDRESSED.findall(query) for name in match if name}
+        gains: dict[str, float] = {}
+        for server, name in self._names.items():
+            if known.intersection(name) or (len(name) == 1 and name[0] in addressed):
+                gains[server] = MEANT
+            elif said.issuperset(name):
+                gains[server] = PERHAPS if len(name) > 1 else 0.0
+        return gains

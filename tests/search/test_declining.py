@@ -1,0 +1,124 @@
+"""When search says that nothing fits, and what it says then; which servers a query names."""
+
+import pytest
+from tests.conftest import OpenGateway, replay
+from tests.dialects.seeds import Speaker
+
+from wicket_mcp.model import Listing, Tool
+from wicket_mcp.search import SearchIndex
+from wicket_mcp.search.mentions import mentions, products
+from wicket_mcp.search.naming import MEANT, PERHAPS, Naming
+
+
+def some(listings: list[Listing], *servers: str) -> SearchIndex:
+    return SearchIndex.build([listing for listing in listings if listing.server in servers])
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("create a GitHub issue", ["GitHub"]),
+        ("post it to slack and discord", []),
+        ("post it to Slack and Discord", ["Slack", "Discord"]),
+        ("in other words", []),
+        ("turn my Word file into a PDF", ["Word"]),
+        ("Word by word", []),
+        ("a list on booking.com", ["booking.com"]),
+    ],
+)
+def test_products_are_known_by_name_and_common_words_by_their_capital(query: str, named: list[str]) -> None:
+    assert products(query) == named
+
+
+async def test_a_github_issue_is_declined_where_git_is_all_there_is(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"git": replay("git")}) as gateway:
+        said = await Speaker(gateway, "native").text("find_tools", query="create a GitHub issue")
+        assert said.startswith(
+            "[No tool clearly fits: none of them mentions GitHub. Nearest servers: git. The closest:]"
+        )
+        assert "No tool clearly fits" not in await Speaker(gateway, "native").text("find_tools", query="commit changes")
+    async with open_gateway({"git": replay("git"), "github": replay("github")}) as gateway:
+        answer = await gateway.verbs.search("create a GitHub issue")
+        assert answer.confident
+        assert answer.unmentioned == ()
+        assert answer.hits[0].tool.key == "github.create_issue"
+
+
+@pytest.mark.parametrize(
+    ("servers", "query"),
+    [
+        (["time", "fetch"], "send an email to my boss"),
+        (["time", "fetch"], "scale the deployment to five pods"),
+        (["filesystem", "git"], "book a flight to Madrid"),
+        (["filesystem", "git"], "put a card on my Trello board"),
+        (["github", "slack", "redis"], "order a pizza and pay the driver"),
+        (["github", "slack", "redis"], "take a screenshot of the web page"),
+        (["google-workspace"], "share the album from Dropbox"),
+    ],
+)
+def test_small_catalogues_decline_what_they_cannot_do(listings: list[Listing], servers: list[str], query: str) -> None:
+    answer = some(listings, *servers).search(query)
+    assert not answer.confident
+    assert answer.doubt.startswith("No tool clearly fits")
+
+
+@pytest.mark.parametrize(
+    ("servers", "query"),
+    [
+        (["time", "fetch"], "what time is it in Tokyo"),
+        (["time", "fetch"], "get this web page"),
+        (["filesystem", "git"], "which files are in the folder"),
+        (["filesystem", "git"], "show the last commits"),
+        (["github", "slack", "redis"], "open a pull request"),
+        (["github", "slack", "redis"], "Schreibe eine Nachricht in den Slack-Kanal"),
+    ],
+)
+def test_small_catalogues_do_not_decline_what_they_can(listings: list[Listing], servers: list[str], query: str) -> None:
+    answer = some(listings, *servers).search(query)
+    assert answer.confident
+    assert answer.doubt == ""
+
+
+def test_a_subject_that_no_tool_mentions_is_counted() -> None:
+    tools = [Tool("desk", "add", {"description": "Add an appointment"})]
+    found = mentions("put a meeting about flights into my calendar", tools)
+    assert (found.subjects, found.missing_subjects) == (3, 1)
+    assert mentions("hello there", tools).subjects == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "gains"),
+    [
+        ("create an issue on GitHub", {"github": MEANT}),
+        ("what time is it", {"time": 0.0}),
+        ("Time: what is it", {"time": MEANT}),
+        ("show the office ledger", {"office-ledger": PERHAPS}),
+        ("use acme to pay", {"acme": MEANT}),
+        ("pay it with Acme please", {"acme": MEANT}),
+        ("pay the acme", {"acme": 0.0}),
+        ("nothing of the sort", {}),
+    ],
+)
+def test_a_server_is_meant_where_its_name_is_no_ordinary_word(query: str, gains: dict[str, float]) -> None:
+    assert Naming(["github", "time", "office-ledger", "acme", "..."]).gains(query) == gains
+
+
+@pytest.mark.parametrize(
+    ("query", "server"),
+    [
+        ("add a comment in Linear", "linear"),
+        ("add a comment to the Jira ticket", "atlassian"),
+        ("create a customer in HubSpot", "hubspot"),
+        ("create a page in Notion", "notion"),
+        ("search for issues in GitLab", "gitlab"),
+    ],
+)
+def test_the_server_that_a_query_names_comes_first(index: SearchIndex, query: str, server: str) -> None:
+    assert index.search(query).hits[0].tool.server.startswith(server)
+
+
+@pytest.mark.parametrize("query", ["find the customer", "open the dashboard", "list all users", "create an issue"])
+def test_no_server_that_is_not_named_has_more_than_two_of_five_places(index: SearchIndex, query: str) -> None:
+    servers = [hit.tool.server for hit in index.search(query).hits]
+    assert len(servers) == 5
+    assert max(map(servers.count, servers)) <= 2
