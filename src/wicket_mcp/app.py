@@ -70,8 +70,6 @@ class Gateway(Library):
         check(config)
         super().__init__(config, store)
         self.feed = Feed()
-        self.principal = LOCAL
-        """In whose name the library acts."""
         self.scripting = Scripting(config.scripts)
         self.watches = Watches(self.catalogue, self.pool)
         self.audit_file = AuditFile(config.audit_path)

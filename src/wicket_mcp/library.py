@@ -12,6 +12,7 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.wrapping import wrapping
+from wicket_mcp.model import LOCAL
 from wicket_mcp.search.finder import Finder
 from wicket_mcp.store.base import Store
 from wicket_mcp.trust.packages import Integrity
@@ -26,6 +27,8 @@ class Library:
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
         self.store = store
+        self.principal = LOCAL
+        """In whose name it acts."""
         self.vault = Vault(store, wrapping(config))
         self.accounts = Accounts(self.vault, store, config.base_dir, config.oauth)
         self.pool = Pool(

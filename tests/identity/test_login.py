@@ -1,10 +1,11 @@
 """`wicket login` and `wicket logout`, as a person types them, with a browser that follows redirects."""
 
 import asyncio
+import json
 import sys
 
 from tests.cli.shell import Done, Shell
-from tests.conftest import ROOT
+from tests.conftest import PEERS, ROOT
 from tests.peers.protected import Protected
 
 BROWSER = f"{sys.executable} -c 'import urllib.request, sys; urllib.request.urlopen(sys.argv[1]).read()'"
@@ -65,3 +66,23 @@ async def test_without_a_browser_the_address_is_printed(shell: Shell) -> None:
         assert await browser.wait() == 0
         out, _ = await process.communicate()
         assert out.decode() == "Signed in to 'x': 1 tool.\n"
+
+
+async def test_the_holder_of_a_key_gives_their_own_keys_and_calls_with_them(shell: Shell) -> None:
+    command = [sys.executable, str(PEERS / "key_server.py")]
+    config = f"""[servers.x]
+command = {json.dumps(command[0])}
+args = {json.dumps(command[1:])}
+cwd = {json.dumps(str(ROOT))}
+required_keys = ["KEY"]
+credentials = "user"
+"""
+    (shell.cwd / "wicket.toml").write_text(config)
+    made = await run(shell, "keys", "create", "ann", "-s", "discover", "-s", "invoke")
+    ann = Shell.at(shell.home, WICKET_API_KEY=made.out.strip())
+    login = await asyncio.to_thread(ann.run, "login", "x", stdin="canary-ann\n")
+    assert (login.code, login.out) == (0, "Signed in to 'x': 1 tool.\n"), login.err
+    assert (await run(ann, "call", "x.whose")).out.startswith("canary-ann ")
+    assert "x.whose" in (await run(ann, "search", "whose key it has")).out
+    refused = await run(shell, "call", "x.whose")
+    assert (refused.code, "wicket login x" in refused.err) == (1, True)

@@ -10,6 +10,7 @@ from wicket_mcp.cli.common import (
     JsonOption,
     VerboseOption,
     explained,
+    for_user,
     name_absence,
     name_failures,
     tool_as_json,
@@ -45,7 +46,7 @@ def servers(
     if health:
         _show_health(config, json=json, verbose=verbose)
         return
-    found = with_gateway(config, lambda gateway: gateway.servers(), verbose=verbose)
+    found = for_user(config, lambda gateway: gateway.servers(), verbose=verbose)
     if json:
         say_json([asdict(server) for server in found])
         return
@@ -119,7 +120,7 @@ def tools(
         name_absence(gateway)
         return found, gateway.catalogue.failures
 
-    found, failures = with_gateway(config, work, verbose=verbose)
+    found, failures = for_user(config, work, verbose=verbose)
     if json:
         say_json([tool_as_json(tool) for tool in found])
     else:
@@ -145,7 +146,6 @@ def search(
     """
     from dataclasses import asdict
 
-    from wicket_mcp.model import LOCAL
     from wicket_mcp.schema.signature import describe as rendered
 
     is_empty = False
@@ -154,9 +154,10 @@ def search(
         nonlocal is_empty
         finder, catalogue = library.finder, library.catalogue
         wanted = [catalogue.server(name).name for name in server] if server else None
-        answer = await finder.search(query, LOCAL, limit=limit, servers=wanted)
+        who = library.principal
+        answer = await finder.search(query, who, limit=limit, servers=wanted)
         is_empty = name_absence(library)
-        reasons = [await finder.explain(query, LOCAL, hit.tool) for hit in answer.hits] if explain else []
+        reasons = [await finder.explain(query, who, hit.tool) for hit in answer.hits] if explain else []
         return answer, reasons, catalogue.failures
 
     answer, reasons, failures = with_library(config, work, verbose=verbose)
@@ -217,7 +218,7 @@ def describe(
         described = await gateway.verbs.describe(names, gateway.principal)
         return described.tools, [explained(problem, gateway.config) for problem in described.problems]
 
-    found, problems = with_gateway(config, work, verbose=verbose)
+    found, problems = for_user(config, work, verbose=verbose)
     if json:
         say_json([tool_as_json(tool) for tool in found])
     else:

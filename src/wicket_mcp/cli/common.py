@@ -80,6 +80,16 @@ def with_gateway(
     return _run(path, Gateway.open, work, verbose=verbose, names_notes=names_notes)
 
 
+def for_user(path: Path | None, work: "Callable[[Gateway], Awaitable[T]]", *, verbose: bool = False) -> T:
+    """`with_gateway` for a verb that uses tools: it acts for whoever WICKET_API_KEY belongs to, where that is set."""
+
+    async def act(gateway: "Gateway") -> T:
+        await gateway.act_for_key()
+        return await work(gateway)
+
+    return with_gateway(path, act, verbose=verbose)
+
+
 def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *, verbose: bool = False) -> T:
     """`with_gateway` for a verb that only looks for tools, and waits for nothing else to load."""
     return _run(path, _library, work, verbose=verbose)
@@ -87,10 +97,12 @@ def with_library(path: Path | None, work: "Callable[[Library], Awaitable[T]]", *
 
 @asynccontextmanager
 async def _library(config: "Config") -> "AsyncGenerator[Library]":
-    if config.allow_runtime_servers:  # those that were added count too, and the registry knows them
+    # Servers that were added count too, and the registry knows them, as it knows whose a key is.
+    if config.allow_runtime_servers or os.environ.get("WICKET_API_KEY"):
         from wicket_mcp.app import Gateway
 
         async with Gateway.open(config) as gateway:
+            await gateway.act_for_key()
             yield gateway
         return
     from wicket_mcp.library import Library

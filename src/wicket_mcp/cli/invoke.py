@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wicket_mcp.cli.common import ConfigOption, JsonOption, ToolArgument, VerboseOption, with_gateway
+from wicket_mcp.cli.common import ConfigOption, JsonOption, ToolArgument, VerboseOption, for_user
 from wicket_mcp.cli.output import say_json
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def call(
     from wicket_mcp.cli.arguments import parse
 
     async def work(gateway: "Gateway") -> "JsonObject":
-        tool = await gateway.catalogue.resolve(name)
+        tool = await gateway.catalogue.resolve(name, gateway.principal)
         return await gateway.call(tool.key, parse(arguments or [], tool))
 
-    result = with_gateway(config, work, verbose=verbose)
+    result = for_user(config, work, verbose=verbose)
     if json:
         say_json(result)
     if out is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, for_user
 from wicket_mcp.cli.output import note, say, say_json
 from wicket_mcp.errors import BadArguments, ConfigError
 from wicket_mcp.scripts.languages import LANGUAGES, SUFFIXES
@@ -46,9 +46,9 @@ def run(
     script = Script(_source(file), language or _language(file), given)
 
     async def work(gateway: "Gateway") -> "Outcome":
-        return await gateway.verbs.run(script, Silent())
+        return await gateway.verbs.run(script, Silent(gateway.principal))
 
-    outcome = with_gateway(config, work, verbose=verbose)
+    outcome = for_user(config, work, verbose=verbose)
     if json:
         say_json(outcome.to_dict())
     else:

@@ -241,6 +241,9 @@ class Pool:
         config = self._configs.get(server)
         shared = config is None or config.credentials == "shared"
         keys = [key for key in self._upstreams if key.server == server and (shared or key.owner == owner)]
+        if config is not None:  # what was opened since is theirs already
+            now = self._key(config, Principal(owner), "")
+            keys = [key for key in keys if not now.version or key.version != now.version]
         await asyncio.gather(*(self._retire(key) for key in keys))
 
     async def _retire(self, key: Key) -> None:
