@@ -29,6 +29,7 @@ from wicket_mcp.telemetry.loop_lag import LoopLag
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.identity.grants import Grants
+    from wicket_mcp.replicas import Replicas as AllReplicas
 
 
 async def serve_http(
@@ -55,6 +56,11 @@ async def serve_http(
 
     sessions = Sessions(end_session, gateway.outbox_counters)
     gateway.feed.subscribe(sessions.changed)
+    replicas: AllReplicas | None = None
+    if gateway.config.store is not None:
+        from wicket_mcp.replicas import Replicas  # noqa: PLC0415  (for those who have some)
+
+        replicas = await Replicas.open(gateway, sessions)
     lag = LoopLag()
     admission = Admission(lag)
     metrics = observe(gateway, sessions, lag, admission)
@@ -65,7 +71,9 @@ async def serve_http(
         from wicket_mcp.identity.people import People  # noqa: PLC0415
 
         people = People(gateway.store, lambda: gateway.config.http.issuers)
-        return Grants(gateway.store, CredentialHolders(token, gateway.registry.keys, people), gateway.audit.act)
+        holders = CredentialHolders(token, gateway.registry.keys, people)
+        seal = replicas.ring.derive("grants")[0] if replicas else b""
+        return Grants(gateway.store, holders, gateway.audit.act, seal=seal)
 
     sign_in = SignIn(
         gateway.config, tuple(protocols), gateway.tasks, grants, gateway.store, gateway.audit.act, gateway.audit.reject
@@ -75,10 +83,12 @@ async def serve_http(
         return Guard(config.http, token, gateway.registry.keys, door=sign_in.door, public=config.registry.public)
 
     def mounts(config: Config) -> tuple[Mount, ...]:
-        mcp = StreamableHttp(protocols, sessions, config.http.max_body, admission, sign_in.door)
+        mcp = StreamableHttp(
+            protocols, sessions, config.http.max_body, admission, sign_in.door, replicas and replicas.router
+        )
         return (
             mcp,
-            Health(leaving),
+            Health(leaving, lambda: replicas.problem if replicas else ""),
             Cards(tuple(protocols)),
             Callback(gateway.accounts),
             *sign_in.mounts,
@@ -101,6 +111,8 @@ async def serve_http(
         app.reconfigure(mounts(config), guard(config))
 
     app = App(mounts(gateway.config), guard(gateway.config), gateway.audit.reject)
+    if replicas is not None:
+        app.vouched = replicas.relay.admit
     gateway.on_reload.append(reconfigure)
     gateway.attend()
     async with AsyncExitStack() as ending:
@@ -113,10 +125,15 @@ async def serve_http(
         host, port = sock.getsockname()[:2]
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         gateway.accounts.address = (http.public_url or address).rstrip("/")
+        if replicas is not None:
+            ending.push_async_callback(replicas.close)
+            await replicas.join(http, port)
         on_ready(f"{address}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
         leaving.set()
+        if replicas is not None:
+            await replicas.leave()
         for protocol in protocols.values():
             protocol.closing.set()
         sessions.end_all()

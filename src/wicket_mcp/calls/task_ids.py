@@ -7,6 +7,7 @@ empty server stands for Wicket itself, which keeps tasks for servers that have n
 import base64
 import hmac
 import secrets
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,35 +25,42 @@ class TaskIds:
     def __init__(self, folder: Path | None) -> None:
         """Without a folder, ids mean something as long as this object lives."""
         self._folder = folder
+        self._home = ""
+
+    def share(self, keys: Sequence[bytes], home: str) -> None:
+        """Use the keys that all replicas have, the first to seal; what we keep ourselves is found at `home`."""
+        self._keys, self._home = tuple(keys), f"{home}~"
 
     def seal(self, server: str, task: str, principal: Principal) -> str:
         body = _text(encode([server, task]))
-        return f"{body}.{self._sign(body, principal)}"
+        return f"{'' if server else self._home}{body}.{_sign(self._keys[0], body, principal)}"
 
     def open(self, sealed: str, principal: Principal) -> tuple[str, str]:
         """Server and its own id. Raises UnknownName for what was not sealed for this principal."""
-        body, _, signature = sealed.partition(".")
-        genuine = hmac.compare_digest(self._sign(body, principal).encode(), signature.encode("utf-8", "replace"))
+        body, _, signature = sealed.rpartition("~")[2].partition(".")
+        given = signature.encode("utf-8", "replace")
+        genuine = any(hmac.compare_digest(_sign(key, body, principal).encode(), given) for key in self._keys)
         fields = as_list(decode(_bytes(body))) if genuine else []
         if len(fields) != 2:
             raise UnknownName("task", sealed[:60])
         return str(fields[0]), str(fields[1])
 
-    def _sign(self, body: str, principal: Principal) -> str:
-        message = encode([principal.name, body])
-        return _text(hmac.digest(self._key, message, "sha256")[:16])
-
     @cached_property
-    def _key(self) -> bytes:
+    def _keys(self) -> tuple[bytes, ...]:
         if self._folder is None:
-            return secrets.token_bytes(32)
+            return (secrets.token_bytes(32),)
         path = self._folder / KEY_FILE
         try:
-            return bytes.fromhex(path.read_text("ascii").strip())
+            return (bytes.fromhex(path.read_text("ascii").strip()),)
         except (OSError, ValueError):
             key = secrets.token_bytes(32)
             replace_file(path, key.hex())
-            return key
+            return (key,)
+
+
+def _sign(key: bytes, body: str, principal: Principal) -> str:
+    message = encode([principal.name, body])
+    return _text(hmac.digest(key, message, "sha256")[:16])
 
 
 def _text(data: bytes) -> str:

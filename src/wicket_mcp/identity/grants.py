@@ -89,12 +89,15 @@ class Grants:
         holders: Holders,
         on_act: Callable[[str, str, str], None],
         clock: Callable[[], float] = time.time,
+        *,
+        seal: bytes = b"",
     ) -> None:
+        """`seal` is the key that replicas share: who shows the consent page need not be who gets the answer."""
         self._store = store
         self._holders = holders
         self._on_act = on_act
         self._clock = clock
-        self._seal = secrets.token_bytes(32)
+        self._seal = seal or secrets.token_bytes(32)
         self._known: dict[bytes, tuple[Principal, float]] = {}
         self._version: int | None = None
 

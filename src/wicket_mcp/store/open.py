@@ -1,7 +1,9 @@
 """Opens the state: the one place that chooses an implementation, and the only one that imports one."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from wicket_mcp.cluster.members import Members
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
@@ -38,3 +40,19 @@ async def open_store(location: Path | str) -> Store:
         hint = "Install it: pip install 'wicket-mcp[postgres]'."
         raise ConfigError(f"PostgreSQL needs what is not installed: {problem}", key="store", hint=hint) from None
     return SqlStore(await PostgresConnection.open(str(location)))
+
+
+async def join_members(address: str, me: str, locate: Callable[[str], str]) -> Members:
+    """Be one of the replicas over the database at `address`, under the id `me`.
+
+    `locate` makes our address of the host that the database sees us at. Raises ConfigError.
+    """
+    import psycopg  # noqa: PLC0415  (for those who have replicas)
+
+    from wicket_mcp.store.postgres.members import PostgresMembers  # noqa: PLC0415
+
+    try:
+        return await PostgresMembers.join(address, me, locate)
+    except (psycopg.Error, TimeoutError) as problem:
+        hint = "Check that PostgreSQL runs and can be reached."
+        raise ConfigError(f"this replica cannot join the others: {problem}", key="store", hint=hint) from None

@@ -49,6 +49,8 @@ class App:
     ) -> None:
         """`on_rejected` hears of every request that the guard turns away."""
         self._on_rejected = on_rejected
+        self.vouched: Callable[[str, str, str], Principal | None] | None = None
+        """Whom another replica vouches for: header, method and path. Where there are replicas."""
         self._mounts = mounts
         self._guard = guard
 
@@ -70,6 +72,14 @@ class App:
         headers = RequestHeaders(scope["headers"])
         client: str = (scope.get("client") or ("",))[0]
         authentication = "required" if mount is None else mount.authentication
+        if self.vouched is not None and mount is not None and (peer := headers.get(b"wicket-peer")) is not None:
+            vouched = self.vouched(peer, scope["method"], path)
+            if vouched is None:
+                self._on_rejected(client, f"401 {scope['method']} {path[:100]}: no replica of ours")
+                await send_json(send, 401, {"error": "No replica of this gateway sent this."})
+            else:
+                await mount(scope, headers, receive, send, vouched)
+            return
         if headers.get(b"origin") is not None:
             if is_preflight(scope["method"], headers):
                 await self._allow_page(send, headers, "open" if authentication == "open" else "none")
@@ -100,6 +110,8 @@ class Health:
     """Says nothing but yes or no, so it needs no token. `closing` is set when we are about to leave."""
 
     closing: asyncio.Event
+    problem: Callable[[], str] = lambda: ""
+    """Why no calls should come here at the moment; empty where they should."""
     authentication: Authentication = "none"
 
     def serves(self, path: str) -> bool:
@@ -112,5 +124,7 @@ class Health:
             await send_json(send, 200, {"status": "ok"})
         elif self.closing.is_set():
             await send_json(send, 503, {"status": "leaving"})
+        elif problem := self.problem():
+            await send_json(send, 503, {"status": problem})
         else:
             await send_json(send, 200, {"status": "ready"})

@@ -34,27 +34,34 @@ ANSWERS = ("inputResponses", "requestState")
 
 
 class Seal:
-    """Signs what a client carries for us, bound to who it is for, what was asked, and until when."""
+    """Signs what a client carries for us, bound to who it is for, what was asked, and until when.
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    The first of the keys signs, all of them are accepted. `home` stands before what only this gateway can go on with,
+    so that others hand it over (`cluster/members.py`).
+    """
+
+    def __init__(self, *keys: bytes, home: str = "") -> None:
+        self._keys = keys
+        self._home = f"{home}~" if home else ""
 
     def close(self, kind: str, content: Any, principal: Principal, asked: str) -> str:
         body = base64.urlsafe_b64encode(encode([kind, content, principal.name, asked, int(time.time() + HOLD)]))
-        return f"{body.decode()}.{self._sign(body)}"
+        return f"{self._home if kind == 'held' else ''}{body.decode()}.{_sign(self._keys[0], body)}"
 
     def open(self, sealed: Any, principal: Principal, asked: str) -> tuple[str, Any]:
         """Kind and content. Raises RpcProblem for anything that we did not seal for this very request."""
-        body, _, signature = str(sealed).encode("utf-8", "replace").partition(b".")
-        genuine = hmac.compare_digest(self._sign(body).encode(), signature)
+        text = str(sealed).rpartition("~")[2]
+        body, _, signature = text.encode("utf-8", "replace").partition(b".")
+        genuine = any(hmac.compare_digest(_sign(key, body).encode(), signature) for key in self._keys)
         fields = as_list(decode(base64.urlsafe_b64decode(body))) if genuine else []
         if len(fields) != 5 or fields[2:4] != [principal.name, asked] or fields[4] < time.time():
             raise RpcProblem(INVALID_PARAMS, "requestState is not one of ours for this request, or it has expired.")
         return fields[0], fields[1]
 
-    def _sign(self, body: bytes) -> str:
-        """Over the text as it travels, so that every changed character shows."""
-        return hmac.digest(self._key, body, "sha256").hex()
+
+def _sign(key: bytes, body: bytes) -> str:
+    """Over the text as it travels, so that every changed character shows."""
+    return hmac.digest(key, body, "sha256").hex()
 
 
 @dataclass(slots=True)

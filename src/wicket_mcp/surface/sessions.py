@@ -68,6 +68,10 @@ class Sessions:
     ) -> None:
         self.counters = Counters() if counters is None else counters
         """What slow clients have missed."""
+        self.identify: Callable[[Principal, str, JsonObject], str] = lambda _principal, _path, _params: (
+            secrets.token_urlsafe(24)
+        )
+        """The id of a new session: of whom, at which path, begun with which parameters."""
         self._sessions: dict[str, HttpSession] = {}
         self._on_end = on_end
         self._most = most
@@ -78,11 +82,14 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, principal: Principal, protocol: Protocol) -> HttpSession:
+    def open(self, principal: Principal, protocol: Protocol, path: str, params: JsonObject) -> HttpSession:
         """A new session. Raises Overloaded when there is no room, and none of the principal's own to end."""
         self._make_room(principal)
-        session = HttpSession(secrets.token_urlsafe(24), principal, protocol, self._clock(), self.counters)
-        self._sessions[session.id] = session
+        return self.adopt(self.identify(principal, path, params), principal, protocol)
+
+    def adopt(self, number: str, principal: Principal, protocol: Protocol) -> HttpSession:
+        """A session of this id, which may have begun elsewhere."""
+        session = self._sessions[number] = HttpSession(number, principal, protocol, self._clock(), self.counters)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep)
         return session

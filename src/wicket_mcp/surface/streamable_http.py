@@ -9,7 +9,7 @@ guard has said who asks before anything here runs.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.budget import MAX_VALUES
 from wicket_mcp.codec import LARGE, decode
@@ -50,6 +50,9 @@ from wicket_mcp.surface.protocol import Protocol, Request, error_response, is_mo
 from wicket_mcp.surface.sessions import HttpSession, Sessions
 from wicket_mcp.tasks import Tasks
 
+if TYPE_CHECKING:
+    from wicket_mcp.surface.replica_router import ReplicaRouter
+
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
@@ -71,13 +74,16 @@ class StreamableHttp:
         max_body: int,
         admission: Admission,
         door: FrontDoor | None = None,
+        router: "ReplicaRouter | None" = None,
     ) -> None:
+        """`router` is the way to other replicas, where there are some."""
         self._protocols = protocols
         self._sessions = sessions
         self._max_body = max_body
         self._admission = admission
         self._door = door
         self._large = Lane("large requests", width=THREADS, share=1, waiting=16)
+        self._router = router
 
     def serves(self, path: str) -> bool:
         return path.rstrip("/") in self._protocols
@@ -89,15 +95,20 @@ class StreamableHttp:
         protocol = self._protocols[scope["path"].rstrip("/")]
         principal = protocol.served.admit(principal)
         try:
+            if self._router is not None:
+                taken = await self._router.take_session(scope, headers, receive, send, principal, protocol)
+                if taken is None:
+                    return
+                receive = taken
             if method == "POST":
                 connection: Connection | None = scope.get(CONNECTION)
                 if headers.get(b"mcp-method") == "subscriptions/listen":  # it waits for hours, and costs nothing
-                    await self._post(protocol, principal, headers, receive, send, connection)
+                    await self._post(scope, protocol, principal, headers, receive, send, connection)
                 elif wait := self._admission.enter(principal.name):
                     await send_json(send, 503, _BUSY, ((b"retry-after", str(wait).encode()),))
                 else:
                     try:
-                        await self._post(protocol, principal, headers, receive, send, connection)
+                        await self._post(scope, protocol, principal, headers, receive, send, connection)
                     finally:
                         self._admission.leave(principal.name)
             elif method == "GET":
@@ -119,6 +130,7 @@ class StreamableHttp:
 
     async def _post(
         self,
+        scope: Scope,
         protocol: Protocol,
         principal: Principal,
         headers: RequestHeaders,
@@ -142,6 +154,10 @@ class StreamableHttp:
         exchange = Exchange(send, self._sessions.counters, connection)
         params: JsonObject = body.get("params", {})
         if modern:
+            if self._router is not None and await self._router.take_state(
+                scope, headers, body, receive, send, principal
+            ):
+                return
             caller = modern_caller(principal, f"modern {principal.name}", exchange.post, params["_meta"])
             named = None
             if body["method"] == "tools/call" and protocol.menu.names_tools:
@@ -150,7 +166,7 @@ class StreamableHttp:
             return
         extra: Headers = ()
         if body["method"] == "initialize":
-            session = self._open_session(protocol, principal)
+            session = self._open_session(protocol, principal, scope["path"].rstrip("/"), params)
             extra = ((_SESSION, session.id.encode()),)
         else:
             session = self._session(protocol, principal, headers)
@@ -250,9 +266,9 @@ class StreamableHttp:
             raise _mismatch(number, "Mcp-Name", f"params.{key}")
         return True
 
-    def _open_session(self, protocol: Protocol, principal: Principal) -> HttpSession:
+    def _open_session(self, protocol: Protocol, principal: Principal, path: str, params: JsonObject) -> HttpSession:
         try:
-            return self._sessions.open(principal, protocol)
+            return self._sessions.open(principal, protocol, path, params)
         except Overloaded as problem:
             raise HttpProblem(429, INVALID_REQUEST, str(problem)) from None
 

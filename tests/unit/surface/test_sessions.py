@@ -30,7 +30,7 @@ class World:
 
     def open(self, principal: Principal) -> HttpSession:
         self.now += 1
-        return self.sessions.open(principal, self.protocol)
+        return self.sessions.open(principal, self.protocol, "/mcp", {})
 
     def knows(self, session: HttpSession) -> bool:
         return self.sessions.find(session.id, session.principal, self.protocol) is session

@@ -86,6 +86,8 @@ def _run_steps(db: PostgresDatabase) -> None:
     if version == 0:
         db.execute("CREATE TABLE wicket_format (version INTEGER PRIMARY KEY)")
         db.execute("CREATE TABLE wicket_change (area TEXT PRIMARY KEY, number BIGINT)")
+        db.execute("CREATE TABLE wicket_replica (id TEXT PRIMARY KEY, address TEXT, lock BIGINT, since TIMESTAMPTZ)")
+        db.execute("CREATE TABLE wicket_owner (name TEXT PRIMARY KEY, replica TEXT, address TEXT, epoch BIGINT)")
     for step in MIGRATIONS[version:]:
         step(_StepDatabase(db))
     if version < FORMAT:

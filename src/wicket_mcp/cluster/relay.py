@@ -1,0 +1,107 @@
+"""Hands a request to the member that has what it is about, and its answer back as it comes.
+
+Plain HTTP over connections that are kept open. The member that got the request has checked who asks; it vouches for the
+principal in a sealed header, for this method and path and a minute. A request that was handed on is never handed on
+again. Whether a request was sent at all is known: what was not may be taken by another member.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, TypeAlias
+
+import aiohttp
+
+from wicket_mcp.cluster.members import Member
+from wicket_mcp.cluster.seal import Ring
+from wicket_mcp.model import Principal
+
+log = logging.getLogger(__name__)
+
+PEER = b"wicket-peer"
+"""The header by which a member vouches for a principal."""
+LIFETIME = 60.0
+CONNECT_TIMEOUT = 2.0
+_DROPPED = frozenset(
+    {b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"te", b"expect", PEER}
+)
+
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+
+class Lost(Exception):
+    """The member went away after it was sent the request: what it did is not known."""
+
+
+class Relay:
+    """Belongs to an event loop."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._session: aiohttp.ClientSession | None = None
+        self.relayed = 0
+        """Requests that were handed on."""
+
+    def vouch(self, principal: Principal, method: str, path: str) -> str:
+        p = principal
+        fields = [p.name, sorted(p.scopes), list(p.rates), p.issuer, p.subject, sorted(p.groups), p.label, p.profile]
+        return self._ring.close("peer", fields, LIFETIME, f"{method} {path}")
+
+    def admit(self, vouched: str, method: str, path: str) -> Principal | None:
+        """Who a member says it is; None where no member of ours says so."""
+        fields = self._ring.open("peer", vouched, f"{method} {path}")
+        if fields is None:
+            return None
+        name, scopes, rates, issuer, subject, groups, label, profile = fields
+        limits = tuple((str(kind), int(rate)) for kind, rate in rates)
+        return Principal(name, frozenset(scopes), limits, issuer, subject, frozenset(groups), label, profile)
+
+    async def relay(
+        self, member: Member, method: str, path: str, headers: RawHeaders, body: bytes, send: Send, principal: Principal
+    ) -> bool:
+        """Whether it was handed on; False where nothing was sent. Raises Lost where the member went away meanwhile."""
+        wanted = [(key.decode(), value.decode("latin-1")) for key, value in headers if key not in _DROPPED]
+        wanted.append((PEER.decode(), self.vouch(principal, method, path.partition("?")[0])))
+        try:
+            response = await self._client().request(
+                method, f"{member.address}{path}", headers=wanted, data=body or None, allow_redirects=False
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:
+            log.warning("the replica at %s cannot be reached: %s", member.address, problem)
+            return False
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise Lost(f"the replica at {member.address} went away: {problem}") from None
+        self.relayed += 1
+        async with response:
+            await _pass_on(response, send)
+        return True
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        return self._session
+
+
+async def _pass_on(response: aiohttp.ClientResponse, send: Send) -> None:
+    kept = [(key.lower(), value) for key, value in response.raw_headers if key.lower() not in _DROPPED]
+    length = response.headers.get("content-length")
+    if length is not None:
+        kept.append((b"content-length", length.encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": kept})
+    try:
+        async for chunk in response.content.iter_any():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except (aiohttp.ClientError, asyncio.IncompleteReadError) as problem:
+        # The answer has begun: cutting it off is how the client learns that it is not whole.
+        log.warning("an answer of another replica broke off: %s", problem)
+        raise Lost(str(problem)) from None
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,61 @@
+"""Sealed records: what clients and peers carry for us, which any gateway with the same keys can open and nobody else.
+
+AES-256-GCM under keys derived from the vault's, one for each purpose; the id of the key stands in front, so that keys
+can be changed by configuration (the new one first, the old one after it) while records of both are about. A record is
+bound to its purpose and to what the caller binds it to, and ends at its time by the clock that all share.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from wicket_mcp.codec import decode, encode
+
+_NONCE = 12
+
+
+class Ring:
+    """The keys, the one in use first. `clock` tells the time that all members agree on."""
+
+    def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = time.time) -> None:
+        self._keys = tuple(keys)
+        self.clock = clock
+
+    def __repr__(self) -> str:
+        return f"<Ring of {len(self._keys)} keys>"
+
+    def derive(self, purpose: str) -> tuple[bytes, ...]:
+        """A key for a purpose from each of ours."""
+        return tuple(hmac.digest(key, f"wicket {purpose}".encode(), "sha256") for key in self._keys)
+
+    def close(self, purpose: str, content: Any, lifetime: float, bound: str = "") -> str:
+        key = self.derive(purpose)[0]
+        nonce, body = secrets.token_bytes(_NONCE), encode([content, self.clock() + lifetime])
+        sealed = nonce + AESGCM(key).encrypt(nonce, body, f"{purpose} {bound}".encode())
+        return f"{_name(key)}.{base64.urlsafe_b64encode(sealed).decode().rstrip('=')}"
+
+    def open(self, purpose: str, sealed: str, bound: str = "") -> Any:
+        """The content; None for anything that we did not seal for this, or that has ended."""
+        name, _, text = sealed.partition(".")
+        key = next((key for key in self.derive(purpose) if _name(key) == name), None)
+        try:
+            data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            if key is None or len(data) < _NONCE:
+                return None
+            body = AESGCM(key).decrypt(data[:_NONCE], data[_NONCE:], f"{purpose} {bound}".encode())
+        except (InvalidTag, binascii.Error, ValueError):
+            return None
+        content, expires_at = decode(body)
+        return content if expires_at >= self.clock() else None
+
+
+def _name(key: bytes) -> str:
+    return hashlib.sha256(key).hexdigest()[:8]

@@ -1,0 +1,97 @@
+"""One of several replicas: the keys that all share, who is there, and the way to them. Composition; decides nothing.
+
+Loaded by `serving.py` where `store` names a database. The keys are derived from the vault's, which every replica has
+(`WICKET_VAULT_KEY`): the first seals, all of them open, so that a key is changed by a rolling restart.
+"""
+
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from wicket_mcp.cluster.relay import Relay
+from wicket_mcp.cluster.seal import Ring
+from wicket_mcp.config.model.config import HttpConfig
+from wicket_mcp.config.read.secrets import expand
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.identity.wrapping import wrapping
+from wicket_mcp.store.base import NoteStore
+from wicket_mcp.store.open import join_members
+from wicket_mcp.surface.held_calls import Seal
+from wicket_mcp.surface.replica_router import ReplicaRouter
+
+if TYPE_CHECKING:
+    from wicket_mcp.app import Gateway
+    from wicket_mcp.cluster.members import Members
+    from wicket_mcp.surface.sessions import Sessions
+
+MARK = "replicas"
+"""The note that says which keys the replicas have, sealed with them."""
+ADDRESS = "WICKET_REPLICA_URL"
+"""Where the other replicas reach this one, where that cannot be told: http://host:port."""
+
+
+class Replicas:
+    """Made with `Replicas.open`; `join` once our address is known."""
+
+    def __init__(self, gateway: "Gateway", sessions: "Sessions", ring: Ring) -> None:
+        self.me = secrets.token_hex(6)
+        self.ring = ring
+        self.relay = Relay(ring)
+        self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.config.http.max_body)
+        self.members: Members | None = None
+        self._gateway = gateway
+        sessions.identify = self.router.session_id
+        gateway.held.seal = Seal(*ring.derive("held"), home=self.me)
+        gateway.task_ids.share(ring.derive("tasks"), self.me)
+
+    @classmethod
+    async def open(cls, gateway: "Gateway", sessions: "Sessions") -> "Replicas":
+        """Raises ConfigError."""
+        source = wrapping(gateway.config)
+        if not await source.keys():
+            await source.create()
+        ring = Ring(await source.keys())
+        await _compare(gateway.store, ring, source.place)
+        return cls(gateway, sessions, ring)
+
+    @property
+    def problem(self) -> str:
+        """Why this replica should get no requests; empty where it should."""
+        return "" if self.members is None else self.members.problem
+
+    async def join(self, http: HttpConfig, port: int) -> None:
+        """Be there for the others. Raises ConfigError."""
+        config = self._gateway.config
+        named = os.environ.get(ADDRESS, "").rstrip("/")
+
+        def locate(seen: str) -> str:
+            host = seen if http.host in ("0.0.0.0", "::") else http.host  # noqa: S104  (compared, not bound)
+            return named or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+        address = expand(config.store or "", "store", config.base_dir)
+        self.members = self.router.members = await join_members(address, self.me, locate)
+        self.ring.clock = self.members.clock
+
+    async def leave(self) -> None:
+        """What is new goes to the others from now on."""
+        if self.members is not None:
+            await self.members.leave()
+
+    async def close(self) -> None:
+        self.ring.clock = time.time
+        if self.members is not None:
+            await self.members.close()
+        await self.relay.close()
+
+
+async def _compare(store: NoteStore, ring: Ring, place: str) -> None:
+    """Refuse keys that the other replicas do not have: sessions would end, and credentials not open, at random."""
+    known = await store.load_note(MARK)
+    if known is not None and ring.open(MARK, known) is None:
+        raise ConfigError(
+            f"the replicas over this database have another vault key than this one ({place})",
+            key="store",
+            hint="Give all of them the same WICKET_VAULT_KEY; to change it, put the new key before the old one.",
+        )
+    await store.save_note(MARK, ring.close(MARK, True, 1e12))

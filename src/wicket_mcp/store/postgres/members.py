@@ -1,0 +1,222 @@
+"""Which replicas are there, and which of them has what: advisory locks of connections that each replica keeps open.
+
+A replica holds a lock of its own; the engine lets go of it when the connection ends, so that a dead replica is known at
+once and by nobody's clock. The row beside it says where it is reached. The same connection holds what the replica owns
+(`claim`), each time under a higher epoch. A connection that was lost is made anew, and what was owned is claimed again
+(`on_back`); a replica that cannot reach the database for `LOST_AFTER` seconds gives up what it had (`on_lost`),
+before the server can have let go of a connection that was cut. Implements `cluster/members.py`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import psycopg
+
+from wicket_mcp.cluster.members import Member
+from wicket_mcp.store.postgres.connection import advisory_lock
+from wicket_mcp.store.postgres.session import connection_text
+from wicket_mcp.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5
+ANSWER_WITHIN = 5.0
+LOST_AFTER = 5.0
+TRY_AGAIN = 0.3
+SKEW = 60.0  # seconds that a clock may differ before somebody is told
+# The server lets go of a connection that was cut off after 6 + 3 × 2 seconds: later than we give up.
+_KEEPALIVE = (
+    "SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
+    "SET tcp_user_timeout = '12s'; SET statement_timeout = '10s'"
+)
+_ROWS = """SELECT id, address, lock IN (
+           SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
+           WHERE locktype = 'advisory' AND granted
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS live
+           FROM wicket_replica"""
+
+
+class Claim(NamedTuple):
+    """That we own something."""
+
+    epoch: int
+    earlier: Member | None
+    """Who had it before and has not said that it stopped."""
+
+
+class PostgresMembers:
+    """Open it with `PostgresMembers.join(...)`."""
+
+    def __init__(self, dsn: str, me: str, locate: Callable[[str], str]) -> None:
+        """`locate` makes our address of the one that the database sees us at."""
+        self.me = me
+        self.all: Mapping[str, Member] = {}
+        self.suspects: Mapping[str, Member] = {}
+        self.problem = "not joined yet"
+        self.on_change: list[Callable[[], None]] = []
+        self.on_lost: list[Callable[[], None]] = []
+        """Called when the database was away for too long: others may own by now what we had."""
+        self.on_back: list[Callable[[], None]] = []
+        """Called when the connection was made anew: what we own must be claimed again."""
+        self.clock_offset = 0.0
+        """How far the database's clock is ahead of ours."""
+        self.address = ""
+        self._text = connection_text(dsn)
+        self._locate = locate
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._schema = ""
+        self._lock = asyncio.Lock()
+        self._generation = 0
+        self._leaving = False
+        self._skewed = False
+        self._tasks = Tasks()
+
+    @classmethod
+    async def join(cls, dsn: str, me: str, locate: Callable[[str], str]) -> "PostgresMembers":
+        """Raises psycopg.Error."""
+        members = cls(dsn, me, locate)
+        await members._connect()
+        await members._look()
+        members._tasks.start(members._stay(), "stay a replica")
+        return members
+
+    def clock(self) -> float:
+        """The time that all replicas agree on: the database's."""
+        return time.time() + self.clock_offset
+
+    async def claim(self, name: str) -> Claim | None:
+        """Own `name` from now on; None where another replica has it. Raises psycopg.Error, TimeoutError."""
+        async with self._lock:
+            if self._leaving:
+                return None
+            lock = advisory_lock(self._schema, f"owner {name}")
+            (got,) = await self._fetch("SELECT pg_try_advisory_lock(%s)", lock)
+            if not got:
+                return None
+            before = await self._fetch("SELECT replica, address FROM wicket_owner WHERE name = %s", name)
+            text = """INSERT INTO wicket_owner VALUES (%s, %s, %s, 1) ON CONFLICT (name) DO UPDATE SET
+                      replica = excluded.replica, address = excluded.address, epoch = wicket_owner.epoch + 1
+                      RETURNING epoch"""
+            (epoch,) = await self._fetch(text, name, self.me, self.address)
+        earlier = Member(*before) if before and before[0] not in ("", self.me) else None
+        return Claim(epoch, earlier)
+
+    async def release(self, name: str) -> None:
+        """Own it no longer, and have stopped what it stood for: the next owner need not ask."""
+        with suppress(psycopg.Error, TimeoutError):
+            async with self._lock:
+                text = "UPDATE wicket_owner SET replica = '' WHERE name = %s AND replica = %s RETURNING name"
+                await self._fetch(text, name, self.me)
+                await self._fetch("SELECT pg_advisory_unlock(%s)", advisory_lock(self._schema, f"owner {name}"))
+
+    async def owner(self, name: str) -> tuple[Member, int] | None:
+        """Who owns `name`, and under which epoch; None where nobody does. Raises psycopg.Error, TimeoutError."""
+        async with self._lock:
+            row = await self._fetch("SELECT replica, address, epoch FROM wicket_owner WHERE name = %s", name)
+        return (Member(row[0], row[1]), row[2]) if row and row[0] else None
+
+    async def forget(self, member: Member) -> None:
+        """A suspect is dead: nobody needs to look for it again."""
+        with suppress(psycopg.Error, TimeoutError):
+            async with self._lock:
+                await self._run("DELETE FROM wicket_replica WHERE id = %s", (member.id,))
+        self.suspects = {number: kept for number, kept in self.suspects.items() if number != member.id}
+
+    async def leave(self) -> None:
+        self._leaving = True
+        with suppress(psycopg.Error, TimeoutError):
+            async with self._lock:
+                await self._fetch("DELETE FROM wicket_replica WHERE id = %s RETURNING id", self.me)
+
+    async def close(self) -> None:
+        await self.leave()
+        await self._tasks.close()
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _stay(self) -> None:
+        seen = time.monotonic()
+        while True:
+            try:
+                if self._connection is None or self._connection.closed:
+                    await self._connect()
+                    for hear in self.on_back:
+                        hear()
+                await self._look()
+                seen, self.problem = time.monotonic(), ""
+                await asyncio.sleep(LOOK_EVERY)
+            except (psycopg.Error, TimeoutError, OSError) as problem:
+                self._drop_connection()
+                if time.monotonic() - seen > LOST_AFTER:
+                    self._lose(str(problem).strip() or "it does not answer")
+                await asyncio.sleep(TRY_AGAIN)
+
+    def _lose(self, problem: str) -> None:
+        if not self.problem:
+            log.warning("this replica cannot reach PostgreSQL: %s", problem)
+            self.problem = f"PostgreSQL cannot be reached: {problem}"
+            for hear in self.on_lost:
+                hear()
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.pgconn.finish()
+            self._connection = None
+
+    async def _connect(self) -> None:
+        async with asyncio.timeout(ANSWER_WITHIN):
+            self._connection = await psycopg.AsyncConnection.connect(self._text, autocommit=True)
+        self._generation += 1
+        async with self._lock:
+            await self._run(_KEEPALIVE, ())
+            self._schema, host = await self._fetch("SELECT current_schema(), host(inet_client_addr())")
+            self.address = self._locate(host or "127.0.0.1")
+            if self._leaving:
+                return
+            # A lock of its own for each connection: the server may not know yet that the last one is gone.
+            lock = advisory_lock(self._schema, f"replica {self.me} {self._generation}")
+            await self._fetch("SELECT pg_advisory_lock(%s)", lock)
+            text = """INSERT INTO wicket_replica VALUES (%s, %s, %s, now()) ON CONFLICT (id) DO UPDATE
+                      SET address = excluded.address, lock = excluded.lock RETURNING id"""
+            await self._fetch(text, self.me, self.address, lock)
+
+    async def look(self) -> None:
+        """See at once who is there: somebody did not answer."""
+        with suppress(psycopg.Error, TimeoutError):
+            await self._look()
+
+    async def _look(self) -> None:
+        async with self._lock:
+            before = time.time()
+            rows = await self._rows(_ROWS)
+            (now,) = await self._fetch("SELECT extract(epoch FROM clock_timestamp())::float8")
+            self.clock_offset = now - (before + time.time()) / 2
+        self._watch_clock()
+        members = {str(number): Member(str(number), str(address)) for number, address, live in rows if live}
+        self.suspects = {str(number): Member(str(number), str(address)) for number, address, live in rows if not live}
+        if members != self.all:
+            self.all = members
+            for hear in self.on_change:
+                hear()
+
+    def _watch_clock(self) -> None:
+        skewed = abs(self.clock_offset) > SKEW
+        if skewed and not self._skewed:
+            log.warning("this machine's clock differs from the database's by %d s: set it right", self.clock_offset)
+        self._skewed = skewed
+
+    async def _fetch(self, text: str, *values: Any) -> Any:
+        return await (await self._run(text, values)).fetchone()
+
+    async def _rows(self, text: str) -> list[tuple[Any, ...]]:
+        return await (await self._run(text, ())).fetchall()
+
+    async def _run(self, text: str, values: tuple[Any, ...]) -> "psycopg.AsyncCursor[tuple[Any, ...]]":
+        if self._connection is None:
+            raise psycopg.OperationalError("not connected")
+        async with asyncio.timeout(ANSWER_WITHIN):
+            return await self._connection.execute(text.encode(), values or None)

@@ -1,0 +1,188 @@
+"""Brings a request to the replica that can answer it, so that no balancer needs to be sticky.
+
+A legacy client's session lives where it began, and its id says so: any other replica hands its requests on there. When
+that replica is gone, the others agree on another one, which takes the session up again from what is sealed in the id. A
+modern client's request goes anywhere; only one that goes on with a held call or a task of ours is handed on. Called by
+`streamable_http.py` where there are replicas, and not loaded without.
+"""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from wicket_mcp.cluster.members import Member, Members, choose, tag, untag
+from wicket_mcp.cluster.relay import PEER, Lost, Relay
+from wicket_mcp.cluster.seal import Ring
+from wicket_mcp.codec import decode, encode
+from wicket_mcp.errors import Crashed
+from wicket_mcp.model import JsonObject, Principal, as_object, as_text
+from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, read_body, send_json, wait_until_left
+from wicket_mcp.surface.protocol import Protocol, client_name, error_response
+from wicket_mcp.surface.sessions import Sessions
+from wicket_mcp.tasks import Tasks
+
+SESSION = b"mcp-session-id"
+KEPT = 24 * 3600.0
+"""Seconds in which a session can be taken up by another replica."""
+_LARGEST = 4096
+"""Bytes of capabilities that an id may carry; a client with more is one that says nothing of itself elsewhere."""
+
+
+class ReplicaRouter:
+    """The way of one replica to the others. `members` is None until it has joined them."""
+
+    def __init__(self, me: str, ring: Ring, relay: Relay, sessions: Sessions, max_body: int) -> None:
+        self.me = me
+        self.members: Members | None = None
+        self._ring = ring
+        self._relay = relay
+        self._sessions = sessions
+        self._max_body = max_body
+
+    def session_id(self, principal: Principal, path: str, params: JsonObject) -> str:
+        """The id of a new session: whose it is, where it began, and what its client said of itself."""
+        capabilities = as_object(params.get("capabilities"))
+        if len(encode(capabilities)) > _LARGEST:
+            capabilities = {}
+        content = [principal.name, path, capabilities, client_name(params.get("clientInfo"))]
+        return tag(self.me, self._ring.close("session", content, KEPT))
+
+    async def take_session(
+        self,
+        scope: Scope,
+        headers: RequestHeaders,
+        receive: Receive,
+        send: Send,
+        principal: Principal,
+        protocol: Protocol,
+    ) -> Receive | None:
+        """Hand on a request of a session that lives elsewhere; None where that was done, else how to read its body."""
+        number = headers.get(SESSION)
+        if number is None or (self._at_home(number) and self._sessions.find(number, principal, protocol) is not None):
+            return receive
+        content = self._ring.open("session", untag(number)[1])
+        if content is None or content[:2] != [principal.name, scope["path"].rstrip("/")]:
+            return receive
+        body = await read_body(receive, headers, self._max_body) if scope["method"] == "POST" else b""
+        if headers.get(PEER) is None:
+            for member in self._candidates(number):
+                if member.id == self.me:
+                    break
+                if await self._hand_on(member, scope, headers, body, receive, send, principal):
+                    return None
+        if self._sessions.find(number, principal, protocol) is None:
+            session = self._sessions.adopt(number, principal, protocol)
+            session.client.introduce(as_object(content[2]), as_text(content[3]))
+        return _again(body, receive)
+
+    async def take_state(
+        self,
+        scope: Scope,
+        headers: RequestHeaders,
+        body: JsonObject,
+        receive: Receive,
+        send: Send,
+        principal: Principal,
+    ) -> bool:
+        """Hand on a modern request that goes on with what another replica holds; whether that was done."""
+        params = as_object(body.get("params"))
+        for key in ("requestState", "taskId"):
+            home, _ = untag(as_text(params.get(key)))
+            member = self._find(home)
+            if member is not None and home != self.me and headers.get(PEER) is None:
+                return await self._hand_on(member, scope, headers, encode(body), receive, send, principal)
+        return False
+
+    def _find(self, number: str) -> Member | None:
+        return self.members.all.get(number) if self.members is not None and number else None
+
+    def _candidates(self, session: str) -> "list[Member]":
+        """Where a session may be: where it began, then where all agree that it goes on."""
+        if self.members is None:
+            return []
+        home, others = untag(session)[0], dict(self.members.all)
+        # One that is only out of touch with the database still has the session, and everybody can still reach it.
+        first = others.pop(home, None) or self.members.suspects.get(home)
+        second = choose(others, session)
+        return [member for member in (first, second) if member is not None]
+
+    def _at_home(self, session: str) -> bool:
+        """Whether a session that we have is ours: one that we took up goes back to a home that is there after all."""
+        home = untag(session)[0]
+        return home == self.me or self.members is None or home not in {*self.members.all, *self.members.suspects}
+
+    async def _hand_on(
+        self,
+        member: Member,
+        scope: Scope,
+        headers: RequestHeaders,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+        principal: Principal,
+    ) -> bool:
+        """Whether the member took it. What it took and did not answer is answered with an error."""
+        query = scope.get("query_string", b"").decode("latin-1")
+        path = f"{scope['path']}?{query}" if query else scope["path"]
+        answer = _Answer(send, body)
+        tasks = Tasks()
+        try:
+            work = self._relay.relay(member, scope["method"], path, headers.raw, body, answer, principal)
+            running = tasks.start(work, "hand a request on", awaited=True)
+            gone = tasks.start(wait_until_left(receive), "watch client")
+            await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+            taken = running.result() if running.done() else True
+        except Lost as problem:
+            await answer.fail(problem)
+            taken = True
+        finally:
+            await tasks.close()
+        if not taken and self.members is not None:
+            if member.id in self.members.suspects:
+                await self.members.forget(member)
+            await self.members.look()
+        return taken
+
+
+class _Answer:
+    """An answer on its way from another replica, which may break off."""
+
+    def __init__(self, send: Send, body: bytes) -> None:
+        self._send = send
+        self._body = body
+        self._started = False
+        self._streaming = False
+
+    async def __call__(self, event: MutableMapping[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            self._started = True
+            headers: dict[bytes, bytes] = dict(event["headers"])
+            self._streaming = headers.get(b"content-type", b"").startswith(b"text/event-stream")
+        await self._send(event)
+
+    async def fail(self, problem: Lost) -> None:
+        """Say that the replica is gone, where there is still a place to say it."""
+        message = as_object(decode(self._body)) if self._body else {}
+        error = Crashed(
+            "wicket",
+            f"The replica that was at work is gone: {problem}",
+            hint="It may have acted: check before you try again.",
+        )
+        response = error_response(message.get("id"), error)
+        if not self._started:
+            await send_json(self._send, 502 if "id" not in message else 200, response)
+        elif self._streaming and "id" in message:
+            data = b"data: " + encode(response) + b"\n\n"
+            await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        else:
+            raise problem
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read already, to be read once more."""
+    unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> MutableMapping[str, Any]:
+        return unread.pop() if unread else await receive()
+
+    return again

@@ -1,0 +1,121 @@
+"""Replicas as people run them: real processes over one PostgreSQL, behind HAProxy, on this machine."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from tests.conftest import ROOT, Server
+from tests.gateway.serving import TOKEN, toml_of
+from tests.peers.haproxy import haproxy
+from tests.peers.postgres import free_port
+
+VAULT_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+@dataclass
+class Replica:
+    """One of them."""
+
+    number: int
+    port: int
+    folder: Path
+    config: Path
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    process: Process | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / f"log-{self.number}").read_text()
+
+    async def start(self) -> None:
+        environment = {
+            **os.environ,
+            "WICKET_VAULT_KEY": VAULT_KEY,
+            "WICKET_LOG": "info",
+            "XDG_STATE_HOME": str(self.folder / f"state-{self.number}"),
+            **self.variables,
+        }
+        state = self.folder / f"state-{self.number}" / "wicket"
+        state.mkdir(parents=True, exist_ok=True)
+        (state / "token").write_text(TOKEN)
+        command = ("-m", "wicket_mcp", "serve", "--config", str(self.config), "--http", f"127.0.0.1:{self.port}")
+        with (self.folder / f"log-{self.number}").open("ab") as log:
+            self.process = await create_subprocess_exec(
+                sys.executable,
+                *command,
+                *self.arguments,
+                cwd=ROOT,
+                env=environment,
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Return when it takes calls."""
+        async with asyncio.timeout(40), aiohttp.ClientSession() as session:
+            while True:
+                assert self.process is None or self.process.returncode is None, self.log
+                try:
+                    async with session.get(f"{self.address}/readyz") as answer:
+                        if answer.status == 200:
+                            return
+                except aiohttp.ClientError:
+                    pass
+                await asyncio.sleep(0.05)
+
+    async def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        """Ask it to leave; how it ended."""
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.terminate()
+        return await self.process.wait()
+
+
+@dataclass
+class House:
+    """All of them."""
+
+    address: str
+    """Where HAProxy stands for any of them."""
+    replicas: list[Replica]
+
+
+@asynccontextmanager
+async def replicas(
+    folder: Path,
+    store: str,
+    servers: dict[str, Server],
+    *arguments: str,
+    count: int = 3,
+    options: str = "",
+    **variables: str,
+) -> AsyncGenerator[House]:
+    """`options` are lines of the configuration, `variables` the replicas' environment."""
+    config = folder / "wicket.toml"
+    config.write_text(f'store = "{store}"\n{options}\n{toml_of(servers)}')
+    all_of_them = [Replica(n, free_port(), folder, config, arguments, variables) for n in range(count)]
+    try:
+        await asyncio.gather(*(replica.start() for replica in all_of_them))
+        async with haproxy(folder, [replica.port for replica in all_of_them]) as address:
+            yield House(address, all_of_them)
+    finally:
+        await asyncio.gather(*(replica.stop() for replica in all_of_them if replica.process is not None))

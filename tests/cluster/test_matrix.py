@@ -1,0 +1,54 @@
+"""Every feature of both eras through three replicas, without stickiness: the cells of tests/eras behind HAProxy."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.cluster.house import replicas
+from tests.eras.cells import CELLS
+from tests.eras.chair import SERVER, seated
+from tests.eras.house import DIALECTS, TIMEOUT, Kept, Line, upstream
+from tests.eras.table import FEATURES, LINKS, Dialect, Link, tries
+from tests.peers.postgres import Postgres
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+LIMIT = 30
+CHOSEN = [link for link in LINKS if link.near == "http" and link.far == "http"]
+
+
+@asynccontextmanager
+async def line(link: Link, postgres: Postgres) -> AsyncGenerator[Line]:
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        shared = {"isolation": "session"} if link.upstream == "legacy" else {}
+        config = {
+            "connect_timeout": 30,
+            "timeout": TIMEOUT,
+            **shared,
+            **await stack.enter_async_context(upstream(link)),
+        }
+        house = await stack.enter_async_context(
+            replicas(folder, postgres.database(), {SERVER: config}, *DIALECTS, "--no-auth", options="unprefixed = true")
+        )
+        door = f"{house.address}/mcp"
+        chair = await stack.enter_async_context(seated(door, link.client))
+        yield Line(link, chair, door, stack)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def up(request: pytest.FixtureRequest, postgres: Postgres) -> AsyncGenerator[Line]:
+    async with Kept(line(request.param, postgres)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("up", CHOSEN, ids=str, indirect=True, scope="module")
+@pytest.mark.parametrize(("feature", "via"), tries(FEATURES))
+async def test_cell(up: Line, feature: str, via: Dialect) -> None:
+    up.chair.forget()
+    async with asyncio.timeout(LIMIT):
+        await CELLS[feature](up, via)

@@ -1,0 +1,147 @@
+"""Replicas without stickiness: sessions that move, state that is everybody's, and what happens without a database."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.cli.shell import Shell
+from tests.cluster.house import VAULT_KEY, House, Replica, replicas
+from tests.conftest import peer
+from tests.gateway.serving import Raw
+from tests.peers.postgres import Postgres
+
+OTHER_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDI="
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@asynccontextmanager
+async def house(folder: Path, store: str, **options: Any) -> AsyncGenerator[tuple[House, aiohttp.ClientSession]]:
+    async with replicas(folder, store, {"x": peer("Echo")}, **options) as house, aiohttp.ClientSession() as session:
+        yield house, session
+
+
+class Legacy:
+    """A legacy client that says itself which replica it speaks to."""
+
+    def __init__(self, http: aiohttp.ClientSession) -> None:
+        self.http = http
+        self.session = ""
+
+    async def ask(self, replica: Replica, method: str, params: Any, **options: Any) -> tuple[int, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        extra = {"Mcp-Session-Id": self.session} if self.session else {}
+        status, headers, answer = await Raw(self.http, f"{replica.address}/mcp").post(body, extra, **options)
+        self.session = headers.get("Mcp-Session-Id", self.session)
+        return status, answer
+
+    async def echo(self, replica: Replica, message: str) -> str:
+        params = {"name": "call_tool", "arguments": {"name": "x.echo", "arguments": {"message": message}}}
+        _, answer = await self.ask(replica, "tools/call", params)
+        return answer["result"]["content"][0]["text"]
+
+
+async def test_a_session_lives_everywhere_and_outlives_its_replica(postgres: Postgres, tmp_path: Path) -> None:
+    async with house(tmp_path, postgres.database()) as (house_, http):
+        first, second, third = house_.replicas
+        client = Legacy(http)
+        await client.ask(first, "initialize", HELLO)
+        assert [await client.echo(replica, replica.address) for replica in house_.replicas] == [
+            replica.address for replica in house_.replicas
+        ]
+        await first.kill()
+        assert [await client.echo(replica, "still here") for replica in (second, third)] == ["still here"] * 2
+        await third.stop()
+        assert await client.echo(second, "alone") == "alone"
+        headers = {"Mcp-Session-Id": client.session, "Authorization": "Bearer a-token-for-tests-only"}
+        async with http.delete(f"{second.address}/mcp", headers=headers) as answer:
+            assert answer.status == 200
+
+
+async def test_a_session_is_its_principals_alone_and_no_stranger_is_a_replica(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    address = postgres.database()
+    async with house(tmp_path, address, count=2) as (house_, http):
+        first, second = house_.replicas
+        key = await asyncio.to_thread(make_key, tmp_path, "ann")
+        client = Legacy(http)
+        await client.ask(first, "initialize", HELLO)
+        for replica in house_.replicas:
+            assert (await client.ask(replica, "ping", {}))[0] == 200
+            assert (await client.ask(replica, "ping", {}, token=key))[0] == 404
+        client.session = client.session[:-8] + "AAAAAAAA"
+        assert (await client.ask(second, "ping", {}))[0] == 404
+        for forged in ("x", "00000000.AAAA", client.session):
+            body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}
+            async with http.post(f"{second.address}/mcp", json=body, headers={"wicket-peer": forged}) as answer:
+                assert answer.status == 401
+
+
+async def test_keys_and_results_are_everybodys(postgres: Postgres, tmp_path: Path) -> None:
+    async with house(tmp_path, postgres.database(), count=2) as (house_, http):
+        first, second = (Raw(http, f"{replica.address}/mcp") for replica in house_.replicas)
+        key = await asyncio.to_thread(make_key, tmp_path, "ann")
+        called = {"name": "call_tool", "arguments": {"name": "x.big", "arguments": {"rows": 3000}}}
+        _, body = await first.modern("tools/call", called, Authorization=f"Bearer {key}")
+        handle = body["result"]["_meta"]["wicket/result"]["id"]
+        read = {"name": "read_result", "arguments": {"id": handle, "path": "items[2999].name"}}
+        _, body = await second.modern("tools/call", read, Authorization=f"Bearer {key}")
+        assert "row 2999" in json.dumps(body)
+        await asyncio.to_thread(wicket, tmp_path, "keys", "revoke", "ann")
+        async with asyncio.timeout(5):
+            for raw in (first, second):
+                while (await raw.modern("tools/list", Authorization=f"Bearer {key}"))[0] != 401:
+                    pass
+
+
+async def test_a_database_that_is_away_costs_no_call_and_readiness_says_so(tmp_path: Path) -> None:
+    with Postgres() as server:
+        async with house(tmp_path, server.database(), count=2) as (house_, http):
+            clients = [Legacy(http) for _ in house_.replicas]
+            for replica, client in zip(house_.replicas, clients, strict=True):
+                await client.ask(replica, "initialize", HELLO)
+                assert await client.echo(replica, "before") == "before"
+            await asyncio.to_thread(server.stop)
+            for replica, client in zip(house_.replicas, clients, strict=True):
+                assert await client.echo(replica, "meanwhile") == "meanwhile"
+                async with asyncio.timeout(30):
+                    while "PostgreSQL cannot be reached" not in await readiness(http, replica):
+                        await asyncio.sleep(0.1)
+            await asyncio.to_thread(server.start)
+            for replica, client in zip(house_.replicas, clients, strict=True):
+                await replica.ready()
+                assert await client.echo(replica, "after") == "after"
+
+
+@pytest.mark.parametrize("variable", ["", "not a key"])
+async def test_replicas_with_other_keys_do_not_know_each_others_sessions(
+    postgres: Postgres, tmp_path: Path, variable: str
+) -> None:
+    address = postgres.database()
+    async with house(tmp_path, address, count=1) as (house_, http):
+        other = Replica(9, 0, tmp_path, house_.replicas[0].config, (), {"WICKET_VAULT_KEY": variable or OTHER_KEY})
+        with pytest.raises(AssertionError, match="WICKET_VAULT_KEY"):
+            await other.start()
+        assert http is not None
+
+
+async def readiness(http: aiohttp.ClientSession, replica: Replica) -> str:
+    async with http.get(f"{replica.address}/readyz") as answer:
+        return await answer.text()
+
+
+def wicket(folder: Path, *arguments: str) -> str:
+    shell = Shell.at(folder / "home", WICKET_VAULT_KEY=VAULT_KEY)
+    done = shell.run(*arguments, "--config", str(folder / "wicket.toml"))
+    assert done.code == 0, done.err
+    return done.out
+
+
+def make_key(folder: Path, name: str) -> str:
+    return json.loads(wicket(folder, "keys", "create", name, "-s", "discover", "-s", "invoke", "--json"))["key"]
