@@ -231,6 +231,10 @@ def check(config: Config) -> None:
             key="unprefixed",
             hint="Leave out this or allow_runtime_servers.",
         )
+    if config.search.model:
+        from wicket_mcp.search.user_model import find_model  # noqa: PLC0415  (few have a model of their own)
+
+        find_model(config.search.model, config.base_dir)
     if config.registry != RegistryConfig():
         from wicket_mcp.registry.settings import check as check_registry  # noqa: PLC0415  (few configure a registry)
 

@@ -14,6 +14,7 @@ class Topics:
     """An encoder that knows two topics and nothing else."""
 
     width = 2
+    checksum = 7
 
     def encode(self, texts: list[str]) -> "NDArray[np.float32]":
         found = [[float("feline" in text or "cat" in text), float("feline" not in text)] for text in texts]

@@ -25,6 +25,7 @@ from wicket_mcp.model import Listing, Principal, Tool
 from wicket_mcp.search import Answer, Explanation, SearchIndex
 from wicket_mcp.search.learning import Learning
 from wicket_mcp.search.usage import Usage
+from wicket_mcp.search.user_model import UserModel, find_model
 from wicket_mcp.store.base import ChoiceStore, ListingStore, UsageStore
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.tasks import Tasks
@@ -64,6 +65,8 @@ class Finder:
         self._tasks = Tasks()
         self._usage = Usage(usage.usage)
         self._learning = Learning(choices, enabled=options.learn)
+        self._model_name = options.model
+        self._model = _open_model(options.model, base_dir)
         # One thread: searches queue, instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._lane = Lane("searches", width=1, share=1, waiting=256, executor=self._thread)
@@ -106,9 +109,13 @@ class Finder:
         )
 
     def reconfigure(self, config: Config) -> None:
-        """Rank by other favourites from now on, and learn or not."""
+        """Rank by other favourites and another model from now on, and learn or not."""
         self._favourites = _tool_keys(config.favourites)
         self._learning.enabled = config.search.learn
+        if config.search.model != self._model_name:
+            self._model_name = config.search.model
+            self._model = _open_model(config.search.model, config.base_dir)
+            self._indexed = {}
 
     async def close(self) -> None:
         await self._usage.close()
@@ -134,7 +141,7 @@ class Finder:
         if not self._indexed:
             stored = self._catalogue.segment
             parts = {name: (one, stored(one)) for name, one in snapshot.listings.items()}
-            index = SearchIndex.load(parts)
+            index = SearchIndex.load(parts, model=self._model)
         else:
             index = self._index
             for server in self._indexed.keys() - snapshot.listings.keys():
@@ -184,6 +191,11 @@ class Finder:
             return f"its server needs {', '.join(missing)} to be set" if missing else ""
 
         return trouble
+
+
+def _open_model(name: str | None, base_dir: Path) -> UserModel | None:
+    """The user's own model, where one is configured; nothing is loaded yet. Raises ConfigError."""
+    return UserModel(find_model(name, base_dir)) if name else None
 
 
 def _tool_keys(favourites: Iterable[Favourite]) -> frozenset[str]:

@@ -39,7 +39,13 @@ _SCALE = 127.0
 class Model(Protocol):
     """A sentence encoder beside the static table."""
 
-    width: int
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def checksum(self) -> int:
+        """Tells the model from others: vectors of one say nothing to another."""
+        ...
 
     def encode(self, texts: list[str]) -> "NDArray[np.float32]":
         """Unit vectors."""
@@ -68,7 +74,7 @@ def build_segment(listing: Listing, model: Model | None = None) -> bytes:
     small = _small(len(texts))
     return b"".join(
         (
-            _HEAD.pack(_MAGIC, VERSION, width, table.checksum, len(texts), len(features), len(numbers)),
+            _HEAD.pack(_MAGIC, VERSION, width, _checksum(model), len(texts), len(features), len(numbers)),
             features.tobytes(),
             spans.astype(small).tobytes(),
             np.asarray(owners, small)[order].tobytes(),
@@ -77,6 +83,11 @@ def build_segment(listing: Listing, model: Model | None = None) -> bytes:
             np.rint(learned * _SCALE).astype(np.int8).tobytes(),
         )
     )
+
+
+def _checksum(model: Model | None) -> int:
+    """What the vectors of a segment were made with."""
+    return packaged_table().checksum ^ (model.checksum if model else 0)
 
 
 def _small(tools: int) -> str:
@@ -117,7 +128,7 @@ class Segment:
             return None
         table = packaged_table()
         magic, version, width, checksum, count, features, postings = _HEAD.unpack_from(data)
-        expected = (_MAGIC, VERSION, model.width if model else 0, table.checksum, tools)
+        expected = (_MAGIC, VERSION, model.width if model else 0, _checksum(model), tools)
         if (magic, version, width, checksum, count) != expected:
             return None
         small = np.dtype(_small(count))
