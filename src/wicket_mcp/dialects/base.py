@@ -4,15 +4,17 @@ A handler gets checked arguments and returns a tool result. It keeps nothing bet
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
+
+import msgspec
 
 from wicket_mcp.budget import MAX_NAME, check_own_arguments
 from wicket_mcp.codec import encode, pretty
 from wicket_mcp.errors import ConfigError, Denied, Refused, UnknownName, WicketError, detail_of
 from wicket_mcp.extensions import UI, declares
 from wicket_mcp.model import LOCAL, Caller, Json, JsonObject, Principal, Tool
-from wicket_mcp.request import Request, Span
+from wicket_mcp.request import EMPTY, Request, Span
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
 from wicket_mcp.schema.checker import fits
 from wicket_mcp.spelling import nearest
@@ -28,14 +30,13 @@ class Named:
     tool: Tool
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """A call of one of our own tools: who makes it, with which arguments and `_meta`."""
 
     arguments: Mapping[str, Any]
     caller: Caller
-    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    resume: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    meta: Mapping[str, Any] = EMPTY
+    resume: Mapping[str, Any] = EMPTY
     """The replies with which a modern client repeats its call (see `Request.resume`)."""
     named: Named | None = None
     """What `Menu.find` has found the name to stand for, where that was asked before."""
@@ -149,7 +150,7 @@ class Table:
             if not all(key in PASSED_ON or _is_short(value) for key, value in sent.items()):
                 check_own_arguments(sent)
             arguments = _fit(name, row.definition, cast("JsonObject", arguments))
-            return await row.handler(verbs, replace(call, arguments=arguments))
+            return await row.handler(verbs, msgspec.structs.replace(call, arguments=arguments))
         except WicketError as problem:
             return self._fail(problem)
 
