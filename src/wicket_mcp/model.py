@@ -132,6 +132,43 @@ class Silent:
         raise NotImplementedError("a silent caller declares no capability, so it is never asked")
 
 
+@dataclass(frozen=True)
+class Represented:
+    """A caller that stands for a client in something which the client cannot repeat by itself."""
+
+    client: Caller
+
+    @property
+    def principal(self) -> Principal:
+        return self.client.principal
+
+    @property
+    def session(self) -> str:
+        return self.client.session
+
+    @property
+    def client_name(self) -> str:
+        return self.client.client_name
+
+    @property
+    def capabilities(self) -> JsonObject:
+        return self.client.capabilities
+
+    @property
+    def resumes(self) -> bool:
+        return False
+
+    @property
+    def log_level(self) -> str:
+        return self.client.log_level
+
+    def notify(self, method: str, params: JsonObject) -> None:
+        self.client.notify(method, params)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        return await self.client.ask(method, params)
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One upstream tool: our server id, and the definition exactly as the upstream sent it."""

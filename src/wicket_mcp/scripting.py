@@ -17,7 +17,7 @@ from wicket_mcp.catalog.identifiers import identifier, words_of
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
-from wicket_mcp.model import Caller, Json, JsonObject, Principal, Tool, as_list
+from wicket_mcp.model import Caller, Json, JsonObject, Principal, Represented, Tool, as_list
 from wicket_mcp.request import tool_call
 from wicket_mcp.results.content import unwrap_structured
 from wicket_mcp.schema.signature import first_sentence, signature
@@ -121,40 +121,8 @@ def _strength() -> "Strength":
 
 
 @dataclass(frozen=True, slots=True)
-class InScript:
+class InScript(Represented):
     """The caller of a script's calls: its client, who cannot repeat a request that it never made."""
-
-    client: Caller
-
-    @property
-    def principal(self) -> Principal:
-        return self.client.principal
-
-    @property
-    def session(self) -> str:
-        return self.client.session
-
-    @property
-    def client_name(self) -> str:
-        return self.client.client_name
-
-    @property
-    def capabilities(self) -> JsonObject:
-        return self.client.capabilities
-
-    @property
-    def resumes(self) -> bool:
-        return False
-
-    @property
-    def log_level(self) -> str:
-        return self.client.log_level
-
-    def notify(self, method: str, params: JsonObject) -> None:
-        self.client.notify(method, params)
-
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        return await self.client.ask(method, params)
 
 
 class _Calls:

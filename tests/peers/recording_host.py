@@ -64,7 +64,7 @@ async def shake_hands(connection: Connection) -> JsonObject:
         "clientInfo": ME,
     }
     answer = await connection.request("initialize", params)
-    connection.protocol_version = str(answer.get("protocolVersion", LATEST_LEGACY_VERSION))
+    connection.speak(str(answer.get("protocolVersion", LATEST_LEGACY_VERSION)))
     await connection.notify("notifications/initialized")
     return answer
 

@@ -33,8 +33,7 @@ async def modern(
     request: pytest.FixtureRequest, addresses: dict[str, str], client: HttpClient, host: RecordingHost
 ) -> AsyncIterator[HttpConnection]:
     connection = HttpConnection("sdk", addresses[request.param], {}, client, host, max_message=2**20)
-    connection.protocol_version = MODERN_VERSION
-    connection.envelope = ENVELOPE
+    connection.speak(MODERN_VERSION)
     yield connection
     await connection.close()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.peers import http_faults as peers
-from tests.peers.recording_host import ENVELOPE, Heard, RecordingHost, shake_hands
+from tests.peers.recording_host import Heard, RecordingHost, shake_hands
 from tests.peers.tls import self_signed
 
 from wicket_mcp.errors import Crashed, ProtocolViolation, Refused, Unavailable, UpstreamError
@@ -24,8 +24,7 @@ TOKEN = "tok-3n-value"
 
 def connect(url: str, client: HttpClient, host: RecordingHost, version: str = "2025-11-25") -> HttpConnection:
     connection = HttpConnection("x", url, {"Authorization": f"Bearer {TOKEN}"}, client, host, max_message=MAX_MESSAGE)
-    connection.protocol_version = version
-    connection.envelope = ENVELOPE
+    connection.speak(version)
     return connection
 
 

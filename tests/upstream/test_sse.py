@@ -57,7 +57,7 @@ async def test_progress_goes_to_its_request_and_the_rest_to_the_host(sdk: SseCon
 
 async def test_a_modern_server_tells_of_changes(address: str, client: HttpClient, host: RecordingHost) -> None:
     connection = SseConnection("sdk", address, {}, client, host, max_message=2**20)
-    connection.protocol_version, connection.envelope = MODERN_VERSION, ENVELOPE
+    connection.speak(MODERN_VERSION)
     await connection.request("server/discover", {"_meta": ENVELOPE})
     await connection.listen()
     assert (await host.heard.get())[0] == "notifications/subscriptions/acknowledged"

@@ -19,7 +19,7 @@ from typing import Literal, cast
 from wicket_mcp.calls.task_wait import Followed
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import Internal, Overloaded, WicketError
-from wicket_mcp.model import Caller, JsonObject, Principal, as_object
+from wicket_mcp.model import JsonObject, Principal, Represented, as_object
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 from wicket_mcp.surface.problems import error_of
@@ -244,35 +244,14 @@ class LocalTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCaller:
+class TaskCaller(Represented):
     """The client of a legacy task: it hears nothing on the way, and is asked when it comes for the result."""
 
-    client: Caller
     task: LocalTask
-
-    @property
-    def principal(self) -> Principal:
-        return self.client.principal
 
     @property
     def followed(self) -> Followed:
         return self.task.followed
-
-    @property
-    def session(self) -> str:
-        return self.client.session
-
-    @property
-    def client_name(self) -> str:
-        return self.client.client_name
-
-    @property
-    def capabilities(self) -> JsonObject:
-        return self.client.capabilities
-
-    @property
-    def resumes(self) -> bool:
-        return False
 
     @property
     def log_level(self) -> str:

@@ -8,9 +8,21 @@ and the connection then tells the upstream in the way its transport has for that
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from wicket_mcp import __version__
 from wicket_mcp.errors import UpstreamError
-from wicket_mcp.model import JsonObject
+from wicket_mcp.model import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN_VERSION, JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
+
+CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
+
+
+def envelope(capabilities: JsonObject | None = None) -> JsonObject:
+    """What every modern request carries in its `_meta`."""
+    return {
+        META_VERSION: MODERN_VERSION,
+        META_CLIENT_INFO: CLIENT_INFO,
+        META_CAPABILITIES: capabilities or {},
+    }
 
 
 class Host(Protocol):
@@ -32,10 +44,14 @@ class Host(Protocol):
 class Connection(Protocol):
     """One open connection to one upstream."""
 
-    protocol_version: str
-    """Set by `era.py` once it is negotiated; HTTP needs it in its headers."""
-    envelope: JsonObject
-    """The `_meta` of a modern request, for the one that a connection makes itself: listening."""
+    @property
+    def protocol_version(self) -> str:
+        """Empty before it is negotiated."""
+        ...
+
+    def speak(self, version: str) -> None:
+        """Use this version of the protocol from now on: HTTP names it in its headers."""
+        ...
 
     @property
     def strays(self) -> int:

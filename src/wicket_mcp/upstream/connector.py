@@ -18,7 +18,7 @@ from wicket_mcp.tasks import uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.credentials import CredentialSource
-from wicket_mcp.upstream.era import Session, envelope, negotiate
+from wicket_mcp.upstream.era import Session, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.sse import SseConnection
@@ -131,7 +131,6 @@ class Connector:
 
 
 async def _greet(connection: Connection, server: str, *, roots: bool) -> Session:
-    connection.envelope = envelope()
     try:
         session = await negotiate(connection, server, roots=roots)
         await connection.listen()

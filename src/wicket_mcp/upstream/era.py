@@ -10,16 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wicket_mcp import __version__
 from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
 from wicket_mcp.extensions import AS_CLIENT
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
-    META_CAPABILITIES,
-    META_CLIENT_INFO,
     META_SERVER_INFO,
-    META_VERSION,
     MODERN_VERSION,
     JsonObject,
     as_list,
@@ -27,10 +23,9 @@ from wicket_mcp.model import (
     as_text,
 )
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Connection
+from wicket_mcp.upstream.connection import CLIENT_INFO, NO_CALLBACKS, Callbacks, Connection, envelope
 from wicket_mcp.upstream.http_errors import http_status
 
-CLIENT_INFO: JsonObject = {"name": "wicket", "version": __version__}
 LEGACY_CAPABILITIES: JsonObject = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {},
@@ -39,15 +34,6 @@ LEGACY_CAPABILITIES: JsonObject = {
 }
 """What we tell a legacy upstream that its client can be asked for: we pass it on to whoever is calling."""
 SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too
-
-
-def envelope(capabilities: JsonObject | None = None) -> JsonObject:
-    """What every modern request carries in its `_meta`."""
-    return {
-        META_VERSION: MODERN_VERSION,
-        META_CLIENT_INFO: CLIENT_INFO,
-        META_CAPABILITIES: capabilities or {},
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +96,7 @@ async def negotiate(connection: Connection, server: str, *, roots: bool = True) 
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
-    connection.protocol_version = greeting.protocol_version
+    connection.speak(greeting.protocol_version)
     return Session(connection, greeting)
 
 
@@ -128,7 +114,7 @@ async def _take_first(modern: "asyncio.Task[Greeting | None]", legacy: "asyncio.
 
 async def _discover(connection: Connection, server: str) -> Greeting | None:
     """The modern greeting, or None when the upstream does not know it."""
-    connection.protocol_version = MODERN_VERSION
+    connection.speak(MODERN_VERSION)
     try:
         answer = await _request_discovery(connection)
     except Refused:
@@ -157,7 +143,7 @@ async def _request_discovery(connection: Connection) -> JsonObject:
 
 
 async def _initialize(connection: Connection, server: str, roots: bool) -> Greeting:
-    connection.protocol_version = ""
+    connection.speak("")
     capabilities = LEGACY_CAPABILITIES if roots else {k: v for k, v in LEGACY_CAPABILITIES.items() if k != "roots"}
     answer = await connection.request(
         "initialize",
@@ -170,7 +156,7 @@ async def _initialize(connection: Connection, server: str, roots: bool) -> Greet
             f"Server '{server}' speaks protocol version {version!r}, which Wicket does not know.",
             hint=f"Known are {', '.join(LEGACY_VERSIONS)} and {MODERN_VERSION}.",
         )
-    connection.protocol_version = version
+    connection.speak(version)
     await connection.notify("notifications/initialized")
     return Greeting(
         version,

@@ -67,7 +67,7 @@ class HttpConnection(PostingConnection):
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
-        modern = self.protocol_version == MODERN_VERSION
+        modern = self._version == MODERN_VERSION
         number = self._rpc.mint_id()
         message: JsonObject = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         answer: Answer | None = None
@@ -90,10 +90,10 @@ class HttpConnection(PostingConnection):
     async def listen(self, resources: Sequence[str] = ()) -> None:
         self._watched = tuple(resources)
         if self._listening is not None:
-            if self.protocol_version != MODERN_VERSION:
+            if self._version != MODERN_VERSION:
                 return  # the one stream that is open carries everything
             self._listening.cancel()
-        if self.protocol_version == MODERN_VERSION:
+        if self._version == MODERN_VERSION:
             listener = Listener(self._subscribe, self._receive_from_subscription, self._max_message)
         else:
             listener = Listener(self._open_stream, self._receive_from_stream, self._max_message)
@@ -144,7 +144,7 @@ class HttpConnection(PostingConnection):
         return None
 
     def _build_headers(self, method: str, params: JsonObject | None) -> dict[str, str]:
-        headers = self._headers | routing(self.protocol_version, method, params)
+        headers = self._headers | routing(self._version, method, params)
         if self._session and method != "initialize":
             headers["Mcp-Session-Id"] = self._session
         return headers
@@ -247,7 +247,7 @@ class HttpConnection(PostingConnection):
 
     def _take(self, content: Any, number: Id, callbacks: Callbacks) -> JsonObject | None:
         """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
-        modern = self.protocol_version == MODERN_VERSION
+        modern = self._version == MODERN_VERSION
         for message in list_messages(content):
             if "method" in message:
                 if not modern or "id" not in message:  # a modern server has no way to ask
@@ -269,7 +269,7 @@ class HttpConnection(PostingConnection):
     async def _subscribe(self, _: str) -> Answer | None:
         self._subscription = self._rpc.mint_id()
         message: JsonObject = {"jsonrpc": "2.0", "id": self._subscription, "method": "subscriptions/listen"}
-        answer = await self._post(message | {"params": subscription_params(self.envelope, self._watched)})
+        answer = await self._post(message | {"params": subscription_params(self._watched)})
         if answer.media_type == EVENTS:
             return answer
         try:

@@ -40,9 +40,7 @@ class PostingConnection(abc.ABC):
         max_message: int,
         credentials: Credentials | None = None,
     ) -> None:
-        self.protocol_version = ""
-        self.envelope: JsonObject = {}
-        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
+        self._version = ""
         self._server = server
         self._endpoint = Endpoint.of(server, url, headers)
         self._headers = standing(headers)
@@ -55,7 +53,14 @@ class PostingConnection(abc.ABC):
         self._throttle = Throttle(asyncio.get_running_loop().time())
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._server} {self._endpoint.shown} {self.protocol_version}>"
+        return f"<{type(self).__name__} {self._server} {self._endpoint.shown} {self._version}>"
+
+    @property
+    def protocol_version(self) -> str:
+        return self._version
+
+    def speak(self, version: str) -> None:
+        self._version = version
 
     @property
     def strays(self) -> int:

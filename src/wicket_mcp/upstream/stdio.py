@@ -55,9 +55,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
     """One child, one connection."""
 
     def __init__(self, server: str, host: Host, max_message: int, redact: Redactor, keeper: Keeper) -> None:
-        self.protocol_version = ""
-        self.envelope: JsonObject = {}
-        """The `_meta` of a modern request, for the one that this connection makes itself: listening."""
+        self._version = ""
         self.garbage = 0
         self._server = server
         self._host = host
@@ -86,7 +84,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._closing = False
 
     def __repr__(self) -> str:
-        return f"<StdioConnection {self._server} {self.protocol_version}>"
+        return f"<StdioConnection {self._server} {self._version}>"
 
     @classmethod
     async def open(cls, server: ResolvedServer, host: Host, max_message: int, keeper: Keeper) -> "StdioConnection":
@@ -117,6 +115,13 @@ class StdioConnection(asyncio.SubprocessProtocol):
         return connection
 
     # What the pool calls
+
+    @property
+    def protocol_version(self) -> str:
+        return self._version
+
+    def speak(self, version: str) -> None:
+        self._version = version
 
     @property
     def strays(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from wicket_mcp.errors import UpstreamError
 from wicket_mcp.model import MODERN_VERSION, JsonObject
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import Connection
+from wicket_mcp.upstream.connection import Connection, envelope
 
 
 class Subscription:
@@ -34,14 +34,12 @@ class Subscription:
 
     async def _ask(self, resources: Sequence[str]) -> None:
         with contextlib.suppress(UpstreamError):  # then it does not tell
-            await self._connection.request(
-                "subscriptions/listen", subscription_params(self._connection.envelope, resources)
-            )
+            await self._connection.request("subscriptions/listen", subscription_params(resources))
 
 
-def subscription_params(envelope: JsonObject, resources: Sequence[str] = ()) -> JsonObject:
+def subscription_params(resources: Sequence[str] = ()) -> JsonObject:
     """Parameters that ask for changes to all lists and to these resources."""
     notifications: JsonObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
     if resources:
         notifications["resourceSubscriptions"] = list(resources)
-    return {"notifications": notifications, "_meta": envelope}
+    return {"notifications": notifications, "_meta": envelope()}

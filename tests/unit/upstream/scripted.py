@@ -6,7 +6,6 @@ It stands where a transport would: it is the network peer, below `Connection`; e
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Crashed
@@ -34,13 +33,15 @@ class ScriptedConnection:
     host: Host
     silent: bool = False
     protocol_version: str = ""
-    envelope: JsonObject = field(default_factory=dict[str, Any])
     received: "asyncio.Queue[Asked]" = field(default_factory=asyncio.Queue[Asked])
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Every request: its method and what it is about."""
     strays: int = 0
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     may_close: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def speak(self, version: str) -> None:
+        self.protocol_version = version
 
     async def request(
         self,
