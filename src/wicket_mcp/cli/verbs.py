@@ -26,7 +26,7 @@ class Verb(NamedTuple):
 VERBS = (
     Verb("init", SET_UP, "manage:init", "Write a first wicket.toml."),
     Verb("import", SET_UP, "importing:import_servers", "Import the servers that a client has."),
-    Verb("add", SET_UP, "manage:add", "Add a server: a command, or an address."),
+    Verb("add", SET_UP, "manage:add", "Add a server: a command, an address, or what a domain publishes."),
     Verb("remove", SET_UP, "manage:remove", "Remove a server from wicket.toml."),
     Verb("enable", SET_UP, "manage:enable", "Enable a server that was disabled."),
     Verb("disable", SET_UP, "manage:disable", "Keep a server's entry but stop using it."),
