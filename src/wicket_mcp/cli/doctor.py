@@ -37,7 +37,9 @@ def doctor(
     try:
         settings = read(config)
     except WicketError as problem:
-        hint = problem.hint or "wicket init writes a first configuration."
+        hint = problem.hint or (
+            "" if "wicket trust" in problem.message else "wicket init writes a first configuration."
+        )
         findings = [Finding("problem", "configuration", problem.message, hint)]
     else:
         findings = _examined(settings, start=start, verbose=verbose)

@@ -114,12 +114,13 @@ def _print(record: "CallRecord", *, json: bool) -> None:
     tokens = f" {estimate_tokens(record.arguments_bytes)}→{estimate_tokens(record.result_bytes)} tokens"
     script = f" script {record.run}" if record.run else ""
     detail = f": {record.detail.splitlines()[0]}" if record.detail else ""
+    rule = f" [{record.rule}]" if record.rule else ""
     write(
         styled(moment, "dim"),
         f" {spent} ",
         styled(f"{record.outcome:14}", colour),
         " ",
         styled(f"{method}{what}", "bold"),
-        clean(f" by {who}{script}{tokens if record.duration_ms else ''}{detail}").replace("\n", " "),
+        clean(f" by {who}{script}{tokens if record.duration_ms else ''}{rule}{detail}").replace("\n", " "),
     )
     sys.stdout.flush()

@@ -1,6 +1,7 @@
 """`wicket pins`, `approve` and `pin`: what servers may say, who accepted it, and which version of them runs."""
 
 import getpass
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from wicket_mcp.store.model import StoredPin
     from wicket_mcp.trust.launchers import Package
     from wicket_mcp.trust.pins import Held
+
+
+_WAITING = "wicket approve lists what waits."
 
 
 def pins(
@@ -87,21 +91,32 @@ def approve(
                 note(f"The rule will stand in {library.config.state_path / FILE}, once the call is made again.")
             return [f"call {call.id} of {call.server}.{call.tool}"]
         if always:
-            raise UnknownName("open question", name, hint="--always is for calls; see: wicket approve")
+            raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
         changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
         wanted = [held for held in changes if name in (held.key, held.server)]
         if not wanted:
-            raise UnknownName("held tool", name, [held.key for held in changes][:3], hint="See: wicket pins")
+            raise UnknownName("held tool or waiting call", name, [held.key for held in changes][:3], hint=_WAITING)
+        approved: list[str] = []
         for held in wanted:
             note(f"{held.kind} {held.key}: {held.words}\n{held.diff()}")
-            await catalogue.approve(held, by)
-        return [f"{held.kind} {held.key}" for held in wanted]
+            if _agrees():
+                await catalogue.approve(held, by)
+                approved.append(f"{held.kind} {held.key}")
+        return approved
 
     approved = with_library(config, work, verbose=verbose)
     if json:
         say_json({"approved": approved, "by": by})
     else:
-        say(f"Approved {', '.join(approved)}.")
+        say(f"Approved {', '.join(approved)}." if approved else "Nothing was approved.")
+    if not approved:
+        raise typer.Exit(1)
+
+
+def _agrees() -> bool:
+    """Whether somebody at a terminal agrees to what was just shown; the command itself is a yes where nobody is."""
+    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    return not at_terminal or typer.confirm("Approve it?", default=False, err=True)
 
 
 def pin(

@@ -66,6 +66,9 @@ def explain(
         }
 
     found = with_library(config, work, verbose=verbose)
-    reason = f"by {found['rule']}" if found["rule"] else "because no rule is about it"
+    rule = found["rule"]
+    reason = (
+        f"by {rule if rule.startswith(('rule ', 'held: ')) else repr(rule)}" if rule else "because no rule is about it"
+    )
     flow = f" Where data of others reaches it, flow decides: {found['flow']}." if found["flow"] != "off" else ""
     tell(found, f"{found['call']} ({found['effect']}) {_WORDS[found['action']]}, {reason}.{flow}", json=json)

@@ -5,6 +5,7 @@ matches only calls that have those arguments. What no rule is about passes.
 """
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -44,6 +45,9 @@ class Call:
         return hashlib.sha256(canonical(self.arguments)).hexdigest()
 
 
+_UNNAMED = re.compile(r"rule \d+")
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a rule says about a call."""
@@ -51,6 +55,11 @@ class Decision:
     action: Action
     rule: str
     """The rule's name, or its place in the file."""
+
+    @property
+    def words(self) -> str:
+        """The rule, in the middle of a sentence."""
+        return self.rule if _UNNAMED.fullmatch(self.rule) else f"the rule '{self.rule}'"
 
 
 class Rules:
