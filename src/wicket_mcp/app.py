@@ -97,7 +97,7 @@ class Gateway(Library):
             self.watches,
             self.audit,
             Cache(),
-            ServerBuckets(),
+            ServerBuckets(shared=store.shared_limits),
             self._admit,
             Memory(),
             lambda: self.registry,

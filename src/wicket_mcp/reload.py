@@ -62,6 +62,7 @@ def needing_restart(old: Config, new: Config) -> list[str]:
         "http.port": (old.http.port, new.http.port),
         "state_dir": (old.state_dir, new.state_dir),
         "store": (old.store, new.store),
+        "shared_limits": (old.shared_limits, new.shared_limits),
         "trace": (old.trace, new.trace),
     }
     return [name for name, (before, after) in fixed.items() if before != after]
@@ -70,7 +71,9 @@ def needing_restart(old: Config, new: Config) -> list[str]:
 def staying(old: Config, new: Config) -> Config:
     """`new`, but for what needs a restart: that is as in `old`."""
     http = msgspec.structs.replace(new.http, host=old.http.host, port=old.http.port)
-    return msgspec.structs.replace(new, http=http, state_dir=old.state_dir, store=old.store, trace=old.trace)
+    return msgspec.structs.replace(
+        new, http=http, state_dir=old.state_dir, store=old.store, shared_limits=old.shared_limits, trace=old.trace
+    )
 
 
 def _apply(new: Config, apply: Callable[[Config], None]) -> None:

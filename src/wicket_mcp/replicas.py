@@ -72,6 +72,9 @@ class Replicas:
         address = expand(config.store or "", "store", config.base_dir)
         self.members = self.router.members = await join_members(address, self.me, locate)
         self.ring.clock = self.members.clock
+        limits, members = self._gateway.store.shared_limits, self.members
+        if limits is not None:
+            limits.share = lambda: max(1, len(members.all))
 
     async def leave(self) -> None:
         """What is new goes to the others from now on."""

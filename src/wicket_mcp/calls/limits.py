@@ -10,6 +10,7 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import RateLimited
 from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.store.base import SharedLimits
 
 Admit = Callable[[Principal, str], Awaitable[None] | None]
 """Takes one request of a kind from a principal's allowance; None where they have no limit. Raises RateLimited."""
@@ -37,7 +38,10 @@ def limit_server(buckets: "ServerBuckets", config: ServerConfig) -> Layer:
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
-            buckets.admit(config)
+            if buckets.shared is None:
+                buckets.admit(config)
+            else:
+                await buckets.admit_shared(config, buckets.shared)
             return await inner(request)
 
         return handle
@@ -51,7 +55,9 @@ class ServerBuckets:
     `clock` is monotonic, in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, shared: SharedLimits | None = None) -> None:
+        self.shared = shared
+        """Where replicas count together."""
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
         """Calls left, and when that was so."""
@@ -70,6 +76,12 @@ class ServerBuckets:
                 f"Server '{server.name}' takes {most} calls a minute.", retry_after=(1 - left) * 60 / most
             )
         self._buckets[server.name] = (left - 1, now)
+
+    async def admit_shared(self, server: ServerConfig, limits: SharedLimits) -> None:
+        """Take one call from what all replicas may make. Raises RateLimited."""
+        most = server.calls_per_minute
+        if most and (wait := await limits.take_from(f"server:{server.name}", float(most), most / 60)):
+            raise RateLimited(f"Server '{server.name}' takes {most} calls a minute.", retry_after=wait)
 
     def forget(self, servers: set[str]) -> None:
         """Drop the buckets of servers that are not among `servers`."""

@@ -218,6 +218,19 @@ class LimitStore(Protocol):
         ...
 
 
+class SharedLimits(LimitStore, Protocol):
+    """Token buckets that replicas share, where they have a place for that."""
+
+    share: Callable[[], int]
+    """Among how many replicas a limit is divided while that place is away."""
+
+    async def take_from(self, bucket: str, most: float, rate: float) -> float:
+        """Take one from a bucket that holds `most` and gains `rate` a second: 0.0, or the seconds to wait."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class RecordStore(Protocol):
     """The registry's records: versions of servers."""
 
@@ -347,6 +360,9 @@ class Store(
     Protocol,
 ):
     """Everything Wicket keeps. Who opens it closes it."""
+
+    shared_limits: SharedLimits | None
+    """Where limits are counted, if not here."""
 
     async def close(self) -> None:
         """Write what was handed over, then let go of the state."""

@@ -7,16 +7,33 @@ from wicket_mcp.cluster.members import Members
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.store.base import Store
+from wicket_mcp.store.base import SharedLimits, Store
 
 STATE_FILE = "wicket.db"
 
 
 async def open_state(config: Config) -> Store:
     """The state that a configuration names. Raises ConfigError."""
-    if config.store is None:
-        return await open_store(config.state_path / STATE_FILE)
-    return await open_store(expand(config.store, "store", config.base_dir))
+    location: Path | str = config.state_path / STATE_FILE
+    if config.store is not None:
+        location = expand(config.store, "store", config.base_dir)
+    store = await open_store(location)
+    if config.shared_limits is not None:
+        try:
+            store.shared_limits = await _open_limits(expand(config.shared_limits, "shared_limits", config.base_dir))
+        except BaseException:
+            await store.close()
+            raise
+    return store
+
+
+async def _open_limits(address: str) -> SharedLimits:
+    try:
+        from wicket_mcp.store.redis import RedisLimits  # noqa: PLC0415  (for those who use it)
+    except ImportError as problem:
+        hint = "Install it: pip install 'wicket-mcp[redis]'."
+        raise ConfigError(f"Redis needs what is not installed: {problem}", key="shared_limits", hint=hint) from None
+    return await RedisLimits.open(address)
 
 
 async def open_store(location: Path | str) -> Store:

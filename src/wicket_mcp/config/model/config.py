@@ -187,6 +187,10 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "`${WICKET_DB_PASSWORD}`. A file in `state_dir` when not set."
         ),
     ] = None
+    shared_limits: Annotated[
+        str | None,
+        Meta(description="Redis or Valkey in which replicas count limits together: `redis://host:6379/0`."),
+    ] = None
     allow_runtime_servers: Annotated[
         bool, Meta(description="Let administrators add servers while Wicket runs (`bridge`, `chain`).")
     ] = False

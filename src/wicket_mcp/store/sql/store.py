@@ -1,5 +1,6 @@
 """The whole store: the sum of its parts, over the connection that an engine gives. Implements Store."""
 
+from wicket_mcp.store.base import SharedLimits
 from wicket_mcp.store.records import Batch, Recorder
 from wicket_mcp.store.sql.approvals import SqlApprovals
 from wicket_mcp.store.sql.audit import SqlAudit, write_batch
@@ -42,11 +43,19 @@ class SqlStore(
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, Recorder(self._write))
+        self.shared_limits: SharedLimits | None = None
 
     def __repr__(self) -> str:
         return f"<SqlStore {self._recorder!r}>"
 
+    async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
+        if self.shared_limits is not None:
+            return await self.shared_limits.take(principal, kind, per_hour, at)
+        return await super().take(principal, kind, per_hour, at)
+
     async def close(self) -> None:
+        if self.shared_limits is not None:
+            await self.shared_limits.close()
         await self._recorder.close()
         await self._connection.close()
 

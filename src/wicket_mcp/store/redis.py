@@ -1,0 +1,135 @@
+"""Limits that replicas share, in Redis or Valkey: a token bucket by one script call, counted by the server's own clock.
+
+When Redis is away each replica grants its share of every limit from memory and says so in the log; after a second it is
+tried again. Loaded only where `shared_limits` names one. Implements LimitStore; keeps nothing that must last.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError, RedisError, ResponseError
+
+from wicket_mcp.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+HOUR = 3600.0
+ANSWER_WITHIN = 0.5
+TRY_AGAIN = 1.0
+PREFIX = "wicket:limit:"
+MARK = "wicket:limits"
+"""The key that says whose database this is."""
+MOST = 10_000
+"""Buckets kept in memory while Redis is away."""
+
+# What is left and when, in a hash; the wait until there is one, as text: Redis cuts numbers to whole ones.
+_TAKE = """
+local most, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
+local kept = redis.call('HMGET', KEYS[1], 'left', 'at')
+local left, at = tonumber(kept[1]) or most, tonumber(kept[2]) or now
+left = math.min(most, left + math.max(0, now - at) * rate)
+if left < 1 then return tostring((1 - left) / rate) end
+redis.call('HSET', KEYS[1], 'left', tostring(left - 1), 'at', string.format('%.6f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil(most / rate * 1000) + 1000)
+return '0'
+"""
+
+
+class RedisLimits:
+    """Open it with `RedisLimits.open(address)`."""
+
+    def __init__(self, client: Redis, shown: str) -> None:
+        self.share: Callable[[], int] = lambda: 1
+        """Among how many replicas a limit is divided while Redis is away."""
+        self._client = client
+        self._shown = shown
+        self._script: Any = client.register_script(_TAKE)
+        self._away_until = 0.0
+        self._away = False
+        self._own: dict[str, tuple[float, float]] = {}
+
+    @classmethod
+    async def open(cls, address: str) -> "RedisLimits":
+        """Raises ConfigError for an address that is wrong or a database that is somebody else's."""
+        shown = address.rpartition("@")[2].removeprefix("redis://").removeprefix("rediss://")
+        try:
+            client: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+                address, socket_timeout=ANSWER_WITHIN, socket_connect_timeout=ANSWER_WITHIN, retry=None
+            )
+        except ValueError as problem:
+            raise _wrong(f"the address of Redis cannot be read: {problem}", "Write redis://host:port/0.") from None
+        limits = cls(client, shown)
+        try:
+            await limits._check()
+        except BaseException:
+            await client.aclose()
+            raise
+        return limits
+
+    async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
+        """As LimitStore says, by Redis's clock."""
+        return await self.take_from(f"{kind}:{principal}", float(per_hour), per_hour / HOUR)
+
+    async def take_from(self, bucket: str, most: float, rate: float) -> float:
+        """Take one from a bucket that holds `most` and gains `rate` a second: 0.0, or the seconds to wait."""
+        now = time.monotonic()
+        if now >= self._away_until:
+            try:
+                wait = float(await self._script(keys=[PREFIX + bucket], args=[most, rate]))
+            except (RedisError, OSError, TimeoutError) as problem:
+                self._note_away(problem)
+            else:
+                self._note_back()
+                return wait
+        return self._take_own(bucket, max(1.0, most / self.share()), rate / self.share(), now)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _check(self) -> None:
+        try:
+            await self._client.set(MARK, b"1", nx=True)
+            if await self._client.get(MARK) != b"1":
+                raise self._foreign()
+        except (AuthenticationError, AuthorizationError, NoPermissionError) as problem:
+            hint = "Check user and password: redis://user:password@host."
+            raise _wrong(f"Redis at {self._shown} does not let us in: {problem}", hint) from None
+        except ResponseError:
+            raise self._foreign() from None
+        except (RedisError, OSError, TimeoutError) as problem:
+            self._note_away(problem)
+
+    def _foreign(self) -> ConfigError:
+        hint = "Name another database of it: redis://host:port/1."
+        return _wrong(f"Redis at {self._shown} has something else under '{MARK}'", hint)
+
+    def _note_away(self, problem: Exception) -> None:
+        self._away_until = time.monotonic() + TRY_AGAIN
+        if not self._away:
+            self._away = True
+            log.warning("Redis at %s is away (%s): each replica grants its share of every limit", self._shown, problem)
+
+    def _note_back(self) -> None:
+        if self._away:
+            self._away = False
+            self._own.clear()
+            log.warning("Redis at %s is back: limits are shared again", self._shown)
+
+    def _take_own(self, bucket: str, most: float, rate: float, now: float) -> float:
+        left, at = self._own.get(bucket, (most, now))
+        left = min(most, left + (now - at) * rate)
+        if left < 1.0:
+            return (1.0 - left) / rate
+        if len(self._own) >= MOST:
+            self._own.clear()
+        self._own[bucket] = (left - 1.0, now)
+        return 0.0
+
+
+def _wrong(message: str, hint: str) -> ConfigError:
+    return ConfigError(message, key="shared_limits", hint=hint)

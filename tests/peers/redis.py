@@ -1,0 +1,55 @@
+"""A real Redis from Debian's packages, on a free port, that keeps nothing. Can be stopped and started again."""
+
+import shutil
+import socket
+import subprocess
+import time
+from types import TracebackType
+
+import pytest
+
+from tests.peers.postgres import free_port
+
+MISSING = "Redis is not installed: run scripts/system"
+
+
+class RedisServer:
+    """`with RedisServer() as server`."""
+
+    def __init__(self, *options: str) -> None:
+        program = shutil.which("redis-server")
+        if program is None:
+            pytest.skip(MISSING)
+        self._command = [program, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", *options]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = free_port()
+
+    @property
+    def address(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def __enter__(self) -> "RedisServer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [*self._command, "--port", str(self.port)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        for _ in range(500):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.01)
+        raise AssertionError("Redis did not start")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(10)
+            self._process = None
