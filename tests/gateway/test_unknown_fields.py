@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import OpenGateway
 from tests.gateway.extensions_document import shows
-from tests.gateway.serving import raw_client, serve_http
+from tests.gateway.serving import Raw, raw_client, serve_http
 from tests.gateway.test_extensions import ask
 from tests.peers.mirror_server import MIRROR
 
@@ -25,16 +26,28 @@ VALUES = st.recursive(
 EXTRAS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
-@shows("any", "fields of results, content, tools, `_meta`", clients="modern", servers="both")
+async def ask_legacy(client: Raw, method: str, params: dict[str, Any]) -> Any:
+    """The result that a client of the handshake gets, in a session of its own."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    message = {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}
+    _, _, body = await client.post(message, {"Mcp-Session-Id": headers["Mcp-Session-Id"]})
+    return body["result"]
+
+
+@shows("any", "fields of results, content, tools, `_meta`", clients="both", servers="both")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_unknown_fields_of_results_content_definitions_and_meta_pass(open_gateway: OpenGateway, era: str) -> None:
+@pytest.mark.parametrize("speak", [ask_legacy, ask], ids=["legacy client", "modern client"])
+async def test_unknown_fields_of_results_content_definitions_and_meta_pass(
+    open_gateway: OpenGateway, era: str, speak: Callable[[Raw, str, dict[str, Any]], Awaitable[Any]]
+) -> None:
     async with (
         open_gateway({"x": MIRROR(era)}) as gateway,
         serve_http(gateway, "flat") as address,
         raw_client(address) as client,
     ):
         loop = asyncio.get_running_loop()
-        (tool,) = (await ask(client, "tools/list", {}))["tools"]
+        (tool,) = (await speak(client, "tools/list", {}))["tools"]
         assert {key: value for key, value in tool.items() if key.startswith("com.example/")} == {
             "com.example/of-tool": {"deep": [1, {"kept": None}]}
         }
@@ -42,11 +55,13 @@ async def test_unknown_fields_of_results_content_definitions_and_meta_pass(open_
         async def pass_through(extras: dict[str, Any], content: dict[str, Any], meta: dict[str, Any]) -> None:
             said = {"extras": extras, "content": content, "meta": meta}
             call = {"name": "x__mirror", "arguments": {"said": json.dumps(said)}, "_meta": meta}
-            result = await ask(client, "tools/call", call)
+            result = await speak(client, "tools/call", call)
             assert {key: value for key, value in result.items() if key.startswith("com.example/")} == extras
             (item,) = result["content"]
             assert {key: value for key, value in item.items() if key.startswith("com.example/")} == content
-            assert {key: value for key, value in result["_meta"].items() if key.startswith("com.example/")} == meta
+            assert {
+                key: value for key, value in result.get("_meta", {}).items() if key.startswith("com.example/")
+            } == meta
             heard = json.loads(item["text"])
             assert {key: value for key, value in heard.items() if key.startswith("com.example/")} == meta
 
