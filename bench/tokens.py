@@ -237,6 +237,13 @@ def verdicts(found: Measured) -> list[Verdict]:
     ]
 
 
+def compare_to_flat(calls: Sequence[Sequence[str]]) -> Verdict:
+    """Whether a first call through Wicket costs at most what it costs with all tools in the prompt, at every size."""
+    pairs = [(row[0], *(int(cell.replace(",", "")) for cell in row[1:3])) for row in calls]
+    shown = ", ".join(f"{size} tools: {wicket:,} of {flat:,}" for size, flat, wicket in pairs)
+    return Verdict("a first call costs no more than by the flat list", shown, all(w <= f for _, f, w in pairs))
+
+
 def report(found: Measured) -> None:
     rows = [[f"flat list of {len(found.infos):,} tools", f"{found.flat:,}"]]
     rows += [[f"{name}: menu and instructions", f"{count:,}"] for name, count in found.menus.items()]
@@ -261,8 +268,8 @@ async def main() -> int:
             rivals(found, chosen, folder)
         calls = await first_calls(folder)
     report(found)
-    print(table(("tools", "flat", "Wicket", "FastMCP search"), calls), end="\n\n")
-    results = verdicts(found)
+    print(table(("tokens of a first call, by tools", "flat", "Wicket", "FastMCP search"), calls), end="\n\n")
+    results = [*verdicts(found), compare_to_flat(calls)]
     for verdict in results:
         print(verdict)
     facts = {"flat": found.flat, "menus": found.menus, "overview": found.overview, "queries": len(chosen)}

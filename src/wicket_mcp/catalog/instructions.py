@@ -12,10 +12,10 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing
 from wicket_mcp.schema.signature import first_sentence, signature
 
-INDEX_BUDGET = 800  # characters, some 280 tokens of names: with the sentences around it the whole stays under 400
+INDEX_BUDGET = 400  # characters, some 140 tokens of names: with the sentences around it the whole stays under 250
 INLINE_BUDGET = 9000  # characters of signatures, at most 3,000 tokens
 MANY_TOOLS = 300
-SIGNATURE = 300  # characters of one signature: names and types, and none of the server's sentences
+SIGNATURE = 240  # characters of one signature: names and types of what it takes, and none of the server's sentences
 INLINE_TOOLS = 150  # more than this are not worth a look: they never fit
 _PURPOSE = 60  # characters of one server's purpose
 
@@ -73,15 +73,14 @@ def inline_signatures(view: View) -> str:
     lines: list[str] = []
     room = INLINE_BUDGET - sum(map(len, described))
     for tool in view.tools:
-        line = signature(tool, budget=SIGNATURE)
+        line = signature(tool, budget=SIGNATURE).partition(" -> ")[0]
         room -= len(line) + 1
         if room < 0:
             return ""
         lines.append(line)
     return (
-        f"All {len(lines)} tools are listed below: call_tool calls one by its name at once, no search is needed. "
-        "run_script is for a step that needs several calls, describe_tools for a full schema, read_result for what was "
-        "too large to show.\n" + "\n".join([*described, *lines])
+        f"All {len(lines)} tools are listed below: call_tool calls one by its name, without a search; run_script does "
+        "several calls in one step.\n" + "\n".join([*described, *lines])
     )
 
 

@@ -129,10 +129,11 @@ class Table:
     ) -> None:
         self.name = name
         self.rows = {row.name: row for row in rows}
+        self._shown = [_shorten(row.definition) for row in rows]
         self._fail = fail or failure
 
     async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
-        return [row.definition for row in self.rows.values()]
+        return self._shown
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
         row = self.rows.get(name)
@@ -273,6 +274,14 @@ class Menu:
             if (tool := await dialect.find(verbs, name, principal)) is not None:
                 return Named(dialect.name, tool)
         return None
+
+
+def _shorten(definition: JsonObject) -> JsonObject:
+    """A tool of ours as it is listed, without what costs every prompt: that other parameters are refused is told to
+    whoever sends one.
+    """
+    schema = {key: value for key, value in definition["inputSchema"].items() if key != "additionalProperties"}
+    return {**definition, "inputSchema": schema}
 
 
 def own_tool(name: str, title: str, description: str, parameters: JsonObject, **hints: bool) -> JsonObject:

@@ -34,9 +34,8 @@ _ENTRIES: Mapping[str, Entry] = {
         Entry(
             "native",
             lambda config, desk: _module("native").NATIVE,
-            "find_tools takes a task in plain words and returns typed signatures that call_tool can call at once; an "
-            "empty query lists the servers. describe_tools gives full schemas, run_script runs many calls in one step, "
-            "read_result reads what was too large to show.",
+            "find_tools takes a task in plain words and gives signatures, call_tool calls at once, run_script does "
+            "several calls in one step.",
         ),
         Entry(
             "flat",

@@ -179,7 +179,7 @@ NATIVE = Native(
             own_tool(
                 "find_tools",
                 "Find tools",
-                "Finds tools for a task in plain words; each line is a typed signature that call_tool accepts. "
+                "Finds tools for a task in plain words; each line is a typed signature for call_tool. "
                 "An empty query lists the servers.",
                 takes(
                     query=_STRING,
@@ -209,7 +209,7 @@ NATIVE = Native(
         DialectTool(
             own_tool(
                 "call_tool",
-                "Call a tool",
+                "Call tool",
                 'Calls a tool by its name (server.tool). {"$result": "<id>", "path": "items[0].id"} in arguments '
                 "stands for part of a stored result.",
                 takes("name", name=_STRING, arguments={"type": ["object", "string", "null"]}),
@@ -221,7 +221,7 @@ NATIVE = Native(
         DialectTool(
             own_tool(
                 "run_script",
-                "Run a script",
+                "Run script",
                 f"Runs a script: {', '.join(_EXAMPLES)}.",
                 takes(
                     "code",
