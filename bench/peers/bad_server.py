@@ -23,11 +23,11 @@ class Echo:
 
     def answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
         if method == "initialize":
-            version = params["protocolVersion"]
+            version = "2025-11-25"  # whatever was asked for
             info = {"name": "bad", "version": "1"}
             self.result(number, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
         elif method == "tools/list":
-            self.result(number, {"tools": TOOLS})
+            self.result(number, {"tools": TOOLS, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"})
         elif method == "ping":
             self.result(number, {})
         elif method == "tools/call" and params["name"] == "echo":

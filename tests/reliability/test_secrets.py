@@ -1,6 +1,9 @@
 """Canaries stand wherever a secret may stand; afterwards they are looked for wherever one must not be."""
 
+import asyncio
+import contextlib
 import json
+import subprocess
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -8,9 +11,12 @@ from threading import Thread
 
 import pytest
 
-from tests.conftest import Server
+from tests.conftest import OpenGateway, Server
 from tests.gateway.serving import Command
 from tests.reliability.hostile import hostile
+from tests.surface.test_dashboard import visiting
+from wicket_mcp.errors import WicketError
+from wicket_mcp.surface.dashboard.render import PAGES
 
 CANARIES = {
     "env": "canary-in-env-0001",
@@ -46,10 +52,10 @@ def configured(folder: Path, port: int) -> dict[str, Server]:
     environment = {
         "TOKEN": "${env:CANARY_ENV}",
         "LONG": "${CANARY_LONG}",
-        "PRIVATE_KEY": "${file:key.pem}",
+        "PRIVATE_KEY": f"${{file:{folder / 'key.pem'}}}",
         "API_KEY": CANARIES["literal"],
     }
-    blabs = hostile("Blabs", env=environment, env_file="more.env", required_keys=["CANARY_REQUIRED"])
+    blabs = hostile("Blabs", env=environment, env_file=str(folder / "more.env"), required_keys=["CANARY_REQUIRED"])
     blabs["args"].append("--token=${CANARY_ARGUMENT}")
     return {
         "blabs": blabs,
@@ -99,8 +105,41 @@ async def test_canaries_are_found_nowhere(tmp_path: Path, monkeypatch: pytest.Mo
     assert leaks("".join(commands)) == []
 
 
+def _processes() -> str:
+    return subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+
+
 def _helpers(gateway: int) -> list[Path]:
     """The command lines of what the gateway runs for itself: all its children but the servers."""
     children = Path(f"/proc/{gateway}/task/{gateway}/children").read_text().split()
     lines = [Path(f"/proc/{pid}/cmdline") for pid in children if Path(f"/proc/{pid}/cmdline").exists()]
     return [line for line in lines if b"hostile_peer" not in line.read_bytes()]
+
+
+@pytest.mark.promise("V7", "No secret is on a page of the dashboard, in its live events, or in what `ps` shows.")
+async def test_v7_canaries_are_on_no_page_and_in_no_process_list(
+    open_gateway: OpenGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("env", "argument", "header", "url", "required", "long"):
+        monkeypatch.setenv(f"CANARY_{name.upper()}", CANARIES[name])
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Echoing)
+    Thread(target=web.serve_forever, daemon=True).start()
+    servers = configured(tmp_path, web.server_port)
+    # What stands in arguments is visible to every user of the machine, as SECURITY.md says.
+    servers["blabs"]["args"].pop()
+    async with open_gateway(servers) as gateway, visiting(gateway) as visitor:
+        await gateway.tools()
+        for name in ("blabs.refuses", "blabs.slow", "web.anything", "other.refuses"):
+            with contextlib.suppress(WicketError):
+                await gateway.call(name, {"message": "hello"})
+        shown = await asyncio.to_thread(_processes)
+        assert await visitor.sign_in() == 303
+        pages = ["/ui", *(f"/ui/{name}" for name in PAGES)]
+        pages += [f"/ui/servers/{name}" for name in servers] + ["/ui/tools/blabs.echo", "/metrics", "/readyz"]
+        texts = [(await visitor.get(page))[1] for page in pages]
+    web.shutdown()
+    web.server_close()
+    assert "hostile_peer" in shown
+    assert leaks("\n".join(line for line in shown.splitlines() if "--token=" not in line)) == [], "of the test above"
+    assert any("blabs" in text for text in texts)
+    assert leaks("\n".join(texts)) == []

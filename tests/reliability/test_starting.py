@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PEERS, OpenGateway, peer
+from tests.conftest import PEERS, OpenGateway, Server, peer
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_faults import echo
 from wicket_mcp.upstream.connector import STARTS_AT_ONCE
@@ -46,6 +46,24 @@ async def test_servers_that_never_answer_keep_no_other_from_starting(open_gatewa
         await gateway.search("anything at all")
         assert all(gateway.pool.state(name)[0] == "starting" for name in silent)
         assert await echo(gateway, "healthy") == "still here"
+
+
+@pytest.mark.promise("F30", "Two hundred servers start a few at a time, and all are there in the end.")
+async def test_f30_two_hundred_servers_start_a_few_at_a_time(open_gateway: OpenGateway, tmp_path: Path) -> None:
+    server: Server = {
+        "command": "/bin/sh",
+        "args": [str(PEERS / "shell_server.sh")],
+        "env": {"STARTING": str(tmp_path)},
+        "connect_timeout": 120,
+    }
+    servers = {f"s{number}": server for number in range(200)}
+    async with open_gateway(servers) as gateway:
+        gateway.catalogue.patience = 120.0
+        assert len(await gateway.tools()) == 200
+        assert (await gateway.call("s199.hello"))["content"][0]["text"] == "hello"
+    counts = [int(line) for line in (tmp_path / "counts").read_text().split()]
+    assert len(counts) == 200
+    assert max(counts) <= STARTS_AT_ONCE
 
 
 @pytest.mark.promise("F3", "A missing command is reported once, and tried again only when its server is asked for.")
