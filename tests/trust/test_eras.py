@@ -46,3 +46,23 @@ async def test_a_modern_client_is_asked_and_its_call_goes_on(
             assert "has ended" in spent["error"]["message"], "it is spent once"
             forged = await _post(raw, name, arguments, inputResponses=replies)
             assert forged["result"]["resultType"] == "input_required", "answers to no question are no approval"
+
+
+@pytest.mark.parametrize(("name", "arguments", "answer"), CALLS, ids=["call", "script"])
+async def test_a_modern_clients_user_accepts_a_held_tool(
+    name: str, arguments: JsonObject, answer: str, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    async with open_gateway({"m": offer(SEND, READ)}) as gateway:
+        await gateway.tools()
+        offer({**SEND, "description": "Another."}, READ)
+        await gateway.catalogue.renew("m")
+        async with serve_http(gateway) as address, raw_client(address) as raw:
+            asked = (await _post(raw, name, arguments))["result"]
+            (question,) = asked["inputRequests"].values()
+            assert "tool 'm.send' is held: its description changed" in question["params"]["message"]
+            reply = {"action": "accept", "content": {"decision": "approve"}}
+            replies = dict.fromkeys(asked["inputRequests"], reply)
+            more = {"requestState": asked["requestState"], "inputResponses": replies}
+            done = (await _post(raw, name, arguments, **more))["result"]
+            assert done["content"][0]["text"].replace(" ", "") == answer.replace(" ", "")
+        assert (await gateway.store.pins("m"))[-1].approved_by.startswith("local")

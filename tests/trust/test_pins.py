@@ -1,15 +1,17 @@
 """Definitions that change under a client: held, named, approved, and fine again when they change back."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import OpenGateway
+from tests.conftest import OpenGateway, peer
 from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
 from wicket_mcp import Gateway
 from wicket_mcp.catalog.catalogue import fingerprint
+from wicket_mcp.codec import encode
 from wicket_mcp.config.model.server import ServerConfig
-from wicket_mcp.errors import Denied, UnknownName
+from wicket_mcp.errors import AmbiguousName, Denied, UnknownName
 from wicket_mcp.model import LOCAL, JsonObject, Silent
 from wicket_mcp.store.model import StoredPin
 from wicket_mcp.trust.pins import digest_of, policy_for
@@ -148,6 +150,38 @@ async def test_prompts_templates_and_instructions_are_shown_as_they_were_accepte
         assert (listing.prompts, listing.templates, listing.instructions) == ((PROMPT,), (TEMPLATE,), "Be brief.")
         with pytest.raises(Denied, match="its description changed"):
             await gateway.verbs.get_prompt("m/greet", None, Silent(LOCAL))
+
+
+async def test_a_resource_of_a_held_template_is_not_read(offer: Offer, open_gateway: OpenGateway) -> None:
+    contents = [{"uri": "mail://1", "text": "hello"}]
+    async with open_gateway({"m": offer(READ, templates=[TEMPLATE], contents=contents)}) as gateway:
+        await gateway.tools()
+        assert await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
+        offer(READ, templates=[{**TEMPLATE, "description": POISON}], contents=contents)
+        await gateway.catalogue.renew("m")
+        with pytest.raises(Denied, match="'m.mail://{id}' is held"):
+            await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
+        assert await gateway.verbs.read_resource("mcp://m/other://1", Silent(LOCAL)), "what is not concerned goes on"
+        (change,) = gateway.catalogue.held("m").values()
+        await gateway.catalogue.approve(change, "ann")
+        assert await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
+
+
+async def test_the_same_name_from_another_server_changes_nothing(
+    offer: Offer, open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(encode({"tools": [{**SEND, "description": POISON}]}))
+    second = peer("Mutates", env={"LISTING": str(other)}, changed="hold", added="hold")
+    async with open_gateway({"m": offer(SEND)}) as gateway:
+        await gateway.tools()
+    async with open_gateway({"other": second, "m": offer(SEND)}) as gateway:
+        shown = {tool.key: tool.description for tool in await gateway.tools()}
+        assert shown == {"other.send": POISON, "m.send": SEND["description"]}
+        assert (await gateway.call("m.send", {"to": "ann"}))["content"]
+        assert [pin.server for pin in await gateway.store.pins() if pin.name == "send"] == ["m", "other"]
+        with pytest.raises(AmbiguousName):
+            await gateway.call("send", {"to": "ann"})
 
 
 @pytest.mark.parametrize("policy", ["tell", "accept"])

@@ -1,19 +1,24 @@
-"""What nobody has accepted is not called: a tool or prompt whose definition changed, or that is new (`trust/pins.py`).
+"""What nobody has accepted is not called: a tool, prompt or template that changed, or that is new (`trust/pins.py`).
 
 In the stack of servers whose configuration holds changes. Where the client can show its user a question, that user
 may accept the change, if it is the gateway's owner or an administrator; everybody else is told what changed and how to
 approve it.
 """
 
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from wicket_mcp.calls.asking import can_ask, confirm
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import Denied
-from wicket_mcp.model import as_text
+from wicket_mcp.model import as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
-from wicket_mcp.trust.pins import Held
+from wicket_mcp.trust.pins import Entry, Held
 
+_EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: what stands for a part of an address
 _SHOWN = 2000  # characters of a difference that a question shows
 
 
@@ -42,8 +47,25 @@ def _find(catalogue: Catalogue, request: Request) -> Held | None:
         return None
     if request.tool is not None:
         return changes.get(("tool", request.tool.name))
-    name = as_text(request.params.get("name")) if request.method == "prompts/get" else ""
-    return changes.get(("prompt", name)) if name else None
+    if request.method == "prompts/get":
+        return changes.get(("prompt", as_text(request.params.get("name"))))
+    if request.method == "completion/complete":
+        reference = as_object(request.params.get("ref"))
+        return changes.get(("prompt", as_text(reference.get("name")))) or _template(changes, reference.get("uri"))
+    return _template(changes, request.params.get("uri"))
+
+
+def _template(changes: Mapping[Entry, Held], uri: object) -> Held | None:
+    """The held template that an address is made from."""
+    if not isinstance(uri, str):
+        return None
+    templates = ((name, change) for (kind, name), change in changes.items() if kind == "template")
+    return next((change for name, change in templates if name == uri or _addresses(name).fullmatch(uri)), None)
+
+
+@lru_cache(maxsize=256)
+def _addresses(template: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in _EXPRESSION.split(template)), re.DOTALL)
 
 
 async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
