@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
 from wicket_mcp.calls.audit import measure
-from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
 from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import (
@@ -23,13 +22,11 @@ from wicket_mcp.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    RESOURCE_NOT_FOUND_LEGACY,
     UNSUPPORTED_VERSION,
-    Refused,
     UnknownName,
     WicketError,
 )
-from wicket_mcp.extensions import APP_MARK, APP_SCHEME, TASKS, UI, declares
+from wicket_mcp.extensions import APP_MARK, TASKS, UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -50,15 +47,14 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.surface import discovery_methods, tasks_methods
-from wicket_mcp.surface.answers import not_found, paged, undress
+from wicket_mcp.surface import content_methods, discovery_methods, tasks_methods
+from wicket_mcp.surface.answers import paged, undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.problems import RpcProblem, error_of
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -334,61 +330,6 @@ class Protocol:
         disclose(caller, menu.name, "call", measure(result))
         return result
 
-    async def list_resources(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        demand(caller.principal, "discover", "listing resources")
-        found = [*self._own(own_resources.list_resources), *await self.verbs.addresses.resources(caller.principal)]
-        return paged(request, "resources", found, "uri")
-
-    async def list_templates(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        demand(caller.principal, "discover", "listing resources")
-        found = [*self._own(own_resources.list_templates), *await self.verbs.addresses.templates(caller.principal)]
-        return paged(request, "resourceTemplates", found, "uriTemplate")
-
-    async def read_resource(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        uri = request.text("uri")
-        try:
-            own = None if self._unprefixed else await own_resources.read(self.verbs, caller, uri)
-            body = own or await self.verbs.read_resource(uri, caller, request.meta, resume)
-            if uri.startswith(APP_SCHEME) and declares(caller.capabilities, UI):
-                from wicket_mcp.surface import app_methods  # noqa: PLC0415  (few clients show interfaces)
-
-                body = await app_methods.mark_pages(self.verbs, caller, uri, body)
-            return body
-        except UnknownName as problem:
-            code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY
-            raise RpcProblem(code, str(problem), {"uri": uri}) from None
-        except Refused as refusal:
-            raise not_found(refusal, uri, modern=request.modern) from None
-
-    async def subscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        uri, client = request.text("uri"), request.client
-        if client is not None and uri not in client.watching:
-            if len(client.watching) >= MAX_WATCHED:
-                raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
-            client.watching[uri] = await self.verbs.watch(uri, caller, client.resource_updated)
-        return {}
-
-    async def unsubscribe(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        uri = request.text("uri")
-        if request.client is not None and uri in request.client.watching:
-            request.client.watching.pop(uri)()
-        return {}
-
-    async def list_prompts(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        demand(caller.principal, "discover", "listing prompts")
-        prompts = [*self._own(own_prompts.list_prompts), *await self.verbs.addresses.prompts(caller.principal)]
-        return paged(request, "prompts", prompts, "name")
-
-    async def get_prompt(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        arguments = request.params.get("arguments")
-        given, name = None if arguments is None else as_object(arguments), request.text("name")
-        own = None if self._unprefixed else await own_prompts.get_prompt(self.verbs, caller, name, given or {})
-        return own or await self.verbs.get_prompt(name, given, caller, request.meta, resume)
-
-    async def complete(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        own = None if self._unprefixed else await own_completion.complete(self.verbs, caller, request.params)
-        return own or await self.verbs.complete(request.params, caller, request.meta)
-
     async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         """A modern client's stream of changes: acknowledged first, then open until it leaves or we close."""
         wanted = as_object(request.params.get("notifications"))
@@ -455,12 +396,12 @@ class Protocol:
         )
 
     @property
-    def _unprefixed(self) -> bool:
+    def unprefixed(self) -> bool:
         return self.verbs.addresses.unprefixed
 
-    def _own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
+    def own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
         """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
-        return [] if self._unprefixed else listed()
+        return [] if self.unprefixed else listed()
 
     def changed_lists(self, changes: frozenset[Changed]) -> list[ListKind]:
         """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""
@@ -505,14 +446,14 @@ _METHODS: Mapping[str, Method] = {
     "subscriptions/listen": Protocol.listen,
     "tools/list": Protocol.list_tools,
     "tools/call": Protocol.call_tool,
-    "resources/list": Protocol.list_resources,
-    "resources/templates/list": Protocol.list_templates,
-    "resources/read": Protocol.read_resource,
-    "resources/subscribe": Protocol.subscribe,
-    "resources/unsubscribe": Protocol.unsubscribe,
-    "prompts/list": Protocol.list_prompts,
-    "prompts/get": Protocol.get_prompt,
-    "completion/complete": Protocol.complete,
+    "resources/list": content_methods.list_resources,
+    "resources/templates/list": content_methods.list_templates,
+    "resources/read": content_methods.read_resource,
+    "resources/subscribe": content_methods.subscribe,
+    "resources/unsubscribe": content_methods.unsubscribe,
+    "prompts/list": content_methods.list_prompts,
+    "prompts/get": content_methods.get_prompt,
+    "completion/complete": content_methods.complete,
     "resources/directory/read": discovery_methods.read_directory,
     "skills/list": discovery_methods.list_skills,
     "skills/get": discovery_methods.get_skill,
