@@ -36,6 +36,7 @@ HERE = Path(__file__).parent
 HEALTHY = [f"good{number}" for number in range(16)]
 BAD = {"floods": "Floods", "hangs": "Echo", "crashes": "DiesMidCall", "slow": "Slow"}
 CLIENTS = 64
+READY = 90.0
 SETTLE = 4.0  # seconds in which those that come all at once are told when to come back
 LEVELS = (64, 320, 1000, 3000)
 HEADERS = {
@@ -98,11 +99,17 @@ class Gateway:
         good = reply.status == 200 and b'"isError":true' not in reply.body and b'"error"' not in reply.body
         return ("ok", 0.0) if good else ("failed", 0.0)
 
-    async def wait(self) -> None:
-        """Until every healthy server has answered."""
-        for server in HEALTHY:
-            while (await self.call(self.hop, server, "echo", message="hello"))[0] != "ok":  # noqa: ASYNC110
-                await asyncio.sleep(0.2)
+    async def is_ready(self) -> bool:
+        """Whether every healthy server has answered, within a minute and a half."""
+        try:
+            async with asyncio.timeout(READY):
+                for server in HEALTHY:
+                    while (await self.call(self.hop, server, "echo", message="hi"))[0] != "ok":  # noqa: ASYNC110
+                        await asyncio.sleep(0.2)
+        except TimeoutError:
+            print(f"{self.name}: left out, its servers did not all answer within {READY:.0f} s", flush=True)
+            return False
+        return True
 
 
 async def use(
@@ -156,8 +163,8 @@ async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float)
     turns: dict[tuple[str, bool], list[Turn]] = {
         (gateway.name, bad): [] for gateway in gateways for bad in (False, True)
     }
+    gateways = [gateway for gateway in gateways if await gateway.is_ready()]
     for gateway in gateways:
-        await gateway.wait()
         await use(gateway, CLIENTS, 1.0, servers=HEALTHY)
     for _ in range(max(1, round(seconds / length))):
         for gateway in gateways:
@@ -179,7 +186,8 @@ async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float)
 
 
 async def goodput(gateway: Gateway, seconds: float, rounds: int = 3) -> None:
-    await gateway.wait()
+    if not await gateway.is_ready():
+        return
     turns: dict[int, list[Turn]] = {level: [] for level in LEVELS}
     for number in range(rounds):
         for level in LEVELS:

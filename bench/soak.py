@@ -1,11 +1,14 @@
 """Whether anything grows: `python bench/soak.py [MINUTES]`, one minute unless told.
 
-One gateway in this process calls, searches with new words, stores large results, has servers crash, cancels, and lets
-sessions come and go. After a warm-up of a quarter of the time, and at the end when all is at rest, it prints memory,
-tasks, descriptors and threads; it fails when tasks, descriptors or threads are more than they were.
+One gateway in this process calls, searches with new words, stores large results, has servers crash and change what they
+offer, cancels, and lets clients come and go that never say goodbye: over HTTP, and to a server with a process for each.
+After a warm-up of a quarter of the time, and at the end when all is at rest, it prints memory, tasks, descriptors and
+threads; it fails when tasks, descriptors or threads are more than they were, or memory grew by more than a tenth and
+32 MiB.
 """
 
 import asyncio
+import gc
 import os
 import random
 import sys
@@ -15,14 +18,20 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from clients import HELLO
+from machine import free_port
+from peers.http_hop import Hop
 from wicket_mcp import Gateway
+from wicket_mcp.codec import encode
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import LOCAL, Silent
 from wicket_mcp.request import tool_call
 
 PEER = Path(__file__).parent / "peers" / "bad_server.py"
 WORKERS = 8
+REST = 5.0  # seconds in which what is idle is let go
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,16 @@ class Standing:
         )
 
 
-async def work(gateway: Gateway, until: float) -> int:
+async def greet(hop: Hop) -> None:
+    """A legacy client that opens a session and is never seen again."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    hello = encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
+    reply = await hop.post("/mcp", headers, hello)
+    if reply.status != 200:
+        raise SystemExit(f"a session was refused: {reply.status} {reply.body[:200]!r}")
+
+
+async def work(gateway: Gateway, hop: Hop, until: float) -> int:
     """Everything that a client does, in random order."""
     done = 0
     while time.monotonic() < until:
@@ -59,7 +77,14 @@ async def work(gateway: Gateway, until: float) -> int:
                     "good0.echo", {"message": "x" * 200_000}, Silent(LOCAL, session=f"s{random.randrange(10**9)}")
                 )
                 await gateway.verbs.call(big)
-            elif kind < 0.95:
+            elif kind < 0.92:
+                await greet(hop)
+            elif kind < 0.93:
+                await gateway.call("changes.slow")
+            elif kind < 0.935:
+                one = Silent(LOCAL, session=f"own{random.randrange(50)}")
+                await gateway.verbs.call(tool_call("own.echo", {"message": "hello"}, one))
+            elif kind < 0.96:
                 async with asyncio.timeout(0.01):
                     await gateway.call("good1.slow")
             else:
@@ -69,24 +94,45 @@ async def work(gateway: Gateway, until: float) -> int:
 
 async def main(minutes: float) -> int:
     server = {"command": sys.executable}
-    servers = {f"good{number}": {**server, "args": [str(PEER), "Echo"]} for number in range(3)}
+    servers: dict[str, dict[str, Any]] = {
+        f"good{number}": {**server, "args": [str(PEER), "Echo"]} for number in range(3)
+    }
     servers["crashes"] = {**server, "args": [str(PEER), "DiesMidCall"]}
+    servers["changes"] = {**server, "args": [str(PEER), "Changes"], "changed": "accept"}
+    servers["own"] = {**server, "args": [str(PEER), "Echo"], "isolation": "session", "idle_stop": 1}
+    port = free_port()
     with tempfile.TemporaryDirectory() as state:
-        async with Gateway.open({"servers": servers, "state_dir": state}) as gateway:
+        configuration = {"servers": servers, "state_dir": state, "http": {"port": port}}
+        async with Gateway.open(configuration) as gateway:
             await gateway.tools()
-            standings: list[Standing] = []
-            for share in (0.25, 0.75):
-                until = time.monotonic() + 60 * minutes * share
-                done = sum(await asyncio.gather(*(work(gateway, until) for _ in range(WORKERS))))
-                await asyncio.sleep(3)
-                await asyncio.gather(
-                    *(gateway.call(f"good{number}.echo", {"message": "at rest"}) for number in range(3))
-                )
-                standings.append(Standing.now())
-                print(f"{done} operations: {standings[-1]}", flush=True)
-    first, last = standings
-    grown = [name for name in ("tasks", "descriptors", "threads") if getattr(last, name) > getattr(first, name) + 2]
-    verdict = f"grown: {', '.join(grown)}" if grown else "nothing else grew"
+            stop, ready = asyncio.Event(), asyncio.Event()
+            serving = asyncio.ensure_future(gateway.serve_http(stop, token=None, on_ready=lambda address: ready.set()))
+            await ready.wait()
+            first, last = [await stand(gateway, port, 60 * minutes * share) for share in (0.25, 0.75)]
+            stop.set()
+            await serving
+    return judge(first, last)
+
+
+async def stand(gateway: Gateway, port: int, seconds: float) -> Standing:
+    """What the process holds after so many seconds of work, and some of rest."""
+    hop = Hop("127.0.0.1", port)
+    until = time.monotonic() + seconds
+    done = sum(await asyncio.gather(*(work(gateway, hop, until) for _ in range(WORKERS))))
+    hop.close()
+    await asyncio.sleep(REST)
+    await asyncio.gather(*(gateway.call(f"good{number}.echo", {"message": "at rest"}) for number in range(3)))
+    gc.collect()
+    standing = Standing.now()
+    print(f"{done} operations: {standing}", flush=True)
+    return standing
+
+
+def judge(first: Standing, last: Standing) -> int:
+    grown = [name for name in ("tasks", "descriptors", "threads") if getattr(last, name) > getattr(first, name) + 4]
+    if last.rss_mib > 1.1 * first.rss_mib + 32:
+        grown.append("memory")
+    verdict = f"grown: {', '.join(grown)}" if grown else "nothing grew"
     print(f"memory {first.rss_mib:.1f} -> {last.rss_mib:.1f} MiB; {verdict}")
     return 1 if grown else 0
 

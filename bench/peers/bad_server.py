@@ -25,7 +25,10 @@ class Echo:
         if method == "initialize":
             version = "2025-11-25"  # whatever was asked for
             info = {"name": "bad", "version": "1"}
-            self.result(number, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
+            self.result(
+                number,
+                {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info},
+            )
         elif method == "tools/list":
             self.result(number, {"tools": TOOLS, "ttlMs": 0, "cacheScope": "private", "resultType": "complete"})
         elif method == "ping":
@@ -75,5 +78,23 @@ class Slow(Echo):
         self.result(number, {"content": []})
 
 
+class Changes(Echo):
+    """Has other tools whenever `slow` is called."""
+
+    turns = 0
+
+    def answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        if method == "tools/list":
+            described = {**TOOLS[0], "description": f"Echo number {self.turns} for words such as w{self.turns}. " * 40}
+            self.result(number, {"tools": [described, *TOOLS[1:]]})
+        else:
+            super().answer(number, method, params)
+
+    def slow(self, number: Any) -> None:
+        self.turns += 1
+        self.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        self.result(number, {"content": []})
+
+
 if __name__ == "__main__":
-    {"Echo": Echo, "Floods": Floods, "DiesMidCall": DiesMidCall, "Slow": Slow}[sys.argv[1]]().run()
+    {"Echo": Echo, "Changes": Changes, "Floods": Floods, "DiesMidCall": DiesMidCall, "Slow": Slow}[sys.argv[1]]().run()
