@@ -55,6 +55,8 @@ from wicket_mcp.upstream.supervisor import UpstreamEvent
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from wicket_mcp.registry.facade import Desk
     from wicket_mcp.telemetry.trace import Tracing
 
@@ -262,12 +264,20 @@ class Gateway(Library):
         return protocol, protocol.served.admit(await self._principal(environ))
 
     async def serve_http(
-        self, stop: asyncio.Event, *dialects: str, token: str | None, on_ready: Callable[[str], None]
+        self,
+        stop: asyncio.Event,
+        *dialects: str,
+        token: str | None,
+        on_ready: Callable[[str], None],
+        listener: "socket | None" = None,
     ) -> None:
-        """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address."""
+        """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address.
+
+        With a `listener`, at that socket; else at the configured address.
+        """
         from wicket_mcp.serving import serve_http
 
-        await serve_http(self, stop, dialects, token, on_ready)
+        await serve_http(self, stop, dialects, token, on_ready, listener)
 
     async def _principal(self, environ: Mapping[str, str]) -> Principal:
         """Who the client of a pipe is: the owner of this gateway, or whose API key it was started with."""

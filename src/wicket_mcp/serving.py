@@ -6,6 +6,7 @@ Loaded only when HTTP is served. Knows the gateway's public parts and the surfac
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
+from socket import socket
 from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
@@ -20,7 +21,7 @@ from wicket_mcp.surface.dashboard.lazy import LazyDashboard
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
-from wicket_mcp.surface.server import listen, make_server
+from wicket_mcp.surface.server import LAST_CALL, address_of, listen, make_server
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
@@ -38,8 +39,12 @@ async def serve_http(
     dialects: tuple[str, ...],
     token: str | None,
     on_ready: Callable[[str], None],
+    listener: socket | None = None,
 ) -> None:
-    """Serve until `stop` is set; then finish what is in flight. `on_ready` gets our address."""
+    """Serve until `stop` is set; then finish what is in flight. `on_ready` gets our address.
+
+    With a `listener`, connections are accepted there; it belongs to somebody else, who goes on listening.
+    """
     http = gateway.config.http
     check_exposure(http, authenticated=token is not None)
     protocols = {"/mcp": gateway.protocol(*dialects)}
@@ -117,13 +122,12 @@ async def serve_http(
     gateway.attend()
     async with AsyncExitStack() as ending:
         ending.push_async_callback(sign_in.close)
-        sock = ending.enter_context(closing(listen(http.host, http.port)))
-        server = make_server(app)
+        sock = ending.enter_context(closing(listener or listen(http.host, http.port)))
+        server = make_server(app, last_call=0.0 if listener is None else LAST_CALL)
         lag.start()
         ending.callback(lag.stop)
         serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)
-        host, port = sock.getsockname()[:2]
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        address = address_of(sock)
         gateway.accounts.address = (http.public_url or address).rstrip("/")
         if replicas is not None:
             ending.push_async_callback(replicas.close)

@@ -36,6 +36,10 @@ def serve(
     no_daemon: Annotated[
         bool, typer.Option("--no-daemon", help="Serve in this process, not by the daemon that clients share (stdio).")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", help="Serve HTTP by so many processes; SIGHUP replaces them one by one.", min=1),
+    ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no token (loopback only).")] = False,
     print_clients: Annotated[
         bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")
@@ -53,6 +57,8 @@ def serve(
 
     if print_clients and http is None:
         raise typer.BadParameter("over stdio, stdout belongs to the client; add --http :", param_hint="--print-clients")
+    if workers is not None and http is None:
+        raise typer.BadParameter("is for HTTP; add --http :", param_hint="--workers")
     settings = read(config, serving=True)
     level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
 
@@ -70,7 +76,11 @@ def serve(
     else:
         settings = _at(settings, http)
         try:
-            asyncio.run(_http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients))
+            if workers is None:
+                work = _http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients)
+            else:
+                work = _workers(settings, workers, no_auth=no_auth, print_clients=print_clients)
+            asyncio.run(work)
         except ConfigError as problem:
             raise _blamed(problem, http) from None
 
@@ -110,29 +120,75 @@ async def _http(
     print_clients: bool,
 ) -> None:
     from wicket_mcp.app import Gateway, run_until_signalled
-    from wicket_mcp.cli.snippets import page
     from wicket_mcp.surface.guard import load_token
+    from wicket_mcp.surface.server import inherit_listener
+    from wicket_mcp.workers import Inherited
 
-    token: str | None = None
-    token_file: Path | None = None
-    if not no_auth:
-        token, token_file = load_token(config.state_path)
+    inherited = Inherited.take()
+    listener = inherited.listener if inherited else inherit_listener()
+    token, token_file = (None, None) if no_auth else load_token(config.state_path)
 
     def ready(address: str) -> None:
-        where = f"token in {token_file}" if token_file else "no token asked"
-        count = sum(server.enabled for server in config.servers)
-        note(f"wicket: serving {count} server{'' if count == 1 else 's'} at {address} ({where})")
-        if print_clients:
-            sys.stdout.write(f"{page(address, token, config.path)}\n")
-            sys.stdout.flush()
+        if inherited is not None:
+            inherited.say_ready()
+        else:
+            _announce(config, address, token, token_file, print_clients=print_clients)
 
     async def serve_clients(stop: "asyncio.Event") -> None:
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
             _collect_seldom()
-            await gateway.serve_http(stop, *dialects, token=token, on_ready=ready)
+            await gateway.serve_http(stop, *dialects, token=token, on_ready=ready, listener=listener)
 
     await run_until_signalled(serve_clients)
+
+
+async def _workers(config: "Config", count: int, *, no_auth: bool, print_clients: bool) -> None:
+    from wicket_mcp.app import run_until_signalled
+    from wicket_mcp.surface.guard import check_exposure, load_token
+    from wicket_mcp.surface.server import address_of, inherit_listener, listen
+    from wicket_mcp.workers import Master
+
+    token, token_file = (None, None) if no_auth else load_token(config.state_path)
+    check_exposure(config.http, authenticated=token is not None)
+    listener = inherit_listener() or listen(config.http.host, config.http.port)
+    address = f"{address_of(listener)}/mcp"
+
+    async def keep_workers(stop: "asyncio.Event") -> None:
+        def ready() -> None:
+            _announce(config, address, token, token_file, print_clients=print_clients)
+
+        await Master(_arguments_of_worker(sys.argv[2:]), listener, count).run(stop, ready)
+
+    with listener:
+        await run_until_signalled(keep_workers)
+
+
+def _arguments_of_worker(arguments: list[str]) -> list[str]:
+    """Those of `wicket serve`, without what is the master's business."""
+    kept: list[str] = []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--workers":
+            rest.pop(0)
+        elif not argument.startswith("--workers=") and argument != "--print-clients":
+            kept.append(argument)
+    return kept
+
+
+def _announce(
+    config: "Config", address: str, token: str | None, token_file: Path | None, *, print_clients: bool
+) -> None:
+    """Say where we serve, and what to paste into clients."""
+    where = f"token in {token_file}" if token_file else "no token asked"
+    count = sum(server.enabled for server in config.servers)
+    note(f"wicket: serving {count} server{'' if count == 1 else 's'} at {address} ({where})")
+    if print_clients:
+        from wicket_mcp.cli.snippets import page
+
+        sys.stdout.write(f"{page(address, token, config.path)}\n")
+        sys.stdout.flush()
 
 
 def _collect_seldom() -> None:

@@ -8,6 +8,7 @@ are bounded in all and for each address. Signals are not uvicorn's business: `ap
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Callable, Generator
 from typing import Any, cast
@@ -27,7 +28,9 @@ MAX_HEAD = 64 * 1024
 MAX_HEADERS = 100
 MAX_URL = 16 * 1024
 DRAIN = 30
+LAST_CALL = 3.0
 BACKLOG = 2048
+FIRST_INHERITED = 3
 ACCEPTS = 64
 """Connections accepted in one turn of the loop. Also how often a turn tries in vain when no descriptor is left."""
 
@@ -46,6 +49,9 @@ class Settings(Config):
     """uvicorn's, and who counts the connections."""
 
     connections: Connections
+    last_call = 0.0
+    """Seconds for which idle connections stay open when we leave and somebody else goes on listening: a request that is
+    on its way is answered, as the last one of its connection."""
 
 
 class DeadlineProtocol(HttpToolsProtocol):
@@ -57,6 +63,7 @@ class DeadlineProtocol(HttpToolsProtocol):
     _turned = False
     _in_head = True
     _between = True
+    _leaving = False
     _head_size = 0
     _piece = 0
     _rejection = (400, "Invalid HTTP request received.")
@@ -155,6 +162,17 @@ class DeadlineProtocol(HttpToolsProtocol):
             self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
             raise _HeadRejected
         super().on_headers_complete()
+        if self._leaving:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        self._leaving = True
+        wait = cast("Settings", self.config).last_call
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if wait and (cycle is None or cycle.response_complete):
+            self.loop.call_later(wait, super().shutdown)
+        else:
+            super().shutdown()
 
     def on_message_complete(self) -> None:
         self._awaited, self._turned = None, True
@@ -254,7 +272,23 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def make_server(app: Any, connections: Connections | None = None) -> Server:
+def inherit_listener() -> socket.socket | None:
+    """The socket that systemd has listened on for us (`sd_listen_fds(3)`); None where it has not."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS", "0") == "0":
+        return None
+    for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
+        os.environ.pop(name, None)
+    os.set_inheritable(FIRST_INHERITED, False)
+    return socket.socket(fileno=FIRST_INHERITED)
+
+
+def address_of(sock: socket.socket) -> str:
+    """The web address of a listening socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def make_server(app: Any, connections: Connections | None = None, *, last_call: float = 0.0) -> Server:
     settings = Settings(
         app,
         http=DeadlineProtocol,
@@ -269,5 +303,6 @@ def make_server(app: Any, connections: Connections | None = None) -> Server:
         timeout_graceful_shutdown=DRAIN,
         backlog=ACCEPTS,
     )
+    settings.last_call = last_call
     settings.connections = Connections() if connections is None else connections
     return Server(settings)

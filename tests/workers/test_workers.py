@@ -1,0 +1,95 @@
+"""Workers on one listening socket: who dies is replaced, and all are replaced under load without a call lost."""
+
+import asyncio
+import itertools
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from tests.conftest import peer
+from tests.gateway.serving import raw_client
+from tests.gateway.test_faults import gone
+from tests.peers.counting_servers import CountingServer
+from tests.workers.conftest import Served, Start
+
+SYSTEMD = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Starts a command as systemd does: the socket is its descriptor 3, and its process id is in LISTEN_PID."""
+
+
+async def test_all_workers_are_replaced_under_load_and_no_call_is_lost_or_made_twice(start: Start) -> None:
+    async with CountingServer() as upstream, start({"x": {"url": upstream.url}}, workers=1) as served:
+        await served.call("x.echo", message="first")
+        numbers = itertools.count()
+        answered: list[str] = ["first"]
+        seen = {*served.workers()}
+        done = asyncio.Event()
+
+        async def call_on() -> None:
+            """A client that keeps its connection open."""
+            async with raw_client(served.address) as client:
+                own = Served(served.process, served.address, client)
+                while not done.is_set():
+                    message = str(next(numbers))
+                    result = await own.call("x.echo", message=message)
+                    answered.append(result["content"][0]["text"])
+
+        async def replace() -> None:
+            for _ in range(3):
+                [before] = served.workers()
+                served.process.send_signal(signal.SIGHUP)
+                while (now := served.workers()) == [before] or len(now) > 1:
+                    await asyncio.sleep(0.05)
+                seen.update(now)
+            done.set()
+
+        await asyncio.gather(replace(), *(call_on() for _ in range(8)))
+        assert len(seen) == 4
+        assert sorted(upstream.executed) == sorted(answered)
+
+
+async def test_a_worker_that_dies_is_replaced(start: Start) -> None:
+    async with start({"a": peer("Echo")}, workers=1) as served:
+        [worker] = served.workers()
+        server = int((await served.call("a.pid"))["content"][0]["text"])
+        os.kill(worker, signal.SIGKILL)
+        await gone(server)
+        async with raw_client(served.address) as client:  # waits in the queue of the socket until there is another
+            again = Served(served.process, served.address, client)
+            assert (await again.call("a.echo", message="hi"))["content"][0]["text"] == "hi"
+        assert served.workers() != [worker]
+
+
+async def test_the_master_ends_with_its_workers_and_their_servers(start: Start) -> None:
+    async with start({"a": peer("Echo")}, workers=1) as served:
+        server = int((await served.call("a.pid"))["content"][0]["text"])
+        workers = served.workers()
+    assert served.process.returncode == 0
+    for process in (*workers, server):
+        await gone(process)
+
+
+async def test_a_socket_that_systemd_listens_on_is_used(tmp_path: Path) -> None:
+    config = tmp_path / "wicket.toml"
+    config.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = (sys.executable, "-m", "wicket_mcp", "serve", "--http", ":", "--no-auth", "--config", str(config))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", SYSTEMD, str(listener.fileno()), *command),
+            pass_fds=(listener.fileno(),),
+            stdin=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
+        )
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        async with raw_client(address) as client:
+            assert (await client.modern("server/discover"))[0] == 200
+        process.terminate()
+        await process.communicate()
+        assert process.returncode == 0
