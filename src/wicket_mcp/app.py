@@ -270,14 +270,15 @@ class Gateway(Library):
         token: str | None,
         on_ready: Callable[[str], None],
         listener: "socket | None" = None,
+        workers: Path | None = None,
     ) -> None:
         """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address.
 
-        With a `listener`, at that socket; else at the configured address.
+        With a `listener`, at that socket; else at the configured address. `workers`: see `serving.py`.
         """
         from wicket_mcp.serving import serve_http
 
-        await serve_http(self, stop, dialects, token, on_ready, listener)
+        await serve_http(self, stop, dialects, token, on_ready, listener, workers)
 
     async def _principal(self, environ: Mapping[str, str]) -> Principal:
         """Who the client of a pipe is: the owner of this gateway, or whose API key it was started with."""

@@ -1,14 +1,17 @@
 """One of several replicas: the keys that all share, who is there, and the way to them. Composition; decides nothing.
 
-Loaded by `serving.py` where `store` names a database. The keys are derived from the vault's, which every replica has
-(`WICKET_VAULT_KEY`): the first seals, all of them open, so that a key is changed by a rolling restart.
+Loaded by `serving.py` where `store` names a database, and by the workers of one machine. The keys are derived from the
+vault's, which every replica has (`WICKET_VAULT_KEY`): the first seals, all of them open, so that a key is changed by a
+rolling restart.
 """
 
 import os
 import secrets
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wicket_mcp.cluster.file_members import FileMembers
 from wicket_mcp.cluster.relay import Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
@@ -75,6 +78,10 @@ class Replicas:
         limits, members = self._gateway.store.shared_limits, self.members
         if limits is not None:
             limits.share = lambda: max(1, len(members.all))
+
+    async def join_workers(self, folder: Path, address: str) -> None:
+        """Be there for the other workers of this machine, which find each other in a folder."""
+        self.members = self.router.members = await FileMembers.join(folder, self.me, address)
 
     async def leave(self) -> None:
         """What is new goes to the others from now on."""

@@ -6,6 +6,7 @@ Loaded only when HTTP is served. Knows the gateway's public parts and the surfac
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
+from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,12 @@ async def serve_http(
     token: str | None,
     on_ready: Callable[[str], None],
     listener: socket | None = None,
+    workers: Path | None = None,
 ) -> None:
     """Serve until `stop` is set; then finish what is in flight. `on_ready` gets our address.
 
-    With a `listener`, connections are accepted there; it belongs to somebody else, who goes on listening.
+    With a `listener`, connections are accepted there; it belongs to somebody else, who goes on listening. `workers` is
+    the folder in which those who accept at the same socket find each other.
     """
     http = gateway.config.http
     check_exposure(http, authenticated=token is not None)
@@ -62,7 +65,7 @@ async def serve_http(
     sessions = Sessions(end_session, gateway.outbox_counters)
     gateway.feed.subscribe(sessions.changed)
     replicas: AllReplicas | None = None
-    if gateway.config.store is not None:
+    if gateway.config.store is not None or workers is not None:
         from wicket_mcp.replicas import Replicas  # noqa: PLC0415  (for those who have some)
 
         replicas = await Replicas.open(gateway, sessions)
@@ -126,12 +129,17 @@ async def serve_http(
         server = make_server(app, last_call=0.0 if listener is None else LAST_CALL)
         lag.start()
         ending.callback(lag.stop)
-        serving = gateway.tasks.start(server.serve([sock]), "http", awaited=True)
+        inner = None if workers is None else ending.enter_context(closing(listen("127.0.0.1", 0)))
+        sockets = [sock] if inner is None else [sock, inner]
+        serving = gateway.tasks.start(server.serve(sockets), "http", awaited=True)
         address = address_of(sock)
         gateway.accounts.address = (http.public_url or address).rstrip("/")
         if replicas is not None:
             ending.push_async_callback(replicas.close)
-            await replicas.join(http, port)
+            if workers is not None and inner is not None:
+                await replicas.join_workers(workers, address_of(inner))
+            else:
+                await replicas.join(http, sock.getsockname()[1])
         on_ready(f"{address}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)

@@ -13,9 +13,11 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.tasks import Tasks
@@ -23,7 +25,8 @@ from wicket_mcp.tasks import Tasks
 log = logging.getLogger(__name__)
 
 VARIABLE = "WICKET_WORKER"
-"""What a worker inherits: the descriptors of the listening socket and of the pipe on which it says that it is ready."""
+"""What a worker inherits: the descriptors of the listening socket and of the pipe on which it says that it is ready,
+and the folder in which workers find each other."""
 READY_WITHIN = 60.0
 DRAINED_WITHIN = 40.0
 SHORT_LIFE, PAUSE = 5.0, 1.0
@@ -38,6 +41,8 @@ class Inherited:
 
     listener: socket.socket
     ready: int
+    folder: Path
+    """In which workers find each other."""
 
     @classmethod
     def take(cls) -> "Inherited | None":
@@ -45,10 +50,11 @@ class Inherited:
         given = os.environ.pop(VARIABLE, "")
         if not given:
             return None
-        listener, ready = (int(number) for number in given.split(","))
+        first, second, folder = given.split(",", 2)
+        listener, ready = int(first), int(second)
         for descriptor in (listener, ready):
             os.set_inheritable(descriptor, False)
-        return cls(socket.socket(fileno=listener), ready)
+        return cls(socket.socket(fileno=listener), ready, Path(folder))
 
     def say_ready(self) -> None:
         with contextlib.suppress(OSError):
@@ -77,6 +83,7 @@ class Master:
         self._command = (sys.executable, "-m", "wicket_mcp", "serve", *arguments)
         self._listener = listener
         self._count = count
+        self._folder = tempfile.TemporaryDirectory(prefix="wicket-workers-")
         self._workers: list[_Worker] = []
         self._tasks = Tasks()
         self._renewing = False
@@ -110,7 +117,7 @@ class Master:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
-                env={**os.environ, VARIABLE: ",".join(map(str, given))},
+                env={**os.environ, VARIABLE: ",".join((*map(str, given), self._folder.name))},
                 pass_fds=given,
                 stdin=asyncio.subprocess.DEVNULL,
             )
@@ -165,6 +172,7 @@ class Master:
             worker.end()
         await asyncio.gather(*(self._wait_for(worker) for worker in list(self._workers)))
         await self._tasks.close()
+        self._folder.cleanup()
 
     async def _wait_for(self, worker: _Worker) -> None:
         try:

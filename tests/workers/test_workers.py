@@ -14,6 +14,13 @@ from tests.gateway.test_faults import gone
 from tests.peers.counting_servers import CountingServer
 from tests.workers.conftest import Served, Start
 
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
 SYSTEMD = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
@@ -52,6 +59,27 @@ async def test_all_workers_are_replaced_under_load_and_no_call_is_lost_or_made_t
         await asyncio.gather(replace(), *(call_on() for _ in range(8)))
         assert len(seen) == 4
         assert sorted(upstream.executed) == sorted(answered)
+
+
+async def test_a_legacy_session_goes_on_at_every_worker_and_when_one_dies(start: Start) -> None:
+    async with CountingServer() as upstream, start({"x": {"url": upstream.url}}, workers=2) as served:
+        status, headers, _ = await served.client.post(HELLO, token=None)
+        assert status == 200
+        session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
+        for number in range(30):
+            if number == 15:
+                before = served.workers()
+                os.kill(before[0], signal.SIGKILL)
+                while len(now := served.workers()) < 2 or before[0] in now:
+                    await asyncio.sleep(0.05)
+            async with raw_client(served.address) as client:  # another connection, accepted by whoever is quicker
+                arguments = {"name": "x.echo", "arguments": {"message": str(number)}}
+                params = {"name": "call_tool", "arguments": arguments}
+                message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+                status, _, body = await client.post(message, session, token=None)
+                assert status == 200, body
+                assert body.get("result", body) == {"content": [{"type": "text", "text": str(number)}]}
+        assert upstream.executed == [str(number) for number in range(30)]
 
 
 async def test_a_worker_that_dies_is_replaced(start: Start) -> None:

@@ -126,6 +126,7 @@ async def _http(
 
     inherited = Inherited.take()
     listener = inherited.listener if inherited else inherit_listener()
+    workers = inherited.folder if inherited else None
     token, token_file = (None, None) if no_auth else load_token(config.state_path)
 
     def ready(address: str) -> None:
@@ -138,7 +139,7 @@ async def _http(
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
             _collect_seldom()
-            await gateway.serve_http(stop, *dialects, token=token, on_ready=ready, listener=listener)
+            await gateway.serve_http(stop, *dialects, token=token, on_ready=ready, listener=listener, workers=workers)
 
     await run_until_signalled(serve_clients)
 
