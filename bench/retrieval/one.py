@@ -10,7 +10,7 @@ from statistics import fmean, median, quantiles
 from typing import Any
 
 from retrieval.metric import KEYS, measure
-from retrieval.rankers import Wicket, make
+from retrieval.rankers import Meaning, Wicket, make
 from retrieval.sets import OWN, Labelled, read
 from wicket_mcp.codec import encode
 
@@ -45,6 +45,8 @@ def run(name: str, data: Labelled, folder: Path) -> dict[str, Any]:
     cost = {"ms_p50": median(timed), "ms_p95": quantiles(timed, n=20)[-1], "build_s": build, "mb": grown}
     by_kind = {kind: 100 * fmean(values) for kind, values in kinds.items()} if own else {}
     judged = _abstention(ranker, data) if isinstance(ranker, Wicket) else {}
+    if isinstance(ranker, Wicket | Meaning):
+        ranker.close()
     size = {"tools": len(data.tools), "queries": len(data.queries)}
     return {"ranker": name, "set": data.name, "split": data.split, **size, **means, **cost, "kinds": by_kind, **judged}
 

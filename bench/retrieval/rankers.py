@@ -10,9 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from retrieval.mcpproxy import McpProxy
+from retrieval.models import PublicModel
 from retrieval.sets import Labelled
 from wicket_mcp.model import Listing
 from wicket_mcp.search import SearchIndex
+from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.numeric import np
 
 DEPTH = 50
@@ -24,12 +27,20 @@ class Ranker(Protocol):
 
 
 class Wicket:
-    """Wicket as it is served: `SearchIndex.search`."""
+    """Wicket as it is served: `SearchIndex.search`; or with another model in place of its own."""
+
+    def __init__(self, model: PublicModel | None = None) -> None:
+        self._model = model
 
     def build(self, data: Labelled) -> None:
         self.listings: list[Listing] = data.listings()
-        self.index = SearchIndex.build(self.listings)
+        options = {"model": self._model} if self._model else {}
+        self.index = SearchIndex.build(self.listings, **options)
         self.index.warm()
+
+    def close(self) -> None:
+        if self._model:
+            self._model.keep()
 
     def rank(self, query: str) -> list[tuple[str, str]]:
         return [(hit.tool.server, hit.tool.name) for hit in self.index.search(query, limit=DEPTH).hits]
@@ -59,6 +70,25 @@ class Baseline:
 
 def _scaled(scores: Any) -> Any:
     return (scores - scores.min()) / (scores.max() - scores.min() + 1e-9)
+
+
+class Meaning:
+    """A sentence encoder alone, over what Wicket has it read of a tool."""
+
+    def __init__(self, model: PublicModel) -> None:
+        self._model = model
+
+    def build(self, data: Labelled) -> None:
+        tools = [(tool, listing) for listing in data.listings() for tool in listing.tools]
+        self._names = [(tool.server, tool.name) for tool, _ in tools]
+        self._vectors = self._model.encode([tool_text(tool, listing).meaning for tool, listing in tools])
+
+    def rank(self, query: str) -> list[tuple[str, str]]:
+        near = self._vectors @ self._model.encode([query])[0]
+        return [self._names[i] for i in np.argsort(-near, kind="stable")[:DEPTH]]
+
+    def close(self) -> None:
+        self._model.keep()
 
 
 class FastMCP:
@@ -105,8 +135,15 @@ class WordLlama:
 
 def make(name: str, data: Path) -> Ranker:
     """Raises ImportError when a package of the ranker's is missing."""
-    given: dict[str, Callable[[], Ranker]] = {"wicket": Wicket, "fastmcp": FastMCP}
-    return given[name]() if name in given else _baseline(name, _load(data / "rankers.py"))
+    given: dict[str, Callable[[], Ranker]] = {"wicket": Wicket, "fastmcp": FastMCP, "mcpproxy": McpProxy}
+    if name in given:
+        return given[name]()
+    code = _load(data / "rankers.py")
+    if name == "minilm":
+        return Meaning(PublicModel("minilm", code))
+    if name == "wicket+minilm":
+        return Wicket(PublicModel("minilm", code))
+    return _baseline(name, code)
 
 
 def _load(path: Path) -> Any:
@@ -137,6 +174,9 @@ ALL = (
     "bm25s",
     "fts5",
     "fastmcp",
+    "mcpproxy",
+    "minilm",
+    "wicket+minilm",
     "bm25f",
     "bm25f+wordllama",
     "bm25f+char+wordllama",

