@@ -4,7 +4,7 @@ Adding or dropping a server makes a new index that shares every other segment. J
 first search, so that a process which never searches never imports numpy. `search` filters, then ranks.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
+from wicket_mcp.search.features import number
 from wicket_mcp.search.glossary import to_english
+from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment
+from wicket_mcp.search.text import stem
 
 if TYPE_CHECKING:
     from wicket_mcp.search.matrix import Matrix
@@ -108,7 +111,7 @@ class SearchIndex:
         from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
-        query = to_english(query)
+        query = self._read(query)
         scores = score(self._matrix, query, self._model)
         lifts = lifts or {}
         added = {
@@ -124,6 +127,15 @@ class SearchIndex:
                 added[position] = added.get(position, 0.0) + gain
         learned = {self._places[key]: lift for key, lift in lifts.items() if key in self._places}
         return Choice(query, self._tools, scores, added, learned, servers, visible, trouble, named).answer(limit)
+
+    def _read(self, query: str) -> str:
+        """The query in English, without typing errors, as far as either can be told."""
+        from wicket_mcp.search.static import packaged_table  # noqa: PLC0415  (imports numpy)
+
+        def counts(candidates: Sequence[str]) -> list[int]:
+            return self._matrix.counts([number(stem(word)) for word in candidates]).tolist()
+
+        return correct(to_english(query), counts, packaged_table().knows)
 
     @cached_property
     def _naming(self) -> Naming:
@@ -149,7 +161,7 @@ class SearchIndex:
         from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
-        query = to_english(query)
+        query = self._read(query)
         scores = score(self._matrix, query, self._model)
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)

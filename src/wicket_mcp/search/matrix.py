@@ -99,6 +99,15 @@ class Matrix:
         total = np.bincount(target, values, len(queries) * self.size)
         return (total.reshape(len(queries), self.size) / self._divisors).astype(np.float32)
 
+    def counts(self, numbers: Sequence[int]) -> "NDArray[np.int64]":
+        """How many tools have each of some features."""
+        wanted = np.array(numbers, np.uint32)
+        if not len(self._numbers) or not len(wanted):
+            return np.zeros(len(wanted), np.int64)
+        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
+        spread = np.rint((1 + self.size) / np.exp(self._rarity[at] - 1) - 1).astype(np.int64)
+        return np.where(self._numbers[at] == wanted, spread, 0)
+
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
         """Where the query's known features are, and what each weighs."""
         numbers = [feature for counted, _ in query.kinds() for feature in counted]

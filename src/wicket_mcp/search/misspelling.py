@@ -1,0 +1,56 @@
+"""Words of a query that nobody knows, replaced by the word of the catalogue that they are one slip away from.
+
+A slip is two letters swapped, or one left out, added or wrong. Only lower-case words are looked at, and only where
+neither the catalogue nor the table of meanings has them: names and rare words stay as they are. The index keeps no
+words, so that slips are undone in every way and looked up. The index asks; knows no tools.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from string import ascii_lowercase
+
+from wicket_mcp.search.text import STOP
+
+_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,20}(?![\w@/-]|\.\w)")
+_LONG = 4
+"""Letters from which a word is looked for with one letter changed: shorter ones are near too many others."""
+
+Counts = Callable[[Sequence[str]], Sequence[int]]
+"""How many tools have each of some words."""
+
+
+def correct(query: str, counts: Counts, is_word: Callable[[str], bool]) -> str:
+    unknown = [word for word in dict.fromkeys(_WORD.findall(query)) if word not in STOP and not is_word(word)]
+    read_as: dict[str, str] = {}
+    for word, found in zip(unknown, counts(unknown) if unknown else (), strict=True):
+        if found:
+            continue
+        meant = _most_common(_swapped(word), counts)
+        if not meant and len(word) >= _LONG:
+            meant = _most_common(_slips(word), counts)
+        if meant:
+            read_as[word] = meant
+    return _WORD.sub(lambda match: read_as.get(match.group(), match.group()), query) if read_as else query
+
+
+def _most_common(candidates: Iterator[str], counts: Counts) -> str:
+    """The candidate that most tools have; empty where none has any."""
+    words = list(dict.fromkeys(candidates))
+    found, word = max(zip(counts(words), words, strict=True), key=lambda pair: pair[0])
+    return word if found else ""
+
+
+def _swapped(word: str) -> Iterator[str]:
+    """All words with two neighbouring letters of this one swapped: the commonest slip, and the surest."""
+    return (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
+
+
+def _slips(word: str) -> Iterator[str]:
+    """All words with one letter more, less or other than this one."""
+    for at in range(len(word)):
+        head, tail = word[:at], word[at:]
+        yield head + tail[1:]
+        for letter in ascii_lowercase:
+            yield head + letter + tail
+            yield head + letter + tail[1:]
+    yield from (word + letter for letter in ascii_lowercase)

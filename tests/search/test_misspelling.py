@@ -1,0 +1,44 @@
+"""Typing errors in queries."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from wicket_mcp.search import SearchIndex
+from wicket_mcp.search.misspelling import correct
+
+KNOWN = {"stash": 2, "stats": 9, "open": 3, "one": 8, "pdf": 4, "issue": 7, "screenshot": 5}
+
+
+@pytest.mark.parametrize(
+    ("query", "corrected"),
+    [
+        ("stahs it", "stash it"),
+        ("opne the isue", "open the issue"),
+        ("to pfd", "to pdf"),
+        ("screnshot, please", "screenshot, please"),
+        ("Stahs it", "Stahs it"),
+        ("a/stahs/x stahs.txt x_stahs stahs@example.org", "a/stahs/x stahs.txt x_stahs stahs@example.org"),
+        ("pet pxf", "pet pxf"),
+        ("word", "word"),
+        ("", ""),
+    ],
+)
+def test_an_unknown_word_becomes_the_known_one_that_is_a_slip_away(query: str, corrected: str) -> None:
+    def counts(words: Sequence[str]) -> list[int]:
+        return [KNOWN.get(word, 0) for word in words]
+
+    assert correct(query, counts, {"word", "pet", "please"}.__contains__) == corrected
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("serach my gmial", "google-workspace.search_gmail_messages"),
+        ("redsi hash get al feilds", "redis.hgetall"),
+        ("lihgthouse audti", "chrome-devtools.lighthouse_audit"),
+        ("curent tiem in tokio", "time.get_current_time"),
+    ],
+)
+def test_a_misspelt_request_finds_its_tool(index: SearchIndex, query: str, wanted: str) -> None:
+    assert wanted in [hit.tool.key for hit in index.search(query).hits]
