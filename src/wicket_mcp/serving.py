@@ -146,6 +146,8 @@ async def serve_http(
         leaving.set()
         if replicas is not None:
             await replicas.leave()
+        if gateway.config.http.leave_after and not serving.done():
+            await asyncio.wait({serving}, timeout=gateway.config.http.leave_after)
         for protocol in protocols.values():
             protocol.closing.set()
         sessions.end_all()

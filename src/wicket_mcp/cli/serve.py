@@ -179,7 +179,7 @@ def _arguments_of_worker(arguments: list[str]) -> list[str]:
 
 
 def _announce(
-    config: "Config", address: str, token: str | None, token_file: Path | None, *, print_clients: bool
+    config: "Config", address: str, token: str | None, token_file: Path | str | None, *, print_clients: bool
 ) -> None:
     """Say where we serve, and what to paste into clients."""
     where = f"token in {token_file}" if token_file else "no token asked"

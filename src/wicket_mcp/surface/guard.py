@@ -24,6 +24,8 @@ Authentication = Literal["open", "none", "optional", "required"]
 is "open" may be asked by pages of every origin, and protects itself."""
 
 _TOKENLESS = ("open", "none")
+TOKEN_VARIABLE = "WICKET_TOKEN"  # noqa: S105  (its name)
+SHORTEST_TOKEN = 16
 _NO_TOKEN = Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
 HOSTS_REMEMBERED = 64
@@ -141,14 +143,18 @@ def check_exposure(config: HttpConfig, *, authenticated: bool) -> None:
         )
 
 
-def load_token(folder: Path) -> tuple[str, Path]:
-    """The gateway's token and its file; made at the first start, readable by the user alone."""
+def load_token(folder: Path) -> tuple[str, Path | str]:
+    """The gateway's token, and where it is: a file made at the first start, or the variable that replicas share."""
+    if named := os.environ.get(TOKEN_VARIABLE, "").strip():
+        if len(named) < SHORTEST_TOKEN:
+            raise ConfigError("the token is too short to be one", key=TOKEN_VARIABLE, hint="openssl rand -base64 32")
+        return named, TOKEN_VARIABLE
     path = folder / "token"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         _create_token(path)
     token = path.read_text("utf-8").strip()
-    if len(token) < 16:
+    if len(token) < SHORTEST_TOKEN:
         raise ConfigError(
             "the token is too short to be one", file=str(path), hint="Delete the file; a new one is made."
         )

@@ -68,6 +68,10 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tuple[str, ...], Meta(description="Web origins (`https://app.example`) whose pages may call Wicket.")
     ] = ()
     max_body: Annotated[Bytes, Meta(gt=0, description="Largest request body to accept.")] = 4 * 1024**2
+    leave_after: Annotated[
+        Seconds,
+        Meta(description="Time to go on listening when Wicket is asked to end, until a balancer has read `/readyz`."),
+    ] = 0.0
     public_url: Annotated[
         str | None,
         Meta(description="Where clients reach Wicket from outside (`https://wicket.example`), without `/mcp`."),
