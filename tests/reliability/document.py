@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from tests.reliability.promises import MISSING, SUBJECTS, Promise, collect, order
+from tests.reliability.promises import FIGURES, MISSING, SUBJECTS, Promise, collect, order
 
 KINDS = {"F": "Faults", "T": "Threats", "V": "Weaknesses that a review found"}
 
@@ -11,7 +11,8 @@ INTRODUCTION = """\
 # What Wicket promises when things go wrong
 
 Every line is kept by the test beside it, with real processes, sockets and files. A promise that no test keeps stands
-[at the end](#not-yet), with the reason; a test of the suite checks that none is left out. This page is written by
+[at the end](#not-yet), with the reason; a test of the suite checks that none is left out. A figure is the bound that is
+kept, or what was measured last, on two cores. This page is written by
 `python -m tests.reliability.document docs/reliability.md`.
 """
 
@@ -21,7 +22,7 @@ def page() -> str:
     promises = collect()
     parts = [INTRODUCTION]
     for letter, title in KINDS.items():
-        parts.append(f"\n## {title}\n\n| | what happens | promise | test |\n| --- | --- | --- | --- |\n")
+        parts.append(f"\n## {title}\n\n| | what happens | promise | figure | test |\n| --- | --- | --- | --- | --- |\n")
         parts += [_row(promise) for promise in promises if promise.id.startswith(letter)]
     parts.append("\n## Not yet\n\n| | what happens | why it is not promised |\n| --- | --- | --- |\n")
     parts += [f"| {key} | {SUBJECTS[key]} | {MISSING[key]} |\n" for key in sorted(MISSING, key=order)]
@@ -30,7 +31,8 @@ def page() -> str:
 
 def _row(promise: Promise) -> str:
     file, _, name = promise.test.partition("::")
-    return f"| {promise.id} | {SUBJECTS[promise.id]} | {promise.sentence} | `{file}` `{name}` |\n"
+    figure = FIGURES.get(promise.id, "")
+    return f"| {promise.id} | {SUBJECTS[promise.id]} | {promise.sentence} | {figure} | `{file}` `{name}` |\n"
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
 """Servers that mean harm: each costs itself, as a typed error within its deadline."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import OpenGateway
+from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import raw_client, serve_http
 from tests.gateway.test_faults import echo
 from tests.reliability.callers import Person, person
 from tests.reliability.hostile import hostile
 from wicket_mcp.app import Gateway
 from wicket_mcp.codec import encode
+from wicket_mcp.errors import ProtocolViolation
+from wicket_mcp.model import LOCAL
 from wicket_mcp.request import tool_call
 from wicket_mcp.schema.checker import compile_schema
 from wicket_mcp.store.model import AuditQuery
+from wicket_mcp.upstream import throttle
 from wicket_mcp.upstream.throttle import BURST, CUT_AFTER, RATE, Throttle
 
 
@@ -143,12 +147,12 @@ def test_a_circular_schema_does_not_have_a_long_list_walked_at_every_step() -> N
 
 @pytest.mark.promise("V26", "A server that talks without end is read more slowly, and cut after a minute of it.")
 def test_a_flood_is_slowed_and_then_cut() -> None:
-    throttle = Throttle(now=0.0)
-    assert throttle.spend(int(BURST), now=0.0) == 0.0, "a burst passes"
+    account = Throttle(now=0.0)
+    assert account.spend(int(BURST), now=0.0) == 0.0, "a burst passes"
     now = 0.0
-    while not throttle.exceeded:
-        pause = throttle.spend(int(RATE), now)
-        assert throttle.slowed
+    while not account.exceeded:
+        pause = account.spend(int(RATE), now)
+        assert account.slowed
         assert 0.0 < pause <= 2.0
         now += pause
     assert CUT_AFTER < now < 2 * CUT_AFTER
@@ -156,3 +160,24 @@ def test_a_flood_is_slowed_and_then_cut() -> None:
     for second in range(1000):
         assert calm.spend(int(RATE), now=float(second)) == 0.0
     assert not calm.slowed
+
+
+@pytest.mark.promise("V26", "Whoever is slowed or cut for flooding is named with the reason in the status of servers.")
+async def test_v26_a_flood_is_told_in_the_status(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "CUT_AFTER", 1.0)
+    async with open_gateway({"x": peer("FloodsProgress")}) as gateway:
+        await gateway.tools()
+        talk = tool_call("x.slow", {}, person("somebody"), meta={"progressToken": "p"})
+        calling = asyncio.ensure_future(gateway.verbs.call(talk))
+        said: list[str] = []
+        while not calling.done():
+            [status] = await gateway.verbs.servers(LOCAL)
+            if status.problem and status.problem not in said:
+                said.append(status.problem)
+            await asyncio.sleep(0)
+        with pytest.raises(ProtocolViolation, match="floods us with messages"):
+            await calling
+        assert "it is read more slowly" in said[0]
+        [status] = await gateway.verbs.servers(LOCAL)
+        assert "floods us with messages" in status.problem
+        assert await echo(gateway, "x") == "still here"

@@ -400,7 +400,7 @@ async def cut_for_flooding(host: RecordingHost, work: Awaitable[object]) -> int:
     loop = asyncio.get_running_loop()
     began = loop.time()
     await host.ended_event.wait()
-    allowed = BURST + RATE * (loop.time() - began + 3.0)  # and what was read in one piece
+    allowed = BURST + RATE * (loop.time() - began) + 10_000  # and what was read in one piece
     [problem] = host.ended
     assert "floods us with messages that nobody asked for" in str(problem)
     with contextlib.suppress(ProtocolViolation):

@@ -58,6 +58,11 @@ class Connection(Protocol):
         """How much the upstream sent that is no message, or fits nothing."""
         ...
 
+    @property
+    def slowed(self) -> bool:
+        """Whether the upstream talks so much that it is read more slowly."""
+        ...
+
     async def request(
         self,
         method: str,

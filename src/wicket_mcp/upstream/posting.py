@@ -66,6 +66,10 @@ class PostingConnection(abc.ABC):
     def strays(self) -> int:
         return self._rpc.strays
 
+    @property
+    def slowed(self) -> bool:
+        return self._throttle.slowed
+
     async def notify(self, method: str, params: JsonObject | None = None) -> None:
         await self._rpc.notify(method, params)
 

@@ -45,7 +45,7 @@ GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
 STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
 EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
 EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and again after SIGTERM
-MESSAGES_A_TURN = 200  # taken before others have their turn of the event loop
+MESSAGES_A_TURN = 50  # taken before others have their turn of the event loop
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
 _BOM = b"\xef\xbb\xbf"
@@ -126,6 +126,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
     @property
     def strays(self) -> int:
         return self._rpc.strays + self.garbage
+
+    @property
+    def slowed(self) -> bool:
+        return self._throttle.slowed
 
     async def request(
         self,

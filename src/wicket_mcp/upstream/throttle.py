@@ -4,8 +4,8 @@ Answers are not counted, for we asked for them. A server that sends more is read
 fills and it has to wait itself; one that goes on for a minute is to be cut. Knows no transport and no clock.
 """
 
-RATE = 5_000.0  # messages a second, which costs us less than a tenth of a processor
-BURST = 20_000.0
+RATE = 2_000.0  # messages a second, which costs us some hundredths of a processor
+BURST = 10_000.0
 CUT_AFTER = 60.0  # seconds of being slowed without a break
 
 FLOODS = "Server '{}' floods us with messages that nobody asked for."

@@ -37,6 +37,7 @@ class ScriptedConnection:
     log: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Every request: its method and what it is about."""
     strays: int = 0
+    slowed: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     may_close: asyncio.Event = field(default_factory=asyncio.Event)
 
