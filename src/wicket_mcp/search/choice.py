@@ -99,7 +99,7 @@ class Choice:
                 break
             if len(chosen) + len(spare) >= limit and spare and score < _TAKES_PLACE * float(fit[spare[0]]):
                 break
-            if not self._allowed(tool):
+            if not self._may_show(tool):
                 continue
             if reason := self.trouble(tool) if self.trouble else "":
                 withheld.append(Withheld(Hit(tool, score), reason))
@@ -111,7 +111,7 @@ class Choice:
         chosen += spare[: limit - len(chosen)]
         return sorted(chosen, key=lambda position: -float(fit[position])), withheld
 
-    def _allowed(self, tool: Tool) -> bool:
+    def _may_show(self, tool: Tool) -> bool:
         if self.servers is not None and tool.server not in self.servers:
             return False
         return self.visible is None or self.visible(tool)
@@ -151,7 +151,7 @@ class Choice:
         """Positions that may be shown, from the highest score down."""
         for position in descending(row):
             tool = self.tools[position]
-            if self._allowed(tool) and not (self.trouble and self.trouble(tool)):
+            if self._may_show(tool) and not (self.trouble and self.trouble(tool)):
                 yield position
 
     def _best(self, row: "NDArray[np.float32]") -> int | None:
@@ -159,7 +159,7 @@ class Choice:
             if row[position] < SERVES:
                 return None
             tool = self.tools[position]
-            if self._allowed(tool) and not (self.trouble and self.trouble(tool)):
+            if self._may_show(tool) and not (self.trouble and self.trouble(tool)):
                 return position
         return None
 
@@ -168,10 +168,10 @@ class Choice:
     ) -> Answer:
         best = hits[0].score if hits else 0.0
         shown = chosen[:_PLACES]
-        found = mentions(self.query, [self.tools[position] for position in shown])
+        named = mentions(self.query, [self.tools[position] for position in shown])
         # What was learned from use counts like closeness: it says that such a query was served by this tool before.
         closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in shown), default=0.0)
-        sure = confidence(closest, found) if hits and self._is_readable(shown) else 0.0
+        sure = confidence(closest, named) if hits and self._is_readable(shown) else 0.0
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
         fitting = [entry for entry in withheld if entry.hit.score >= max(best, SERVES)]
@@ -182,8 +182,8 @@ class Choice:
             withheld=tuple(fitting[:3]),
             confidence=sure,
             parts=served,
-            unmentioned=found.missing_products,
-            missing_subjects=found.missing_subjects,
+            unmentioned=named.missing_products,
+            missing_subjects=named.missing_subjects,
             closest=closest,
         )
 

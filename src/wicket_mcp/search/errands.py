@@ -67,14 +67,14 @@ def _telling(piece: str) -> list[str]:
 
 def _stands_alone(piece: str, *, last: bool) -> bool:
     """`last` lets a verb stand by itself: "commit them and push"."""
-    said = words(piece)
-    start = next((at for at, word in enumerate(said) if word not in _LEADING), len(said))
-    telling = [word for word in said[start:] if word not in STOP]
+    spoken = words(piece)
+    start = next((at for at, word in enumerate(spoken) if word not in _LEADING), len(spoken))
+    telling = [word for word in spoken[start:] if word not in STOP]
     if not telling:
         return False
     if len(telling) >= _LONG:
         return True
-    if said[start] in _QUESTIONS:
+    if spoken[start] in _QUESTIONS:
         return True
-    rest = said[start + 1 :]
-    return said[start] in _VERBS and (bool(_OBJECTS.intersection(rest)) or len(telling) > 1 or (last and not rest))
+    rest = spoken[start + 1 :]
+    return spoken[start] in _VERBS and (bool(_OBJECTS.intersection(rest)) or len(telling) > 1 or (last and not rest))

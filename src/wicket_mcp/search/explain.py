@@ -1,4 +1,4 @@
-"""Why a tool scored as it did: which fields and words brought what."""
+"""Why a tool scored as it did: which fields and words shares_by_field what."""
 
 from collections.abc import Collection, Mapping
 
@@ -24,20 +24,20 @@ def explain(
     named: float = 0.0,
 ) -> Explanation:
     text = tool_text(tool, listing)
-    asked = Features().add(words(query))
-    brought: dict[str, float] = {}
-    own: set[str] = set()
+    query_features = Features().add(words(query))
+    shares_by_field: dict[str, float] = {}
+    tool_stems: set[str] = set()
     for name, weight in FIELDS.items():
-        mine = words(getattr(text, name))
-        own.update(map(stem, mine))
-        has = Features().add(mine)
-        brought[name] = weight * sum(
+        field_words = words(getattr(text, name))
+        tool_stems.update(map(stem, field_words))
+        field_features = Features().add(field_words)
+        shares_by_field[name] = weight * sum(
             worth * worth * len(counted.keys() & wanted.keys())
-            for (counted, worth), (wanted, _) in zip(has.kinds(), asked.kinds(), strict=True)
+            for (counted, worth), (wanted, _) in zip(field_features.kinds(), query_features.kinds(), strict=True)
         )
     letters, meaning = float(scores.letters[position]), float(scores.meaning[position])
-    total = sum(brought.values()) or 1.0
-    shares = {name: letters * share / total for name, share in brought.items() if share}
+    total = sum(shares_by_field.values()) or 1.0
+    shares = {name: letters * share / total for name, share in shares_by_field.items() if share}
     scale = scores.scale
     whole = (letters + meaning) / scale
     added = prior(tool.key, usage, favourites)
@@ -51,5 +51,5 @@ def explain(
         named=named,
         score=float(scores.fit[position]) + added + learned + named,
         fields={name: value / scale * share for name, value in sorted(shares.items(), key=lambda item: -item[1])},
-        words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in own)),
+        words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in tool_stems)),
     )

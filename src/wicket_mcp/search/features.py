@@ -12,7 +12,7 @@ from itertools import chain
 
 from wicket_mcp.search.text import STOP, remember_words, stem
 
-_STEM, _PAIR, _PIECE = 1.0, 1.5**0.5, 0.3**0.5
+STEM, PAIR, PIECE = 1.0, 1.5**0.5, 0.3**0.5
 _PIECE_LENGTH = 4
 
 
@@ -60,12 +60,12 @@ class Features:
         return self
 
     def kinds(self) -> tuple[tuple[Counter[int], float], ...]:
-        return (self.stems, _STEM), (self.pairs, _PAIR), (self.pieces, _PIECE)
+        return (self.stems, STEM), (self.pairs, PAIR), (self.pieces, PIECE)
 
 
-def _tally(into: Counter[int], found: Iterable[int], weight: float) -> None:
+def _tally(into: Counter[int], numbers: Iterable[int], weight: float) -> None:
     if weight == 1.0:
-        into.update(found)
+        into.update(numbers)
         return
-    for feature, count in Counter(found).items():
+    for feature, count in Counter(numbers).items():
         into[feature] += weight * count  # pyright: ignore[reportArgumentType]

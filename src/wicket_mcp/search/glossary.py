@@ -46,14 +46,14 @@ def to_english(query: str) -> str:
     return " ".join(filter(None, map(_translate, tokens)))
 
 
-def _is_foreign(said: list[str]) -> bool:
+def _is_foreign(tokens: list[str]) -> bool:
     """Whether a text of these words is in one of the languages: it has more of their small words than English ones,
     and a word of the glossary; or two of those and no small English word at all."""
-    english = sum(word in _ENGLISH for word in said)
-    foreign = sum(word in _NOT_ENGLISH for word in said)
+    english = sum(word in _ENGLISH for word in tokens)
+    foreign = sum(word in _NOT_ENGLISH for word in tokens)
     if english and foreign <= english:
         return False
-    known = sum(word not in _FOREIGN and _translate(word) != word for word in said)
+    known = sum(word not in _FOREIGN and _translate(word) != word for word in tokens)
     return known > 1 or (foreign > english and known + foreign > 1)
 
 

@@ -72,8 +72,8 @@ class Learning:
 
     async def lifts(self, query: str, principal: str) -> Mapping[str, float]:
         """What is added to the scores of tools that this principal called after similar queries, by tool key."""
-        asked = _stems(query)
-        if not self.enabled or not asked:
+        stems = _stems(query)
+        if not self.enabled or not stems:
             return {}
         past = self._of(principal)
         now = self._clock()
@@ -81,7 +81,7 @@ class Learning:
             await self._read(principal, past, now)
         lifts: dict[str, float] = {}
         for (known, tool), (weight, at) in past.choices.items():
-            alike = len(known & asked) / sqrt(len(known) * len(asked))
+            alike = len(known & stems) / sqrt(len(known) * len(stems))
             if alike >= ALIKE:
                 faded = weight * 0.5 ** (max(0.0, now - at) / HALF_LIFE)
                 lift = LIFT * (1 - 0.5**faded) * (alike - ALIKE / 2) / (1 - ALIKE / 2)
@@ -90,9 +90,9 @@ class Learning:
 
     def note_search(self, query: str, principal: str, shown: Iterable[str]) -> None:
         """Remember a search for the calls that may follow."""
-        asked = _stems(query)
-        if self.enabled and asked:
-            self._of(principal).searches.append(_Search(asked, frozenset(shown), self._clock()))
+        stems = _stems(query)
+        if self.enabled and stems:
+            self._of(principal).searches.append(_Search(stems, frozenset(shown), self._clock()))
 
     def hear(self, record: CallRecord) -> None:
         """Learn from a call, where its principal searched shortly before. Never waits."""

@@ -31,26 +31,26 @@ class Mentions:
 def products(query: str) -> list[str]:
     """The product names in a query, as they are written there."""
     plain, capital = _products()
-    said = _NAME.findall(query)
+    names = _NAME.findall(query)
     return [
         name
-        for at, name in enumerate(said)
-        if name.lower() in plain or (name in capital and (at > 0 or len(said) == 1))
+        for at, name in enumerate(names)
+        if name.lower() in plain or (name in capital and (at > 0 or len(names) == 1))
     ]
 
 
 def mentions(query: str, tools: Iterable[Tool]) -> Mentions:
     named = products(query)
     groups = _subjects()
-    asked = {word for word in map(stem, words(query)) if word in groups}
-    if not named and not asked:
+    subject_words = {word for word in map(stem, words(query)) if word in groups}
+    if not named and not subject_words:
         return Mentions()
     text = " ".join(f"{t.server} {t.name} {t.title} {t.description[:_MOST_TEXT]} {_parameters(t)}" for t in tools)
-    said = {stem(word) for word in words(text) if word not in STOP}
+    tool_stems = {stem(word) for word in words(text) if word not in STOP}
     lower = text.lower()
     missing = tuple(dict.fromkeys(name for name in named if name.lower() not in lower))
-    unmentioned = [word for word in asked if said.isdisjoint(groups[word])]
-    return Mentions(tuple(named), missing, len(asked), len(unmentioned))
+    unmentioned = [word for word in subject_words if tool_stems.isdisjoint(groups[word])]
+    return Mentions(tuple(named), missing, len(subject_words), len(unmentioned))
 
 
 def _parameters(tool: Tool) -> str:

@@ -22,12 +22,12 @@ Counts = Callable[[Sequence[str]], Sequence[int]]
 def correct(query: str, counts: Counts, is_word: Callable[[str], bool]) -> str:
     unknown = [word for word in dict.fromkeys(_WORD.findall(query)) if word not in STOP and not is_word(word)]
     read_as: dict[str, str] = {}
-    for word, found in zip(unknown, counts(unknown) if unknown else (), strict=True):
-        if found:
+    for word, tools in zip(unknown, counts(unknown) if unknown else (), strict=True):
+        if tools:
             continue
-        meant = _most_common(_swapped(word), counts)
+        meant = _most_common(_swap_letters(word), counts)
         if not meant and len(word) >= _LONG:
-            meant = _most_common(_slips(word), counts)
+            meant = _most_common(_change_letters(word), counts)
         if meant:
             read_as[word] = meant
     return _WORD.sub(lambda match: read_as.get(match.group(), match.group()), query) if read_as else query
@@ -36,16 +36,16 @@ def correct(query: str, counts: Counts, is_word: Callable[[str], bool]) -> str:
 def _most_common(candidates: Iterator[str], counts: Counts) -> str:
     """The candidate that most tools have; empty where none has any."""
     words = list(dict.fromkeys(candidates))
-    found, word = max(zip(counts(words), words, strict=True), key=lambda pair: pair[0])
-    return word if found else ""
+    tools, word = max(zip(counts(words), words, strict=True), key=lambda pair: pair[0])
+    return word if tools else ""
 
 
-def _swapped(word: str) -> Iterator[str]:
+def _swap_letters(word: str) -> Iterator[str]:
     """All words with two neighbouring letters of this one swapped: the commonest slip, and the surest."""
     return (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
 
 
-def _slips(word: str) -> Iterator[str]:
+def _change_letters(word: str) -> Iterator[str]:
     """All words with one letter more, less or other than this one."""
     for at in range(len(word)):
         head, tail = word[:at], word[at:]

@@ -28,13 +28,13 @@ class Naming:
 
     def gains(self, query: str) -> Mapping[str, float]:
         """For each server that the query names: what its tools gain. A name that is an ordinary word gains nothing."""
-        said = set(words(query))
+        query_words = set(words(query))
         known = {name.lower() for name in products(query)}
         addressed = {name.lower() for match in _ADDRESSED.findall(query) for name in match if name}
         gains: dict[str, float] = {}
         for server, name in self._names.items():
             if known.intersection(name) or (len(name) == 1 and name[0] in addressed):
                 gains[server] = MEANT
-            elif said.issuperset(name):
+            elif query_words.issuperset(name):
                 gains[server] = PERHAPS if len(name) > 1 else 0.0
         return gains

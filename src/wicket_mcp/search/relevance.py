@@ -51,10 +51,10 @@ def keep_relevant(value: Any, intent: str) -> Relevant | None:
 
 def _matching_positions(sections: list[Any], wanted: set[str]) -> list[int]:
     """Positions of the sections with enough of the wanted words; of the best ones where none has enough."""
-    found = [wanted & _terms(_text(section)) for section in sections]
-    common = {term for term in wanted if all(term in one for one in found)}
+    matches = [wanted & _terms(_text(section)) for section in sections]
+    common = {term for term in wanted if all(term in match for match in matches)}
     telling = wanted - common or wanted  # a word that is everywhere tells no section from another
-    shares = [len(one & telling) / len(telling) for one in found]
+    shares = [len(match & telling) / len(telling) for match in matches]
     best = max(shares, default=0.0)
     needed = min(best, _ENOUGH)
     return [at for at, share in enumerate(shares) if share >= needed and share > 0]

@@ -32,7 +32,7 @@ def find_model(name: str, base_dir: Path) -> Path:
     if missing:
         hint = "pip install 'wicket-mcp[onnx]'"
         raise ConfigError(f"a model of your own needs {' and '.join(missing)}", key="search.model", hint=hint)
-    folders = [base_dir / Path(name).expanduser(), *_downloaded(name)]
+    folders = [base_dir / Path(name).expanduser(), *_find_downloads(name)]
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         raise ConfigError(
@@ -47,7 +47,7 @@ def find_model(name: str, base_dir: Path) -> Path:
     return folder
 
 
-def _downloaded(name: str) -> list[Path]:
+def _find_downloads(name: str) -> list[Path]:
     """Where Hugging Face's tools keep a model of that name, the newest first."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     snapshots = home / "hub" / f"models--{name.replace('/', '--')}" / "snapshots"
@@ -82,8 +82,8 @@ class UserModel:
     @cached_property
     def _checksum(self) -> int:
         graph = _graph(self.folder)
-        said = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in [graph] if path]
-        return zlib.crc32("\n".join((str(self.folder.resolve()), *said)).encode("utf-8", "surrogatepass"))
+        state = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in [graph] if path]
+        return zlib.crc32("\n".join((str(self.folder.resolve()), *state)).encode("utf-8", "surrogatepass"))
 
     @cached_property
     def _width(self) -> int:
@@ -132,10 +132,10 @@ class UserModel:
         for start in range(0, len(texts), _BATCH):
             rows = self._tokenizer.encode_batch(texts[start : start + _BATCH])
             mask = np.array([row.attention_mask for row in rows], np.int64)
-            given = {"input_ids": np.array([row.ids for row in rows], np.int64), "attention_mask": mask}
-            given["token_type_ids"] = np.zeros_like(mask)
-            wanted = {one.name for one in self._session.get_inputs()}
-            hidden = self._session.run(None, {name: value for name, value in given.items() if name in wanted})[0]
+            inputs = {"input_ids": np.array([row.ids for row in rows], np.int64), "attention_mask": mask}
+            inputs["token_type_ids"] = np.zeros_like(mask)
+            wanted = {entry.name for entry in self._session.get_inputs()}
+            hidden = self._session.run(None, {name: value for name, value in inputs.items() if name in wanted})[0]
             if hidden.ndim == 2:  # the graph pools by itself
                 vectors.append(hidden.astype(np.float32))
             elif self._first_token:
@@ -143,5 +143,5 @@ class UserModel:
             else:
                 weights = mask[..., None].astype(np.float32)
                 vectors.append((hidden * weights).sum(1) / np.maximum(weights.sum(1), 1e-9))
-        found = np.concatenate(vectors)
-        return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+        joined = np.concatenate(vectors)
+        return joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-9)
