@@ -90,6 +90,8 @@ class Gateway(Library):
             self.accounts.reconfigure,
         ]
         """The live parts that obey every new configuration, in this order."""
+        self.on_event: list[Callable[[UpstreamEvent], None]] = []
+        """Who else hears what servers say unasked."""
         self._desk: Desk | None = None
         self._serving = Serving()
         self._attending = False
@@ -342,6 +344,8 @@ class Gateway(Library):
             return
         super()._heard(event)
         self.watches.hear(event)
+        for hear in self.on_event:
+            hear(event)
 
     def _publish_changes(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []

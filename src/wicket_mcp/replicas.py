@@ -8,20 +8,27 @@ rolling restart.
 import os
 import secrets
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wicket_mcp.cluster.file_members import FileMembers
-from wicket_mcp.cluster.relay import Relay
+from wicket_mcp.cluster.relay import PEER, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.identity.wrapping import wrapping
+from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal
 from wicket_mcp.store.base import NoteStore
 from wicket_mcp.store.open import join_members
 from wicket_mcp.surface.held_calls import Seal
+from wicket_mcp.surface.owned import Owned, OwnedServers
+from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
+from wicket_mcp.upstream.owner import ownership_key
+from wicket_mcp.upstream.ownership import FileOwnership, Ownership
+from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -44,6 +51,7 @@ class Replicas:
         self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.config.http.max_body)
         self.members: Members | None = None
         self._gateway = gateway
+        self._ownership: Ownership | None = None
         sessions.identify = self.router.session_id
         gateway.held.seal = Seal(*ring.derive("held"), home=self.me)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
@@ -82,6 +90,49 @@ class Replicas:
     async def join_workers(self, folder: Path, address: str) -> None:
         """Be there for the other workers of this machine, which find each other in a folder."""
         self.members = self.router.members = await FileMembers.join(folder, self.me, address)
+        self.own(FileOwnership(folder, address))
+
+    def own(self, ownership: Ownership) -> None:
+        """From now on every command has one owner among us."""
+        self._ownership = ownership
+        self._gateway.pool.share(ownership, self._vouch)
+
+    def _vouch(self, principal: Principal, method: str, path: str) -> Mapping[str, str]:
+        return {PEER.decode(): self.relay.vouch(principal, method, path)}
+
+    def mount(self, protocol: Protocol, max_body: int) -> OwnedServers:
+        """What we own, for the others."""
+        owned = Owned(self._epoch, self._discover, self._gateway.forward, self._listen, self._watch)
+        return OwnedServers(owned, protocol, max_body, self._gateway.outbox_counters)
+
+    def _epoch(self, server: str, principal: Principal) -> int:
+        config = self._gateway.pool.config_of(server)
+        if config is None or self._ownership is None:
+            return 0
+        return self._ownership.epoch(ownership_key(config, principal))
+
+    async def _discover(self, server: str, principal: Principal) -> JsonObject:
+        greeting = await self._gateway.pool.start(server, "", principal)
+        return {
+            "supportedVersions": [MODERN_VERSION],
+            "capabilities": greeting.capabilities,
+            "instructions": greeting.instructions,
+            "_meta": {META_SERVER_INFO: greeting.server_info},
+        }
+
+    def _listen(self, server: str, hear: Callable[[str, JsonObject], None]) -> Callable[[], None]:
+        def take(event: UpstreamEvent) -> None:
+            if event.server == server:
+                hear(event.method, event.params)
+
+        self._gateway.on_event.append(take)
+        return lambda: self._gateway.on_event.remove(take)
+
+    async def _watch(self, server: str, uri: str, principal: Principal) -> Callable[[], None]:
+        session = f"owned {secrets.token_hex(8)}"
+        pool = self._gateway.pool
+        await pool.watch(server, uri, session=session, principal=principal)
+        return lambda: pool.unwatch(server, uri, session=session, principal=principal)
 
     async def leave(self) -> None:
         """What is new goes to the others from now on."""
@@ -93,6 +144,8 @@ class Replicas:
         if self.members is not None:
             await self.members.close()
         await self.relay.close()
+        if self._ownership is not None:
+            await self._ownership.close()
 
 
 async def _compare(store: NoteStore, ring: Ring, place: str) -> None:

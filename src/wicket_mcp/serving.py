@@ -103,6 +103,7 @@ async def serve_http(
             Rest(gateway.registry),
             MetricsPage(metrics),
             dashboard,
+            *((replicas.mount(protocols["/mcp"], config.http.max_body),) if replicas else ()),
         )
 
     def make_dashboard() -> Mount:

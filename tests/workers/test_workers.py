@@ -5,11 +5,13 @@ import itertools
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.conftest import peer
-from tests.gateway.serving import raw_client
+from tests.gateway.serving import META, Raw, raw_client
 from tests.gateway.test_faults import gone
 from tests.peers.counting_servers import CountingServer
 from tests.workers.conftest import Served, Start
@@ -80,6 +82,65 @@ async def test_a_legacy_session_goes_on_at_every_worker_and_when_one_dies(start:
                 assert status == 200, body
                 assert body.get("result", body) == {"content": [{"type": "text", "text": str(number)}]}
         assert upstream.executed == [str(number) for number in range(30)]
+
+
+async def test_a_command_runs_once_for_all_workers_and_moves_when_its_owner_dies(start: Start) -> None:
+    async with start({"a": peer("Echo")}, workers=2) as served:
+        [server] = await _ask_everybody(served)
+        [owner] = [worker for worker in served.workers() if _children(worker, "stdio_peer")]
+        os.kill(owner, signal.SIGKILL)
+        await gone(int(server))
+        while len(now := served.workers()) < 2 or owner in now:
+            await asyncio.sleep(0.05)
+        [another] = await _ask_everybody(served)
+        assert another != server
+
+
+async def _ask_everybody(served: Served) -> set[str]:
+    """The process that answers, asked over many connections so that every worker has accepted some."""
+    found: set[str] = set()
+    for _ in range(30):
+        async with raw_client(served.address) as client:
+            result = await Served(served.process, served.address, client).call("a.pid")
+            found.add(result["content"][0]["text"])
+    return found
+
+
+def _children(pid: int, name: str) -> list[int]:
+    listed = subprocess.run(("ps", "-o", "pid=,args=", "--ppid", str(pid)), capture_output=True, text=True, check=False)
+    return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
+
+
+async def test_progress_and_questions_reach_the_client_through_the_owner(start: Start) -> None:
+    async with start({"a": peer("TellsWhileItAsks"), "b": peer("Echo")}, workers=2) as served:
+        for _ in range(12):
+            async with raw_client(served.address) as client:
+                able: dict[str, Any] = {"elicitation": {"form": {}}}
+                meta = {**META, "io.modelcontextprotocol/clientCapabilities": able}
+                asked = {"name": "call_tool", "arguments": {"name": "a.slow"}}
+                first = await _modern(client, {**asked, "_meta": meta})
+                [(key, question)] = first["inputRequests"].items()
+                assert question["method"] == "elicitation/create"
+                answers = {key: {"action": "accept"}}
+                state = {"requestState": first["requestState"], "inputResponses": answers}
+                last = await _modern(client, {**asked, **state, "_meta": meta})
+                assert last["content"][0]["text"] == "the client says accept"
+                told = {"name": "call_tool", "arguments": {"name": "b.steps"}, "_meta": {**META, "progressToken": "t"}}
+                messages = await _stream(client, told)
+                assert [message.get("params", {}).get("progress") for message in messages] == [1, 2, 3, None]
+
+
+async def _modern(client: Raw, params: dict[str, Any]) -> Any:
+    body = await _stream(client, params)
+    return body["result"]
+
+
+async def _stream(client: Raw, params: dict[str, Any]) -> Any:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": params["name"]}
+    status, _, body = await client.post(message, headers, token=None)
+    assert status == 200, body
+    return body
 
 
 async def test_a_worker_that_dies_is_replaced(start: Start) -> None:

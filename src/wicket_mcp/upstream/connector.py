@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
@@ -21,6 +22,8 @@ from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Session, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
+from wicket_mcp.upstream.owner import OwnedChild, OwnerConnection, Vouch, ownership_key
+from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
 
@@ -55,6 +58,12 @@ class Connector:
         self._keeper = Keeper()
         self.many_clients = False
         """Whether clients share connections: then no single one's roots may decide what a shared server works on."""
+        self._ownership: Ownership | None = None
+        self._vouch: Vouch | None = None
+
+    def share(self, ownership: Ownership, vouch: Vouch) -> None:
+        """From now on a command that clients share is run by one owner among several gateways."""
+        self._ownership, self._vouch = ownership, vouch
 
     def limit_messages(self, max_message: int) -> None:
         """Bound the messages of connections from now on."""
@@ -79,10 +88,37 @@ class Connector:
         if server.url is None and self._before_start is not None:
             await self._before_start(config)
         async with self._starting_slot():
+            if server.url is None and self._ownership is not None and config.isolation == "shared":
+                return await self._open_owned(server, host, principal, self._ownership)
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
                 return await _greet(child, config.name, roots=self._offers_roots(config))
             return await self._open_http(server, server.url, host, principal)
+
+    async def _open_owned(
+        self, server: ResolvedServer, host: Host, principal: Principal, ownership: Ownership
+    ) -> Session:
+        """Be the owner of the server and start it, or reach it through its owner."""
+        name, key = server.config.name, ownership_key(server.config, principal)
+        children: list[StdioConnection] = []
+
+        def lost() -> None:
+            for child in children:
+                child.abandon(f"Server '{name}' has another owner now.")
+
+        claim = await ownership.claim(key, lost)
+        if not claim.ours and self._vouch is not None:
+            most = self._max_message
+            owner = OwnerConnection(name, claim, self._http, host, max_message=most, vouch=self._vouch)
+            return await _greet(owner, name, roots=False)
+        try:
+            child = await StdioConnection.open(server, host, self._max_message, self._keeper)
+            children.append(child)
+            session = await _greet(child, name, roots=self._offers_roots(server.config))
+        except BaseException:
+            await uninterrupted(ownership.release(key))
+            raise
+        return Session(cast("Connection", OwnedChild(child, lambda: ownership.release(key))), session.greeting)
 
     def _offers_roots(self, config: ServerConfig) -> bool:
         return config.isolation == "session" or not self.many_clients

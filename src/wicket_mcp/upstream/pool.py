@@ -25,6 +25,8 @@ from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
+from wicket_mcp.upstream.owner import ASKING, Vouch
+from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream
 
 SESSIONS_PER_SERVER = 64
@@ -110,6 +112,8 @@ class Pool:
         """The name of the principal that each upstream of a single session or user was made for."""
         self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
+        self._owners_elsewhere = False
+        """Whether other gateways may run our servers."""
         self._roots: dict[str, tuple[str, JsonObject | None]] = {}
         """The roots of client sessions, where several share us: what stands for them, and the list."""
         self._tasks = Tasks()
@@ -180,6 +184,8 @@ class Pool:
         timeout: float | None = None,
     ) -> Awaitable[JsonObject]:
         """One request to `server` on behalf of `principal`, over the connection for the client session `session`."""
+        if self._owners_elsewhere:
+            ASKING.set(principal)
         return self._find(server, principal, session).request(
             method,
             params,
@@ -197,6 +203,14 @@ class Pool:
         await self._find(server, principal, session).notify(method, params, able, principal.name)
 
     # Servers come and go
+
+    def share(self, ownership: Ownership, vouch: Vouch) -> None:
+        """Run only what we own from now on, and reach what others own through them (`owner.py`)."""
+        self._owners_elsewhere = True
+        self._connector.share(ownership, vouch)
+
+    def config_of(self, server: str) -> ServerConfig | None:
+        return self._configs.get(server)
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
         """Know one more server from now on; with `http`, reached through that client."""

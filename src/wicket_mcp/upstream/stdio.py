@@ -156,6 +156,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
         await self._tasks.close()
         await self._stop_process()
 
+    def abandon(self, reason: str) -> None:
+        """Stop the child at once: it is not ours to run any more."""
+        self._abort(reason)
+
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
