@@ -2,6 +2,7 @@
 
 import socket
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -134,3 +135,24 @@ def test_a_command_that_holds_its_arguments_is_told_where_they_go(shell: Shell) 
     problems = _levels(shell, "--no-start")
     assert "into args" in problems["problem", "time"]
     assert "into args" not in problems["problem", "gone"]
+
+
+def test_problems_come_first_with_what_the_server_printed_and_unpinned_packages_are_one_line(shell: Shell) -> None:
+    says = "import sys; print('reading settings\\nboom: API_KEY is missing', file=sys.stderr); sys.exit(3)"
+    _configure(
+        shell,
+        echo=peer("Echo"),
+        one={"command": "npx", "args": ["-y", "pkg"], "env": {"KEY": "${NO_SUCH_KEY}"}},
+        two={"command": "npx", "args": ["-y", "other"], "env": {"KEY": "${NO_SUCH_KEY}"}},
+        dies={"command": sys.executable, "args": ["-c", says]},
+        leaks=peer("ExitsAtOnce"),
+    )
+    lines = shell.run("doctor").out.splitlines()
+    marks = [line[0] for line in lines if line[0] in "✓!✗"]
+    assert marks == sorted(marks, key="✗!✓".index)
+    at = next(place for place, line in enumerate(lines) if line.startswith("✗ dies: "))
+    assert lines[at + 1 : at + 3] == ["    | reading settings", "    | boom: API_KEY is missing"]
+    (unpinned,) = [line for line in lines if "newest" in line]
+    assert unpinned.startswith("! versions: 2 servers run the newest version of their package")
+    assert unpinned.endswith(": one (pkg), two (other)")
+    assert "    | cannot find my config, token=***" in lines, "what a server says may hold its secrets"

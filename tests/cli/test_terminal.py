@@ -131,3 +131,38 @@ def test_a_folder_without_configuration_says_how_to_begin(shell: Shell) -> None:
 
 def _echo() -> str:
     return f"{sys.executable} {Path(__file__).parent.parent / 'peers' / 'stdio_peer.py'} Echo"
+
+
+@pytest.mark.parametrize("columns", [80, 50])
+def test_nothing_is_cut_at_80_columns_nor_at_50(shell: Shell, columns: int) -> None:
+    long_name = "a-server-with-quite-a-long-name"
+    servers = {
+        long_name: peer("Echo", description="words of its own " * 4),
+        "keyless": {"command": "x", "env": {"KEY": "${SOME_RATHER_LONG_NAME_OF_A_KEY}"}},
+        "leaves": peer("ExitsAtOnce"),
+    }
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    shell.write(".cursor/mcp.json", encode({"mcpServers": {long_name: peer("Echo"), "other": peer("Echo")}}).decode())
+    typed = {
+        "servers": (long_name, "SOME_RATHER_LONG_NAME_OF_A_KEY"),
+        "doctor": (long_name, "export SOME_RATHER_LONG_NAME_OF_A_KEY=…"),
+        "import": (long_name, "cursor", str(shell.home / ".cursor" / "mcp.json"), "wicket import claude-code"),
+        "tools": (f"{long_name}.echo",),
+        "status": (str(shell.cwd / ".mcp.json"),),
+    }
+    for verb, texts in typed.items():
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shell.type(verb, columns=columns).out)
+        for text in texts:
+            assert text in shown, (verb, shown)
+        assert "…" not in shown.replace("=…", ""), (verb, shown)
+        wide = [line for line in shown.splitlines() if len(line) > columns]
+        kept = [line for line in wide if "/" not in line and "fix:" not in line and "    | " not in line]
+        assert not kept, (verb, kept)
+
+
+def test_bars_fit_a_narrow_terminal(shell: Shell) -> None:
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shell.type("tokens", columns=50).out).splitlines()
+    bars = [line for line in shown if "█" in line]
+    assert bars
+    assert max(map(len, bars)) <= 50

@@ -18,7 +18,8 @@ from wicket_mcp.cli.common import (
     with_library,
 )
 from wicket_mcp.cli.completion import complete_server, complete_tool
-from wicket_mcp.cli.output import note, say, say_json, styled, table, write
+from wicket_mcp.cli.output import explain as explain_line
+from wicket_mcp.cli.output import note, say, say_json, styled, table, wrap, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def servers(
             )
             for s in found
         ),
+        spare=("VERSION",),
     )
     if not found:
         note(NO_SERVERS)
@@ -172,9 +174,9 @@ def search(
         for number, hit in enumerate(answer.hits):
             line = rendered(hit.tool, "signature")
             name = line.partition("(")[0]
-            write(styled(name, "cyan"), clean(line[len(name) :]))
+            write(styled(name, "cyan"), wrap(line)[len(name) :])
             if reasons:
-                say(f"    {_reason(reasons[number])}")
+                explain_line(_reason(reasons[number]), "    ")
         for withheld in answer.withheld:
             note(f"{withheld.hit.tool.key} would fit, but {withheld.reason}")
         if answer.tool_by_task:

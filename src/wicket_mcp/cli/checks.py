@@ -19,9 +19,12 @@ from wicket_mcp.catalog.names import wire_names
 from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.config.read.secrets import literal_secrets, missing_secrets
 from wicket_mcp.store.open import STATE_FILE
+from wicket_mcp.telemetry.redact import mask_assignments
 from wicket_mcp.trust.launchers import package_of
 
 Level: TypeAlias = Literal["ok", "warning", "problem"]
+
+_LINES_SHOWN = 5  # of what a server printed before it failed
 
 _INSTALLS = {
     "npx": "Install Node.js, which brings npx.",
@@ -42,6 +45,10 @@ class Finding:
     about: str
     message: str
     fix: str = ""
+    said: tuple[str, ...] = ()
+    """The last lines that a server printed before it failed."""
+    unpinned: str = ""
+    """The package whose newest version a server runs."""
     mend: Callable[[], None] | None = field(default=None, repr=False)
 
 
@@ -73,11 +80,13 @@ def listed(catalogue: Catalogue) -> Iterator[Finding]:
         problem = catalogue.failures.get(name)
         listing = snapshot.listings.get(name)
         if problem is not None:
-            how = "wicket servers --verbose shows what it said; run its command by hand."
+            what, *said = problem.split("\n")
+            how = "Mend what it printed." if said else "Run its command by hand to see what it prints."
             fix = how if config.command else "Check its url and headers, and that it is up."
             if name in catalogue.unauthenticated:
-                problem, fix = "nobody has signed in to it", f"wicket login {name}"
-            yield Finding("problem", name, problem.partition("\n")[0], fix)
+                what, fix, said = "nobody has signed in to it", f"wicket login {name}", []
+            lines = tuple(mask_assignments(line.strip().removeprefix(f"{name}: ")) for line in said[-_LINES_SHOWN:])
+            yield Finding("problem", name, what.removesuffix(" Run its command by hand to see why."), fix, lines)
         elif listing is not None:
             yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")
             for held in catalogue.held(name).values():
@@ -135,7 +144,7 @@ def _unpinned(config: ServerConfig) -> Iterator[Finding]:
     else:
         message = f"{program} runs the newest {package.spec}, whatever that is by then"
         fix = f'Pin it in its args: "{package.pin("VERSION")}", or run: wicket pin {config.name}'
-    yield Finding("warning", config.name, message, fix)
+    yield Finding("warning", config.name, message, fix, unpinned=package.spec)
 
 
 def _exposed_secrets(config: Config) -> Iterator[Finding]:
@@ -149,7 +158,7 @@ def _exposed_secrets(config: Config) -> Iterator[Finding]:
             "configuration",
             f"{path} holds secrets ({', '.join(holding)}) and others on this machine may read it",
             f"chmod 600 '{path}'",
-            lambda: path.chmod(0o600),
+            mend=lambda: path.chmod(0o600),
         )
 
 
@@ -170,7 +179,7 @@ def _state(config: Config) -> Iterator[Finding]:
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
             message = f"{file} may be read by others on this machine"
             yield Finding(
-                "problem", "state folder", message, f"chmod 600 '{file}'", lambda file=file: file.chmod(0o600)
+                "problem", "state folder", message, f"chmod 600 '{file}'", mend=lambda file=file: file.chmod(0o600)
             )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, read, with_gateway
-from wicket_mcp.cli.output import say, say_json, styled, write
+from wicket_mcp.cli.output import say, say_json, styled, wrap, write
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.telemetry.log import clean
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wicket_mcp.config.model.config import Config
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+_ORDER = ("problem", "warning", "ok")
 
 
 def doctor(
@@ -45,7 +46,7 @@ def doctor(
         findings = _examined(settings, start=start, verbose=verbose)
         findings = [_mended(finding) if fix else finding for finding in findings]
     if json:
-        keys = ("level", "about", "message", "fix")
+        keys = ("level", "about", "message", "fix", "said")
         say_json([{key: getattr(finding, key) for key in keys} for finding in findings])
     else:
         _print(findings, verbose=verbose)
@@ -99,14 +100,31 @@ def _mended(finding: "Finding") -> "Finding":
     return Finding("ok", finding.about, f"fixed: {finding.message}")
 
 
+def _group_unpinned(findings: "Iterable[Finding]") -> "list[Finding]":
+    """Several servers that run the newest version of something are one finding: few problems stay easy to see."""
+    from wicket_mcp.cli.checks import Finding
+
+    grouped = list(findings)
+    unpinned = [finding for finding in grouped if finding.unpinned]
+    if len(unpinned) < 2:
+        return grouped
+    names = ", ".join(f"{finding.about} ({finding.unpinned})" for finding in unpinned)
+    words = f"{len(unpinned)} servers run the newest version of their package, whatever that is by then: {names}"
+    grouped = [finding for finding in grouped if not finding.unpinned]
+    return [*grouped, Finding("warning", "versions", words, "wicket pin")]
+
+
 def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
     counts = {"ok": 0, "warning": 0, "problem": 0}
     mendable = False
-    for finding in findings:
+    for finding in sorted(_group_unpinned(findings), key=lambda finding: _ORDER.index(finding.level)):
         mark, colour = _MARKS[finding.level]
         counts[finding.level] += 1
         mendable = mendable or finding.mend is not None
-        write(styled(mark, colour), " ", styled(finding.about, "bold"), clean(f": {finding.message}"))
+        words = wrap(f"{finding.about}: {finding.message}", "  ").lstrip()
+        write(styled(mark, colour), " ", styled(finding.about, "bold"), words[len(clean(finding.about)) :])
+        for line in finding.said:
+            say(f"    | {line}")
         if finding.fix and finding.level != "ok":
             say(f"    fix: {finding.fix}")
     words = [

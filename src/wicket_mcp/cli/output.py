@@ -1,10 +1,11 @@
 """Printing: tables for people, JSON for programs, one line for an error. All text is made safe for a terminal.
 
-The answer goes to stdout, everything beside it to stderr. Colour and cutting at the edge happen on a terminal only;
-elsewhere a table is plain text, every row on one line and whole.
+The answer goes to stdout, everything beside it to stderr. Colour and fitting to the width happen on a terminal only;
+elsewhere a table is plain text, every row on one line. Nothing is ever cut: what does not fit goes to the next line.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, TextIO
@@ -22,6 +23,11 @@ def say(text: str = "") -> None:
     sys.stdout.write(f"{clean(text)}\n")
 
 
+def explain(text: str, indent: str = "") -> None:
+    """A sentence of the answer, broken between words on a terminal."""
+    sys.stdout.write(f"{wrap(text, indent)}\n")
+
+
 def say_json(value: Any) -> None:
     """JSON in which everything that a terminal could obey is escaped: the same value, and harmless."""
     from wicket_mcp.codec import pretty
@@ -31,7 +37,7 @@ def say_json(value: Any) -> None:
 
 def note(text: str) -> None:
     """Something beside the answer: to stderr, so that pipes stay clean."""
-    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.write(f"{wrap(text) if sys.stderr.isatty() else clean(text)}\n")
 
 
 def fail(problem: WicketError, *, verbose: bool = False) -> NoReturn:
@@ -55,29 +61,85 @@ def write(*pieces: str) -> None:
     sys.stdout.write(f"{''.join(pieces)}\n")
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Aligned columns; on a terminal the last one is wrapped at its edge."""
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
+    """Aligned columns, every cell whole. Where a terminal is too narrow, the columns named in `spare` are left out
+    first, then the last cell of each row goes on lines of its own, and then every cell does."""
     cells = [[_one_line(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty():
-        _pretty_table(headings, cells)
-        return
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    for row in (headings, *cells):
-        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(f"{'  '.join(padded).rstrip()}\n")
+    width = _columns()
+    if width and spare and _table_width(headings, cells) > width:
+        kept = [place for place, heading in enumerate(headings) if heading not in spare]
+        headings = [headings[place] for place in kept]
+        cells = [[row[place] for place in kept] for row in cells]
+    if not width or _table_width(headings, cells) <= width:
+        _write_rows(headings, cells)
+    elif len(headings) > 1 and _table_width(headings[:-1], [row[:-1] for row in cells]) <= width:
+        _write_rows(headings[:-1], [row[:-1] for row in cells], [wrap(row[-1], "  ") for row in cells])
+    else:
+        for row in cells:
+            write(styled(row[0], "bold"))
+            for heading, cell in zip(headings[1:], row[1:], strict=True):
+                if cell:
+                    write(wrap(f"{heading.lower()}: {cell}", "  "))
 
 
-def _pretty_table(headings: Sequence[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def wrap(text: str, indent: str = "") -> str:
+    """Safe text, on a terminal broken between words at its edge, every line after `indent`.
 
-    grid = Table(*headings, box=None, pad_edge=False, header_style="bold")
-    for column in grid.columns[:-1]:
-        column.no_wrap = True
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(grid)
+    What is to be typed (`wicket VERB …` to the end of the text) stays on one line, and so does a long word such as a
+    path: it can be copied whole.
+    """
+    return "\n".join(_wrap_line(line, indent) for line in clean(text).split("\n"))
+
+
+def _wrap_line(line: str, indent: str) -> str:
+    width = _columns()
+    if not width or len(indent) + len(line) <= width:
+        return f"{indent}{line}"
+    import textwrap  # brings the regular expressions of a module that a pipe never needs
+
+    prose, colon, command = line.partition(": wicket ")
+    lines = textwrap.wrap(
+        f"{prose}:" if colon else prose,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join([*lines, f"{indent}    wicket {command}"] if colon else lines)
+
+
+def bar_width(taken: int, most: int) -> int:
+    """How long a bar may be beside `taken` columns of text: `most`, or what a terminal has left."""
+    width = _columns()
+    return min(most, max(width - taken, 4)) if width else most
+
+
+def _columns() -> int:
+    """How wide the terminal is; 0 where nothing needs to fit: in a pipe or a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _table_width(headings: Sequence[str], rows: list[list[str]]) -> int:
+    return sum(_widths(headings, rows)) + 2 * (len(headings) - 1)
+
+
+def _widths(headings: Sequence[str], rows: list[list[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+
+
+def _write_rows(headings: Sequence[str], rows: list[list[str]], below: Sequence[str] = ()) -> None:
+    """Aligned rows, each with what stands `below` it."""
+    widths = _widths(headings, rows)
+
+    def align(row: Sequence[str]) -> str:
+        return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+    write(styled(align(headings), "bold"))
+    for place, row in enumerate(rows):
+        write(align(row))
+        if below and below[place].strip():
+            write(below[place])
 
 
 def _one_line(cell: str) -> str:

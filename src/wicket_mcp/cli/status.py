@@ -4,8 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
-from wicket_mcp.cli.output import say_json, styled, table, write
-from wicket_mcp.telemetry.log import clean
+from wicket_mcp.cli.output import say_json, styled, table, wrap, write
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -42,7 +41,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         say_json(facts)
         return
     for key, value in _rows(facts):
-        write(styled(f"{key:11}", "bold"), clean(value))
+        write(styled(f"{key:11}", "bold"), wrap(value, " " * 11).strip())
     if facts["last_hour"]:
         write()
         table(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, name_failures, with_gateway
-from wicket_mcp.cli.output import note, say, say_json, styled, write
+from wicket_mcp.cli.output import bar_width, explain, note, say, say_json, styled, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _print(found: "Ledger") -> None:
     ]
     _bars("In the prompt", rows, mark)
     saved = 100 * (1 - found.flow / found.flat) if found.flat > found.flow else 0.0
-    say(f"{saved:.1f} % less for a task, before the tool's own arguments and answer (searched: {found.query!r}).")
+    explain(f"{saved:.1f} % less for a task, before the tool's own arguments and answer (searched: {found.query!r}).")
     _bars("By server", list(found.servers.items()), mark)
     if found.heaviest:
         _bars("Heaviest tools", found.heaviest, mark)
@@ -68,16 +68,17 @@ def _bars(title: str, rows: list[tuple[str, int]], mark: str) -> None:
     names = max(len(name) for name, _ in rows)
     numbers = max(len(f"{mark}{number:,}") for _, number in rows)
     largest = max(number for _, number in rows) or 1
+    width = bar_width(names + numbers + 6, _BAR)
     for name, number in rows:
         shown = f"{mark}{number:,}".rjust(numbers)
-        write(clean(f"  {name.ljust(names)}  {shown}  "), styled(_bar(number / largest), "cyan"))
+        write(clean(f"  {name.ljust(names)}  {shown}  "), styled(_bar(number / largest, width), "cyan"))
 
 
-def _bar(share: float) -> str:
-    """A bar of `share` of the full width; plain characters where the output cannot show blocks."""
+def _bar(share: float, width: int) -> str:
+    """A bar of `share` of the full `width`; plain characters where the output cannot show blocks."""
     if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
-        return "#" * round(share * _BAR)
-    whole, part = divmod(round(share * _BAR * 8), 8)
+        return "#" * round(share * width)
+    whole, part = divmod(round(share * width * 8), 8)
     return ("█" * whole + _EIGHTHS[part]).strip() or "▏"
 
 

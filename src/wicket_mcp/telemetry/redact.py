@@ -13,12 +13,13 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from wicket_mcp.telemetry.known import KNOWN, MASK, SHORTEST_SECRET, parts_of, pattern_of
 from wicket_mcp.telemetry.log import clean, cut
 
-__all__ = ["KNOWN", "MASK", "SHORTEST_SECRET", "Redactor", "is_secret_name", "mask_arguments", "mask_strings"]
-__all__ += ["mask_url", "url_secrets"]
+__all__ = ["KNOWN", "MASK", "SHORTEST_SECRET", "Redactor", "is_secret_name", "mask_arguments"]
+__all__ += ["mask_assignments", "mask_strings", "mask_url", "url_secrets"]
 
 _LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
 _LONGEST_PLAIN_WORD = 23  # a longer word without a slash, dot or space is more likely a key than a name
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_ASSIGNMENT = re.compile(r"([\w-]+)([\"']?\s?[=:]\s?[\"']?(?:[Bb]earer )?)([^\s\"',;]+)")
 _KEY_LIKE = re.compile(r"[A-Za-z0-9_+=-]+")
 _SECRET_WORDS = frozenset(
     {"apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key", "pass", "passphrase"}
@@ -56,6 +57,15 @@ def is_secret_name(name: str) -> bool:
     """Whether a variable, header or flag of this name holds a secret: `STARS_KEY`, `accessToken`, `--api-key`."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _SECRET_WORDS) or any(word.endswith(_SECRET_ENDINGS) for word in words)
+
+
+def mask_assignments(text: str) -> str:
+    """`text` without the values that it gives to names of secrets: `token=…`, `API_KEY: …`."""
+
+    def mask(match: re.Match[str]) -> str:
+        return f"{match[1]}{match[2]}{MASK}" if is_secret_name(match[1]) else match[0]
+
+    return _ASSIGNMENT.sub(mask, text)
 
 
 def mask_url(url: str) -> str:

@@ -25,6 +25,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from wicket_mcp.errors import Crashed, NeedsSignIn, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
+from wicket_mcp.telemetry.redact import mask_assignments
 
 BREAKER_FAILURES = 3
 FIRST_PAUSE = 0.5
@@ -325,4 +326,4 @@ def summarize(problem: WicketError) -> str:
     """What happened, and the server's last words: for a list of servers, where there is room for a line."""
     words = problem.message.splitlines()[0] if problem.message else type(problem).__name__
     last = problem.stderr[-1] if isinstance(problem, UpstreamError) and problem.stderr else ""
-    return clean(f"{words} It said: {last}" if last else words, 300)
+    return clean(f"{words} It said: {mask_assignments(last)}" if last else words, 300)
