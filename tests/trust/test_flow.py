@@ -13,7 +13,9 @@ from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import LOCAL, JsonObject, Tool
 from wicket_mcp.scripting import Script
+from wicket_mcp.trust import matching
 from wicket_mcp.trust.effects import effect_of
+from wicket_mcp.trust.flow import MAX_SOURCES, Session, Source
 from wicket_mcp.trust.sources import kind_of
 
 MAIL = {
@@ -293,6 +295,19 @@ async def test_labels_pass_through_a_script_by_value(
         outcome = await gateway.verbs.run(Script(source, language), person)
         assert (outcome.explain(), outcome.value) == ("", 1)
         assert len(person.heard) == asked
+
+
+def test_what_a_session_remembers_is_bounded_and_kept_once() -> None:
+    session = Session()
+    labels = kind_of("m", "read")
+    for number in range(MAX_SOURCES * 2):
+        for _ in range(3):
+            text = matching.read({"id": f"message-{number}", "body": f"The mail of number {number}."})
+            session.add(Source("m.read", 0.0, "", labels, text))
+    assert len(list(session.sources)) == MAX_SOURCES
+    assert set(session.fields) == {f"message-{number}" for number in range(MAX_SOURCES, MAX_SOURCES * 2)}
+    session.add(Source("m.read", 0.0, "", labels, matching.read({"body": "a long word " * 100_000})))
+    assert sum(len(source.text) for source in session.sources) <= matching.MAX_TEXT
 
 
 async def test_a_rule_may_look_at_labels(offer: Offer, open_gateway: OpenGateway) -> None:

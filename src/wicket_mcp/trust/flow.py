@@ -7,8 +7,8 @@ Knows what was seen lately, in memory; decides nothing but `flow` itself.
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Reversible, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from wicket_mcp.trust.rules import Call, Decision
 from wicket_mcp.trust.sources import Labels, labels_of, trusted_fields
 
 MAX_SESSIONS = 256
+MAX_SOURCES = 256  # results of a session that are remembered
 MAX_TEXT = 1024**2  # characters of results that are remembered for a session
 _NAMED = 3  # arguments whose origin a question names
 
@@ -67,17 +68,37 @@ class Finding:
     words: str
 
 
-@dataclass(slots=True)
 class Session:
-    """What one session has read lately."""
+    """What one session has read lately, the latest last; what it reads twice is kept once."""
 
-    sources: list[Source] = field(default_factory=list[Source])
+    def __init__(self) -> None:
+        self._sources: OrderedDict[tuple[str, str, Text], Source] = OrderedDict()
+        self._size = 0
+        self.fields: Counter[str] = Counter()
+        """The whole fields of all that was read, and in how many results each stands."""
+
+    @property
+    def sources(self) -> Reversible[Source]:
+        return self._sources.values()
 
     def add(self, source: Source) -> None:
-        self.sources.append(source)
-        total = sum(len(each.text) for each in self.sources)
-        while total > MAX_TEXT and len(self.sources) > 1:
-            total -= len(self.sources.pop(0).text)
+        key = source.tool, source.run, source.text
+        if (known := self._sources.get(key)) is not None:
+            known.at = source.at
+            self._sources.move_to_end(key)
+            return
+        self._sources[key] = source
+        self._size += len(source.text)
+        self.fields.update(source.text.fields)
+        while len(self._sources) > 1 and (self._size > MAX_TEXT or len(self._sources) > MAX_SOURCES):
+            self._drop(self._sources.popitem(last=False)[1].text)
+
+    def _drop(self, text: Text) -> None:
+        self._size -= len(text)
+        for name in text.fields:
+            self.fields[name] -= 1
+            if not self.fields[name]:
+                del self.fields[name]
 
 
 class Memory:
@@ -112,9 +133,7 @@ class Flow:
 
     def examine(self, request: Request, call: Call, stored: Sequence[Stored] = ()) -> Finding | None:
         """Whether data of others reaches a tool that does something; `stored` is what its arguments refer to."""
-        sources = self._memory.session(request.caller).sources
-        traces = self._traces(request, call, sources, stored)
-        found = list(traces)
+        found = list(self._traces(request, call, self._memory.session(request.caller), stored))
         if not found:
             return None
         labels: list[DataLabel] = []
@@ -126,9 +145,10 @@ class Flow:
         return Finding(tuple(labels), f"{words[:1].upper()}{words[1:]}.")
 
     def _traces(
-        self, request: Request, call: Call, sources: Sequence[Source], stored: Iterable[Stored]
+        self, request: Request, call: Call, session: Session, stored: Sequence[Stored]
     ) -> Iterator[tuple[str, Labels]]:
         """How data of others reaches the call, in words, with its labels."""
+        sources, known = session.sources, session.fields
         if effect_of(call.tool, call.annotations) is None:
             yield from _visits(call, sources)
             return
@@ -137,7 +157,6 @@ class Flow:
             labels = self._labels(_tool(each.tool), each.meta)
             if labels.untrusted or labels.private:
                 yield f"'{each.argument}' is from a stored result of {each.tool}", labels
-        known = frozenset(text for source in sources for text in source.text.fields)
         for name, value in call.arguments.items():
             if name in referred:
                 continue
@@ -176,7 +195,7 @@ class Flow:
             self._memory.session(caller).add(Source(tool.key, time.time(), run, labels, text))
 
 
-def _visits(call: Call, sources: Sequence[Source]) -> Iterator[tuple[str, Labels]]:
+def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labels]]:
     """Arguments of a tool that reads which are addresses that a text wants visited, or data sent to its host."""
     for name, value in call.arguments.items():
         for source in reversed(sources):
@@ -185,7 +204,7 @@ def _visits(call: Call, sources: Sequence[Source]) -> Iterator[tuple[str, Labels
                 break
 
 
-def _read_by(run: str, sources: Sequence[Source]) -> Source | None:
+def _read_by(run: str, sources: Reversible[Source]) -> Source | None:
     """The latest text that others wrote and that a script has read."""
     if not run:
         return None
