@@ -1,15 +1,22 @@
 """State that cannot be used: searching, greeting and calling go on, and no answer is lost for it."""
 
+import asyncio
+import contextlib
+import os
 import re
 import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from tests.gateway.serving import Command, raw_client, serve_http
+from tests.gateway.serving import Command, raw_client, serve_http, toml_of
 from tests.gateway.test_faults import echo
 from tests.store.test_sqlite import HOLDS_THE_WRITE_LOCK, answer, child
+from wicket_mcp.store.model import CallRecord
+from wicket_mcp.store.sql.health import MOST_OBSERVATIONS
 
 
 def state_file(folder: Path) -> Path:
@@ -57,3 +64,50 @@ async def test_a_large_answer_is_given_though_its_state_is_gone(open_gateway: Op
             status, body = await client.modern("tools/call", {"name": "call_tool", "arguments": arguments})
         assert status == 200
         assert "in memory only" in body["result"]["content"][-1]["text"]
+
+
+@pytest.mark.promise("F17", "A log that nobody reads costs its lines, and holds nothing up.")
+async def test_f17_an_unread_log_freezes_nothing(tmp_path: Path) -> None:
+    config = tmp_path / "wicket.toml"
+    config.write_text(toml_of({"echo": peer("Echo"), "dies": peer("DiesMidCall")}))
+    unread, full = os.pipe()
+    os.set_blocking(full, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(full, b"x" * 4096):
+            pass
+    os.set_blocking(full, True)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "wicket_mcp", "serve", "--config", str(config)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=full,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "WICKET_LOG": "debug"},
+    )
+    command = Command(process)
+    await command.initialize()
+    for _ in range(3):
+        assert (await command.call("call_tool", {"name": "dies.slow", "arguments": {}}))["isError"]
+        said = await command.call("call_tool", {"name": "echo.echo", "arguments": {"message": "hello"}})
+        assert said["content"][0]["text"] == "hello"
+    assert command.process.stdin is not None
+    command.process.stdin.close()
+    assert await command.process.wait() == 0
+    for descriptor in (unread, full):
+        os.close(descriptor)
+
+
+@pytest.mark.promise("F27", "The health of a server with a million calls is made of its newest ten thousand.")
+async def test_f27_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway:
+        now = time.time()
+        for batch in range(3):
+            for number in range(5000):
+                at = now - 15_000 + batch * 5000 + number
+                gateway.store.record_call(
+                    CallRecord(at, "local", "echo", "echo", "", "ok", 1.0, 0, method="tools/call")
+                )
+            await gateway.store.observed(now)
+        seen = await gateway.store.observations("echo", 0.0)
+        assert len(seen) == MOST_OBSERVATIONS
+        assert seen[0].at == pytest.approx(now - MOST_OBSERVATIONS), "the newest"
+        assert [one.at for one in seen] == sorted(one.at for one in seen)

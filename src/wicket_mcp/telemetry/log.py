@@ -5,7 +5,9 @@ What comes from an upstream and is shown in another way (tables, errors) passes 
 """
 
 import logging
+import os
 import re
+import select
 import sys
 from collections.abc import Callable
 
@@ -17,6 +19,8 @@ _UNSAFE = re.compile(
 )
 _UNPRINTABLE = re.compile(r"[^\n\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]|[\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
 _LAYOUT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_PAGE = 4096
+_PATIENCE = 20  # milliseconds
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
@@ -59,9 +63,40 @@ class LineHandler(logging.Handler):
         self._take(self.format(record))
 
 
+class _StderrHandler(logging.Handler):
+    """Writes lines to a descriptor, and loses them rather than wait for somebody who does not read."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+        self._lost = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = f"{self.format(record)}\n"
+        if self._lost:
+            line = f"({self._lost} lines of the log are lost: nobody read them)\n{line}"
+        data = line.encode("utf-8", "replace")
+        # A pipe that is ready takes a page at once. Who has let us wait before is not waited for again.
+        while data and self._poll.poll(0 if self._lost else _PATIENCE):
+            try:
+                data = data[os.write(self._descriptor, data[:_PAGE]) :]
+            except OSError:  # nobody is there any more
+                return
+        self._lost = self._lost + 1 if data else 0
+
+
+def _handler() -> logging.Handler:
+    try:
+        return _StderrHandler(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # no such system call, or no descriptor behind it
+        return logging.StreamHandler(sys.stderr)
+
+
 def configure_logging(level: str) -> None:
     """Send our logs to stderr. Called by the command line only: a library leaves logging to its user."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _handler()
     handler.setFormatter(_CleanFormatter(_LAYOUT, "%H:%M:%S"))
     root = logging.getLogger("wicket_mcp")
     root.handlers[:] = [handler]

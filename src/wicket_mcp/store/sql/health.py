@@ -13,6 +13,10 @@ _SILENT = (
 """Outcomes that say nothing of the server: it was not asked, or its answer was not its own doing."""
 
 
+MOST_OBSERVATIONS = 10_000
+"""Calls that a server's health is made of, the newest: a million of them would say the same, and take seconds."""
+
+
 class SqlHealth(Part):
     async def save_probe(self, server: str, seen: Observation, keep_since: float) -> None:
         def save(db: Database) -> None:
@@ -23,8 +27,10 @@ class SqlHealth(Part):
 
     async def observations(self, server: str, since: float) -> Sequence[Observation]:
         await self._recorder.settle()
-        text = f"""SELECT at, outcome NOT IN {_FAILED}, outcome IN {(*_FAILED, "upstream_error")}, duration_ms
-                   FROM audit WHERE server = ? AND at >= ? AND outcome NOT IN {_SILENT}
+        text = f"""SELECT * FROM (
+                     SELECT at, outcome NOT IN {_FAILED}, outcome IN {(*_FAILED, "upstream_error")}, duration_ms
+                     FROM audit WHERE server = ? AND at >= ? AND outcome NOT IN {_SILENT}
+                     ORDER BY at DESC LIMIT {MOST_OBSERVATIONS}) calls
                    UNION ALL SELECT at, ok <> 0, ok = 0, duration_ms FROM probe WHERE server = ? AND at >= ?
                    ORDER BY 1"""  # noqa: S608  (only our own words)
         rows = await self._rows(text, server, since, server, since)
