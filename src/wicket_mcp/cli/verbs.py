@@ -43,6 +43,7 @@ VERBS = (
     Verb("run", USE, "run:run", "Run a script that calls tools, and print its value."),
     Verb("serve", USE, "serve:serve", "Serve one client over stdio, or any number over HTTP."),
     Verb("daemon", USE, "daemon:app", "Look at, stop and read the log of the daemon that clients share."),
+    Verb("service", USE, "service:app", "Have systemd or launchd run wicket serve --http for you."),
     Verb("dashboard", USE, "dashboard:dashboard", "Open the dashboard of the gateway that runs (wicket serve --http)."),
     Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
     Verb("logs", KEEP, "logs:logs", "Show who called what, with what outcome."),

@@ -1,0 +1,49 @@
+"""`wicket service`: the files that systemd and launchd get."""
+
+import plistlib
+import sys
+
+from tests.cli.shell import Shell
+from wicket_mcp.cli.service import plist, unit
+
+
+def test_a_unit_is_written_and_removed(shell: Shell) -> None:
+    shell.config.parent.mkdir(parents=True)
+    shell.config.write_text("")
+    done = shell.run("service", "install", "--http", "127.0.0.1:8377", "--workers", "2", "--no-start")
+    assert done.code == 0, done.err
+    file = shell.home / ".config" / "systemd" / "user" / "wicket.service"
+    assert done.out == f"written: {file}\n"
+    served = f"{sys.executable} -m wicket_mcp serve --http 127.0.0.1:8377 --workers 2 --config {shell.config}"
+    assert f"ExecStart={served}\n" in file.read_text()
+    assert shell.run("service", "uninstall").out == f"removed: {file}\n"
+    assert not file.exists()
+    assert "no service" in shell.run("service", "uninstall").err
+
+
+def test_printing_changes_nothing(shell: Shell) -> None:
+    shell.config.parent.mkdir(parents=True)
+    shell.config.write_text("")
+    done = shell.run("service", "install", "--print")
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in done.out
+    assert not (shell.home / ".config" / "systemd").exists()
+
+
+def test_without_a_service_manager_it_says_so(shell: Shell) -> None:
+    shell.config.parent.mkdir(parents=True)
+    shell.config.write_text("")
+    done = shell.run("service", "install", PATH="/nowhere")
+    assert done.code == 2
+    assert "systemctl was not found" in done.err
+
+
+def test_arguments_reach_the_command_as_they_are() -> None:
+    text = unit(["/opt/my python", "-c", 'a"b%c$d\\e', "plain"])
+    assert r"""ExecStart="/opt/my python" -c "a\"b%%c$$d\\e" plain""" in text
+
+
+def test_launchd_gets_every_argument() -> None:
+    command = ["/opt/my python", "-m", "wicket_mcp", "serve", "--config", "/a & b.toml"]
+    agent = plistlib.loads(plist(command).encode())
+    assert agent["ProgramArguments"] == command
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
