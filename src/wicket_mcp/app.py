@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 import signal
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -257,7 +258,10 @@ class Gateway(Library):
 
         self.attend()
         protocol, principal = await self.admit_client(os.environ, *dialects)
+        began = time.monotonic()
         await serve_stdio(protocol, stop, principal, self.outbox_counters)
+        if self.tracing is not None:
+            self.tracing.end_session(time.monotonic() - began)
 
     async def admit_client(self, environ: Mapping[str, str], *dialects: str) -> tuple[Protocol, Principal]:
         """What the client of a pipe is served, and who it is by its environment. Raises ConfigError."""
@@ -346,6 +350,8 @@ class Gateway(Library):
         self.watches.hear(event)
         for hear in self.on_event:
             hear(event)
+        if self.tracing is not None:
+            self.tracing.hear(event.method, (event.server, event.session, event.principal.name))
 
     def _publish_changes(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []
@@ -374,9 +380,9 @@ class Gateway(Library):
             await self._desk.close()
         self.audit.flush()
         await self.audit_file.close()
-        if self.tracing is not None:
-            await self.tracing.close()
         await super().close()
+        if self.tracing is not None:  # the last, so that it hears of the end of every connection
+            await self.tracing.close()
 
 
 def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
@@ -389,18 +395,11 @@ def _definitions(snapshot: Snapshot) -> list[JsonObject]:
 
 
 def _open_tracing(config: Config) -> "Tracing | None":
-    """Raises ConfigError where spans are to be exported and what exports them is not installed."""
     options = config.trace
     if options.endpoint is None:
         return None
-    try:
-        from wicket_mcp.telemetry.trace import Tracing
-    except ImportError:
-        raise ConfigError(
-            "traces need what is not installed",
-            key="trace.endpoint",
-            hint="Install it: pip install 'wicket-mcp[otel]', or leave the option out.",
-        ) from None
+    from wicket_mcp.telemetry.trace import Tracing  # for those who export
+
     return Tracing(options.endpoint, percent=options.percent, content=options.content)
 
 

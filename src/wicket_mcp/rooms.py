@@ -213,7 +213,14 @@ def _approvals(config: Config, live: Live, results: Results) -> Approvals | None
 
 
 def _traced(library: Library, tracing: "Tracing | None") -> Handler:
-    return library.forward if tracing is None else tracing.client(library.catalogue.servers.get)(library.forward)
+    if tracing is None:
+        return library.forward
+
+    def version(server: str) -> str:
+        greeting = library.pool.greeting(server)
+        return greeting.protocol_version if greeting else ""
+
+    return tracing.client(library.catalogue.servers.get, version)(library.forward)
 
 
 def check(config: Config) -> None:

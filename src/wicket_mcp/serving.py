@@ -63,6 +63,7 @@ async def serve_http(
         gateway.tasks.start(gateway.pool.close_session(session), "end session")
 
     sessions = Sessions(end_session, gateway.outbox_counters)
+    sessions.on_duration = gateway.tracing.end_session if gateway.tracing else None
     gateway.feed.subscribe(sessions.changed)
     replicas: AllReplicas | None = None
     if gateway.config.store is not None or workers is not None:

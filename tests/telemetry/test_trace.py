@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import META, raw_client, serve_http
+from tests.gateway.test_http import legacy_session
 
-pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+pytest.importorskip("opentelemetry.proto", reason="the protocol's own classes are not installed")
 from tests.peers.otlp_receiver import Received, attributes, collector
 from tests.surface.loaded import modules_of_a_served_gateway
 
-from wicket_mcp.telemetry.trace import BUCKETS, NAMES
+from wicket_mcp.telemetry.durations import BUCKETS
+from wicket_mcp.telemetry.trace import NAMES
 
 SERVER, CLIENT = 2, 3
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -79,6 +81,70 @@ async def test_durations_are_histograms_with_the_buckets_of_the_conventions(open
         (point,) = received.metrics[name].histogram.data_points
         assert tuple(point.explicit_bounds) == BUCKETS
         assert received.metrics[name].unit == "s"
+
+
+async def test_the_context_of_an_http_request_is_a_link_and_its_peer_is_named(open_gateway: OpenGateway) -> None:
+    elsewhere = "4bf92f3577b34da6a3ce929d0e0e4736"
+    with collector() as received:
+        settings = {"endpoint": received.address}
+        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway, serve_http(gateway) as address:
+            async with raw_client(address) as client:
+                routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
+                meta = {**META, "traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "vendor=1"}
+                message = {"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": {"_meta": meta}}
+                await client.post(message, {**routing, "traceparent": f"00-{elsewhere}-{PARENT}-01"})
+    (span,) = received.named("tools/list")
+    assert (span.trace_id.hex(), span.trace_state) == (TRACE, "vendor=1")
+    assert [(link.trace_id.hex(), link.span_id.hex()) for link in span.links] == [(elsewhere, PARENT)]
+    seen = attributes(span)
+    assert seen["client.address"] == "127.0.0.1"
+    assert seen["client.port"] > 0
+    assert (seen["network.protocol.name"], seen["network.protocol.version"]) == ("http", "1.1")
+
+
+async def test_the_spans_and_durations_of_a_session_of_the_handshake_era(open_gateway: OpenGateway) -> None:
+    with collector() as received:
+        settings = {"endpoint": received.address}
+        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway, serve_http(gateway) as address:
+            async with raw_client(address) as client:
+                session = await legacy_session(client)
+                given = {"name": "call_tool", "arguments": {"name": "echo.echo", "arguments": {"message": "hello"}}}
+                await client.post({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": given}, session)
+    spans = {span.kind: attributes(span) for span in received.named("tools/call echo")}
+    assert spans[SERVER]["mcp.protocol.version"] == "2025-06-18"
+    assert spans[CLIENT]["mcp.protocol.version"] == "2025-11-25"
+    assert spans[SERVER]["mcp.session.id"]
+    for name in ("mcp.server.session.duration", "mcp.client.session.duration"):
+        (point,) = received.metrics[name].histogram.data_points
+        assert (point.count, sum(point.bucket_counts), tuple(point.explicit_bounds)) == (1, 1, BUCKETS)
+        assert point.min == point.max == point.sum > 0
+
+
+async def test_a_parent_that_is_not_kept_is_passed_on_and_one_that_is_malformed_is_nobodys(
+    open_gateway: OpenGateway,
+) -> None:
+    with collector() as received:
+        settings = {"endpoint": received.address}
+        async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway, serve_http(gateway) as address:
+            async with raw_client(address) as client:
+                for parent in (f"00-{TRACE}-{PARENT}-00", f"ff-{TRACE}-{PARENT}-01", f"00-{'0' * 32}-{PARENT}-01"):
+                    routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
+                    params = {"_meta": {**META, "traceparent": parent}}
+                    await client.post({"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": params}, routing)
+    spans = received.named("tools/list")
+    assert len(spans) == 2
+    assert not {span.trace_id.hex() for span in spans} & {TRACE, "0" * 32}
+    assert {span.parent_span_id for span in spans} == {b""}
+
+
+async def test_a_collector_that_is_away_costs_no_call(
+    open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    with collector() as received:
+        address = received.address
+    async with open_gateway({"echo": peer("Echo")}, trace={"endpoint": address}) as gateway:
+        assert (await gateway.call("echo.echo", {"message": "hello"}))["content"][0]["text"] == "hello"
+    assert "could not be sent" in caplog.text
 
 
 async def test_the_calls_of_a_script_are_children_of_its_span(open_gateway: OpenGateway) -> None:

@@ -58,6 +58,7 @@ class LegacyClient:
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str = "info"
     name: str = ""
+    version: str = ""
     id_prefix: str = "wicket-"
     """Begins the ids of our questions. Unlike any other's where a client outlives who serves it."""
     questions: Rpc = field(init=False)
@@ -68,9 +69,9 @@ class LegacyClient:
     def __post_init__(self) -> None:
         self.questions = Rpc("the client", self.push, id_prefix=self.id_prefix)
 
-    def introduce(self, capabilities: JsonObject, name: str) -> None:
-        """What it said in its handshake."""
-        self.capabilities, self.name = capabilities, name
+    def introduce(self, capabilities: JsonObject, name: str, version: str = "") -> None:
+        """What it said in its handshake, and which version of the protocol came of it."""
+        self.capabilities, self.name, self.version = capabilities, name, version
 
     def want_logs(self, level: str) -> None:
         """It wants log messages from this level on."""

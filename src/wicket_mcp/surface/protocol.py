@@ -150,6 +150,10 @@ class Request:
         return replace(self, params=params)
 
     @property
+    def legacy_version(self) -> str:
+        return self.client.version if self.client is not None else ""
+
+    @property
     def meta(self) -> JsonObject:
         meta: Any = self.params.get("_meta")
         return cast("JsonObject", meta) if isinstance(meta, dict) else {}
@@ -282,11 +286,12 @@ class Protocol:
 
     async def initialize(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         asked = request.params.get("protocolVersion")
+        version = asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
         if request.client is not None:
             name = client_name(request.params.get("clientInfo"))
-            request.client.introduce(as_object(request.params.get("capabilities")), name)
+            request.client.introduce(as_object(request.params.get("capabilities")), name, version)
         return {
-            "protocolVersion": asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION,
+            "protocolVersion": version,
             "capabilities": {**await self._capabilities(caller), "tasks": tasks_methods.LEGACY_CAPABILITY},
             "serverInfo": SERVER_INFO,
             "instructions": await self._instructions(caller),

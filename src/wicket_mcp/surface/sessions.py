@@ -36,6 +36,7 @@ class HttpSession:
     counters: Counters
     running: dict[str | int, Exchange] = field(default_factory=dict[str | int, Exchange])
     stream: EventStream | None = None
+    began: float = field(default_factory=time.monotonic)
     client: LegacyClient = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,6 +75,8 @@ class Sessions:
         """The id of a new session: of whom, at which path, begun with which parameters."""
         self._sessions: dict[str, HttpSession] = {}
         self._on_end = on_end
+        self.on_duration: Callable[[float], None] | None = None
+        """Hears how long each session was, in seconds."""
         self._most = most
         self._most_per_principal = most_per_principal
         self._clock = clock
@@ -110,6 +113,8 @@ class Sessions:
             if session.stream is not None:
                 session.stream.end()
             self._on_end(session.id)
+            if self.on_duration is not None:
+                self.on_duration(time.monotonic() - session.began)
 
     def end_all(self) -> None:
         if self._sweeping is not None:

@@ -149,6 +149,9 @@ class StreamableHttp:
             await send_json(send, 202, None)
             return
         _check_accept(headers)
+        if protocol.trace is not None:
+            came_with = headers.get(b"traceparent") or ""
+            protocol.trace.arrive(came_with, scope.get("client"), scope.get("http_version", ""))
         if principal.issuer:
             _check_scopes(protocol, principal, body)
         exchange = Exchange(send, self._sessions.counters, connection)

@@ -1,64 +1,123 @@
 """OpenTelemetry: a SERVER span for each request of a client, a CLIENT span for each one to a server, and histograms.
 
 Names follow the conventions for MCP (`gen-ai/mcp`); `NAMES` is the table that tests hold every span against. Imported
-only where an exporter is configured (extra `otel`): nobody else loads or pays for it. `Tracing.server` goes around the
+only where an exporter is configured: nobody else loads or pays for it. `Tracing.server` goes around the
 protocol's answer, `Tracing.client` around the last layer, `Tracing.name` tells the outer span which tool was really
-called. Context travels in `params._meta`: the parent there wins over any other.
+called. Context travels in `params._meta`: the parent there wins, and that of the HTTP request is a link. Whether a
+trace is kept is decided before anything of it is made: what is not kept costs a step in a histogram.
 """
 
-import asyncio
 import random
+import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
-from opentelemetry import trace
-from opentelemetry.baggage.propagation import W3CBaggagePropagator
-from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.propagators.composite import CompositePropagator
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from wicket_mcp import __version__
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import INTERNAL_ERROR, Refused, WicketError
 from wicket_mcp.model import MODERN_VERSION, Caller, JsonObject, as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
+from wicket_mcp.telemetry.durations import Durations, DurationsExport
+from wicket_mcp.telemetry.otlp import Collector, attributes, field, fixed_field, number_field
 
-BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 SERVER_DURATION, CLIENT_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
+SERVER_SESSION, CLIENT_SESSION = "mcp.server.session.duration", "mcp.client.session.duration"
 NAMES = frozenset(
     {
         *("mcp.method.name", "mcp.protocol.version", "mcp.session.id", "mcp.resource.uri", "jsonrpc.request.id"),
         *("gen_ai.tool.name", "gen_ai.prompt.name", "gen_ai.operation.name", "rpc.response.status_code", "error.type"),
-        *("network.transport", "network.protocol.name", "server.address", "server.port"),
+        *("network.transport", "network.protocol.name", "network.protocol.version", "server.address", "server.port"),
+        *("client.address", "client.port"),
         *("gen_ai.tool.call.arguments", "gen_ai.tool.call.result"),
     }
 )
 """Every attribute of ours."""
-_CARRIED = ("traceparent", "tracestate", "baggage")
 _MAX_CONTENT = 8192
-_METHODS = {
-    name: {"mcp.method.name": name}
-    for name in (
+TOOL_ERROR = "tool_error"
+_METHODS = frozenset(
+    {
         *("initialize", "ping", "server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get"),
         *("resources/list", "resources/templates/list", "resources/read", "resources/subscribe"),
         *("resources/unsubscribe", "completion/complete", "logging/setLevel", "subscriptions/listen"),
-    )
-}
-_SKIPPED: ContextVar[bool] = ContextVar("skipped", default=False)
-"""Whether the request under way belongs to a trace that is not kept."""
+    }
+)
+"""Those that a duration is named by; others are made up by whoever asks."""
+_SERVER, _CLIENT = 2, 3
+_ERROR = 2
+_SAMPLED = 1
+
+
+class Kept:
+    """A span that is being made."""
+
+    __slots__ = ("attributes", "failed", "id", "kind", "link", "name", "parent", "started", "state", "trace")
+
+    def __init__(self, name: str, kind: int, values: dict[str, Any], context: "Context | None") -> None:
+        self.name, self.kind, self.attributes = name, kind, values
+        self.id = random.randbytes(8)
+        self.trace = context.trace if context else random.randbytes(16)
+        self.parent = context.span if context else b""
+        self.state = context.state if context else ""
+        self.link: Context | None = None
+        self.failed = False
+        self.started = time.time_ns()
+
+    @property
+    def traceparent(self) -> str:
+        return f"00-{self.trace.hex()}-{self.id.hex()}-01"
+
+    def fail(self, kind: str) -> None:
+        self.attributes["error.type"] = kind
+        self.failed = True
+
+    def encode(self) -> bytes:
+        """As the wire has it; it ends now."""
+        parts = [
+            field(1, self.trace),
+            field(2, self.id),
+            field(5, self.name.encode("utf-8", "replace")),
+            number_field(6, self.kind),
+            fixed_field(7, self.started),
+            fixed_field(8, time.time_ns()),
+            attributes(9, self.attributes),
+        ]
+        if self.parent:
+            parts.append(field(4, self.parent))
+        if self.state:
+            parts.append(field(3, self.state.encode("utf-8", "replace")))
+        if self.link is not None:
+            parts.append(field(13, field(1, self.link.trace) + field(2, self.link.span)))
+        if self.failed:
+            parts.append(field(15, number_field(3, _ERROR)))
+        return b"".join(parts)
+
+
+class Context(NamedTuple):
+    """What a `traceparent` says: the span that something is a part of."""
+
+    trace: bytes
+    span: bytes
+    sampled: bool
+    state: str = ""
+
+
+def read_context(traceparent: Any, state: Any = "") -> Context | None:
+    """None for what is not well-formed."""
+    if not isinstance(traceparent, str) or (match := _TRACEPARENT.fullmatch(traceparent.strip())) is None:
+        return None
+    trace, span, flags = bytes.fromhex(match[1]), bytes.fromhex(match[2]), int(match[3], 16)
+    if not any(trace) or not any(span):
+        return None
+    return Context(trace, span, bool(flags & _SAMPLED), state if isinstance(state, str) else "")
+
+
+_TRACEPARENT = re.compile("(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
+_CURRENT: ContextVar["Kept | Literal[False] | None"] = ContextVar("current", default=None)
+"""The span that goes on; False where the request belongs to a trace that is not kept, None outside of any."""
 
 
 class Incoming(Protocol):
@@ -73,11 +132,24 @@ class Incoming(Protocol):
     @property
     def modern(self) -> bool: ...
     @property
+    def legacy_version(self) -> str: ...
+    @property
     def caller(self) -> Caller: ...
 
 
 Answer = Callable[[], Awaitable[JsonObject]]
-ServerTrace = Callable[[Incoming, Answer], Awaitable[JsonObject]]
+
+
+class Origin(NamedTuple):
+    """Where an HTTP request comes from."""
+
+    traceparent: str = ""
+    address: str = ""
+    port: int = 0
+    http_version: str = ""
+
+
+_ORIGIN: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 
 class Target(Protocol):
@@ -94,106 +166,126 @@ class Tracing:
 
     def __init__(self, endpoint: str, *, percent: int = 100, content: bool = False) -> None:
         """`percent` of the traces that begin here are kept; with `content`, arguments and results are part of spans."""
-        root = endpoint.rstrip("/")
-        resource = Resource.create({"service.name": "wicket", "service.version": __version__})
         self._share = percent / 100
-        self._spans = TracerProvider(resource=resource)  # which traces are kept is decided here, before a span is made
-        self._spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{root}/v1/traces")))
-        views = [
-            View(instrument_name=name, aggregation=ExplicitBucketHistogramAggregation(BUCKETS))
-            for name in (SERVER_DURATION, CLIENT_DURATION)
-        ]
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{root}/v1/metrics"))
-        self._metrics = MeterProvider([reader], resource=resource, views=views)
-        meter = self._metrics.get_meter("wicket", __version__)
-        self._served = meter.create_histogram(SERVER_DURATION, "s", "Requests of clients.")
-        self._asked = meter.create_histogram(CLIENT_DURATION, "s", "Requests to servers.")
-        self._tracer = self._spans.get_tracer("wicket", __version__)
-        self._context = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
+        self._spans = Collector(endpoint, "traces")
+        self._served = Durations(SERVER_DURATION, "Requests of clients.")
+        self._asked = Durations(CLIENT_DURATION, "Requests to servers.")
+        self._client_sessions = Durations(SERVER_SESSION, "Sessions of clients.")
+        self._server_sessions = Durations(CLIENT_SESSION, "Connections to servers.")
+        histograms = (self._served, self._asked, self._client_sessions, self._server_sessions)
+        self._durations = DurationsExport(endpoint, histograms)
+        self._connected: dict[Hashable, float] = {}
         self._content = content
 
     async def close(self) -> None:
         """Send what waits; a collector that is away is not waited for beyond its own deadline."""
-        await asyncio.to_thread(self._spans.shutdown)
-        await asyncio.to_thread(self._metrics.shutdown)
+        await self._spans.close()
+        await self._durations.close()
+
+    def end_session(self, seconds: float) -> None:
+        """A client's session has ended after this time."""
+        self._client_sessions.record(seconds)
+
+    def hear(self, event: str, connection: Hashable) -> None:
+        """A connection to a server is there, or has ended."""
+        if event == "connected":
+            self._connected[connection] = time.monotonic()
+        elif event == "disconnected" and (began := self._connected.pop(connection, None)) is not None:
+            self._server_sessions.record(time.monotonic() - began)
 
     # Around the answer to a client
 
-    def server(self, transport: str) -> ServerTrace:
+    def server(self, transport: str) -> "ServerTrace":
         """What goes around every answer; `transport` is `pipe` or `tcp`."""
+        return ServerTrace(self, transport)
 
-        async def answer(request: Incoming, work: Answer) -> JsonObject:
-            started = time.perf_counter()
-            meta = as_object(request.params.get("_meta"))
-            if not self._keeps(meta.get("traceparent")):
-                skipped = _SKIPPED.set(True)
-                try:
-                    return await work()
-                finally:
-                    _SKIPPED.reset(skipped)
-                    self._served.record(time.perf_counter() - started, _method(request.method))
-            name = as_text(request.params.get("name"))
-            attributes: JsonObject = {
-                "mcp.method.name": request.method,
-                "jsonrpc.request.id": str(request.id),
-                "network.transport": transport,
-                **_about(request.method, name, as_text(request.params.get("uri"))),
-                **({"mcp.protocol.version": MODERN_VERSION} if request.modern else {}),
-                **({"mcp.session.id": request.caller.session} if not request.modern and transport == "tcp" else {}),
-            }
-            kind, parent = SpanKind.SERVER, self._parent(meta)
-            with self._tracer.start_as_current_span(
-                _title(request.method, name), parent, kind, attributes, record_exception=False
-            ) as span:
-                try:
-                    result = await work()
-                    _note_result(span, result)
-                    return result
-                except WicketError as problem:
-                    span.set_attribute("rpc.response.status_code", str(problem.rpc_code))
-                    if problem.rpc_code == INTERNAL_ERROR or -32099 <= problem.rpc_code <= -32000:
-                        _fail(span, str(problem.rpc_code))
-                    else:
-                        span.set_attribute("error.type", str(problem.rpc_code))
-                    raise
-                finally:
-                    self._served.record(time.perf_counter() - started, _method(request.method))
+    async def answer(self, request: Incoming, work: Answer, transport: str) -> JsonObject:
+        """Do the work inside a span of its own, where the trace is kept."""
+        started = time.perf_counter()
+        error = ""
+        meta = as_object(request.params.get("_meta"))
+        context = read_context(meta["traceparent"], meta.get("tracestate")) if "traceparent" in meta else None
+        kept = self._begin(request, transport, context) if self._keeps(context) else False
+        token = _CURRENT.set(kept)
+        try:
+            result = await work()
+            if result.get("isError"):
+                error = TOOL_ERROR
+            return result
+        except WicketError as problem:
+            error = str(problem.rpc_code)
+            if kept:
+                kept.attributes |= {"rpc.response.status_code": error, "error.type": error}
+                kept.failed = problem.rpc_code == INTERNAL_ERROR or -32099 <= problem.rpc_code <= -32000
+            raise
+        except Exception:
+            error = str(INTERNAL_ERROR)
+            if kept:
+                kept.fail(error)
+            raise
+        finally:
+            _CURRENT.reset(token)
+            if kept:
+                if error == TOOL_ERROR:
+                    kept.fail(error)
+                self._spans.add(kept.encode())
+            self._served.record(time.perf_counter() - started, _method(request.method), error)
 
-        return answer
+    def _begin(self, request: Incoming, transport: str, context: Context | None) -> Kept:
+        name = as_text(request.params.get("name"))
+        values: dict[str, Any] = {
+            "mcp.method.name": request.method,
+            "jsonrpc.request.id": str(request.id),
+            "network.transport": transport,
+            **_about(request.method, name, as_text(request.params.get("uri"))),
+        }
+        if version := MODERN_VERSION if request.modern else request.legacy_version:
+            values["mcp.protocol.version"] = version
+        kept = Kept(_title(request.method, name), _SERVER, values, context)
+        if transport == "tcp":
+            if not request.modern:
+                values["mcp.session.id"] = request.caller.session
+            if (origin := _ORIGIN.get()) is not None:
+                values |= _describe_origin(origin)
+                kept.link = read_context(origin.traceparent)
+        return kept
 
     # Around the request to a server
 
-    def client(self, target: Callable[[str], Target | None]) -> Layer:
-        """The layer around the last one; `target` knows the servers."""
+    def client(self, target: Callable[[str], Target | None], version: Callable[[str], str]) -> Layer:
+        """The layer around the last one; `target` knows the servers, `version` which protocol each speaks."""
 
         def layer(inner: Handler) -> Handler:
             async def handle(request: Request) -> Result:
+                outer, error, kept = _CURRENT.get(), "", None
                 started = time.perf_counter()
-                if _SKIPPED.get() or not (trace.get_current_span().is_recording() or self._keeps(None)):
-                    try:
-                        return await inner(request)
-                    finally:
-                        self._asked.record(time.perf_counter() - started, _method(request.method))
-                name = request.span.name or request.name
-                attributes = self._describe(request, name, target(request.server))
-                with self._tracer.start_as_current_span(
-                    _title(request.method, name), None, SpanKind.CLIENT, attributes, record_exception=False
-                ) as span:
-                    carried: dict[str, str] = {}
-                    self._context.inject(carried)
-                    try:
-                        result = await inner(replace(request, meta={**request.meta, **carried}))
-                    except WicketError as problem:
-                        if isinstance(problem, Refused):
-                            span.set_attribute("rpc.response.status_code", str(problem.rpc_code))
-                        _fail(span, str(problem.rpc_code) if isinstance(problem, Refused) else problem.code)
-                        raise
-                    finally:
-                        self._asked.record(time.perf_counter() - started, _method(request.method))
-                    _note_result(span, result.body)
-                    if self._content:
-                        span.set_attribute("gen_ai.tool.call.result", encode(result.body).decode()[:_MAX_CONTENT])
+                if outer or (outer is None and self._keeps(None)):
+                    name = request.span.name or request.name
+                    context = Context(outer.trace, outer.id, sampled=True, state=outer.state) if outer else None
+                    values = self._describe(request, name, target(request.server))
+                    kept = Kept(_title(request.method, name), _CLIENT, values, context)
+                    request = replace(request, meta={**request.meta, "traceparent": kept.traceparent})
+                try:
+                    result = await inner(request)
+                    if result.body.get("isError"):
+                        error = TOOL_ERROR
+                    if kept and self._content:
+                        values = kept.attributes
+                        values["gen_ai.tool.call.result"] = encode(result.body).decode()[:_MAX_CONTENT]
                     return result
+                except WicketError as problem:
+                    error = str(problem.rpc_code) if isinstance(problem, Refused) else problem.code
+                    if kept and isinstance(problem, Refused):
+                        kept.attributes["rpc.response.status_code"] = error
+                    raise
+                finally:
+                    if kept:
+                        if error:
+                            kept.fail(error)
+                        if spoken := version(request.server):  # known once it is connected
+                            kept.attributes["mcp.protocol.version"] = spoken
+                        self._spans.add(kept.encode())
+                    self._asked.record(time.perf_counter() - started, _method(request.method), error)
 
             return handle
 
@@ -203,28 +295,27 @@ class Tracing:
         """The outermost layer: the client's span learns which tool was really called."""
 
         def layer(inner: Handler) -> Handler:
-            async def handle(request: Request) -> Result:
+            async def name_span(request: Request, kept: Kept) -> Result:
                 try:
                     return await inner(request)
                 finally:
-                    span = trace.get_current_span()
-                    if span.is_recording() and request.span.name and not request.span.run:  # a script has many calls
-                        span.update_name(_title(request.method, request.span.name))
-                        span.set_attributes(_about(request.method, request.span.name, ""))
+                    if request.span.name and not request.span.run:  # a script has many calls
+                        kept.name = _title(request.method, request.span.name)
+                        kept.attributes |= _about(request.method, request.span.name, "")
+
+            def handle(request: Request) -> Awaitable[Result]:
+                kept = _CURRENT.get()
+                return name_span(request, kept) if kept else inner(request)
 
             return handle
 
         return layer
 
-    def _keeps(self, parent: Any) -> bool:
+    def _keeps(self, context: Context | None) -> bool:
         """Whether a trace is kept: as its parent says, and else by the share that is to be kept."""
-        if isinstance(parent, str):
-            return parent.rstrip().endswith("1")
+        if context is not None:
+            return context.sampled
         return self._share >= 1 or random.random() < self._share
-
-    def _parent(self, meta: Mapping[str, Any]) -> Context | None:
-        carrier = {key: value for key in _CARRIED if isinstance(value := meta.get(key), str)}
-        return self._context.extract(carrier) if carrier else None
 
     def _describe(self, request: Request, name: str, target: Target | None) -> JsonObject:
         attributes: JsonObject = {
@@ -235,16 +326,40 @@ class Tracing:
             attributes["network.transport"] = "pipe" if target.transport == "stdio" else "tcp"
             if target.url:
                 split = urlsplit(target.url)
-                attributes |= {"network.protocol.name": "http", "server.address": split.hostname or ""}
+                attributes |= {"network.protocol.name": "http", "network.protocol.version": "1.1"}
+                attributes["server.address"] = split.hostname or ""
                 attributes["server.port"] = split.port or (443 if split.scheme == "https" else 80)
         if self._content and request.tool is not None:
             attributes["gen_ai.tool.call.arguments"] = encode(request.params.get("arguments")).decode()[:_MAX_CONTENT]
         return attributes
 
 
-def _method(name: str) -> Mapping[str, str]:
-    """The attributes of a duration; made once for each method there is."""
-    return _METHODS.get(name) or {"mcp.method.name": "other"}
+class ServerTrace:
+    """What the protocol knows of a trace: it goes around every answer."""
+
+    __slots__ = ("_tracing", "_transport")
+
+    def __init__(self, tracing: Tracing, transport: str) -> None:
+        self._tracing = tracing
+        self._transport = transport
+
+    def arrive(self, traceparent: str, client: tuple[str, int] | None, http_version: str) -> None:
+        """The request that is answered next in this task came over HTTP, from there."""
+        _ORIGIN.set(Origin(traceparent, *(client or ("", 0)), http_version))
+
+    def __call__(self, request: Incoming, work: Answer) -> Awaitable[JsonObject]:
+        return self._tracing.answer(request, work, self._transport)
+
+
+def _method(name: str) -> str:
+    return name if name in _METHODS else "other"
+
+
+def _describe_origin(origin: Origin) -> JsonObject:
+    about: JsonObject = {"network.protocol.name": "http", "network.protocol.version": origin.http_version}
+    if origin.address:
+        about |= {"client.address": origin.address, "client.port": origin.port}
+    return about
 
 
 def _title(method: str, name: str) -> str:
@@ -260,13 +375,3 @@ def _about(method: str, name: str, uri: str) -> JsonObject:
             return {"gen_ai.prompt.name": name}
         case _:
             return {"mcp.resource.uri": uri} if uri else {}
-
-
-def _note_result(span: Span, body: JsonObject) -> None:
-    if body.get("isError"):
-        _fail(span, "tool_error")
-
-
-def _fail(span: Span, kind: str) -> None:
-    span.set_attribute("error.type", kind)
-    span.set_status(Status(StatusCode.ERROR))

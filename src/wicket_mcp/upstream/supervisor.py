@@ -53,7 +53,7 @@ PING_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class UpstreamEvent:
-    """A notification that belongs to no call; or `connected`, when a server has just been connected to."""
+    """A notification that belongs to no call; or `connected` and `disconnected`, when a server has just been."""
 
     server: str
     session: str
@@ -372,6 +372,7 @@ class Upstream:
 
     def _report(self, event: "Event[Session]") -> None:
         """Tell the life cycle, and start what it commands."""
+        before = self._life.session
         for command in self._life.on(event):
             match command:
                 case Connect(generation, after):
@@ -387,6 +388,8 @@ class Upstream:
                     self._settle(problem)
                 case Close(generation, session):
                     self._closing.start(self._stop(generation, session), f"stop {self._config.name}")
+        if before is not None and self._life.session is None:
+            self._on_event(UpstreamEvent(self._config.name, self._session, "disconnected", {}, self._principal))
         if not isinstance(event, Needed | Answered):
             log.info("%r", self)
 

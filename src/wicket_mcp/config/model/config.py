@@ -107,7 +107,7 @@ class AuditConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Traces and durations for an OpenTelemetry collector (`pip install 'wicket-mcp[otel]'`)."""
+    """Traces and durations for an OpenTelemetry collector."""
 
     endpoint: Annotated[
         str | None,

@@ -1,0 +1,106 @@
+"""Histograms of durations, sent to a collector once a minute.
+
+A value is one step in a list: every request pays for it, whether its trace is kept or not. `trace.py` records into
+them, and nobody else knows of them.
+"""
+
+import asyncio
+import struct
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from wicket_mcp.telemetry.otlp import Collector, attributes, double_field, field, fixed_field, number_field
+
+BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+EVERY = 60.0  # seconds
+_MOST_SERIES = 500  # combinations of attributes of one histogram; what comes later counts as "other"
+_CUMULATIVE = 2
+_BOUNDS = struct.pack(f"<{len(BUCKETS)}d", *BUCKETS)
+
+
+class _Series:
+    """The values of one combination of attributes."""
+
+    __slots__ = ("attributes", "counts", "largest", "smallest", "total")
+
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        self.attributes = attributes
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.total = 0.0
+        self.smallest, self.largest = float("inf"), 0.0
+
+
+class Durations:
+    """One histogram, in seconds, by method and by the type of the error where one ended it."""
+
+    def __init__(self, name: str, description: str) -> None:
+        self.name = name
+        self._description = description
+        self._series: dict[tuple[str, str], _Series] = {}
+
+    def record(self, seconds: float, method: str = "", error: str = "") -> None:
+        series = self._series.get((method, error)) or self._begin(method, error)
+        series.counts[bisect_left(BUCKETS, seconds)] += 1
+        series.total += seconds
+        if seconds > series.largest:
+            series.largest = seconds
+        if seconds < series.smallest:
+            series.smallest = seconds
+
+    def _begin(self, method: str, error: str) -> _Series:
+        if len(self._series) >= _MOST_SERIES:
+            method, error = "other", ""
+        named = {"mcp.method.name": method, "error.type": error}
+        made = _Series({name: value for name, value in named.items() if value})
+        return self._series.setdefault((method, error), made)
+
+    def encode(self, since: int, now: int) -> bytes:
+        """What was recorded since `since`; empty where nothing was. Both are nanoseconds of the wall clock."""
+        if not self._series:
+            return b""
+        points = b"".join([field(1, _encode(series, since, now)) for series in self._series.values()])
+        about = field(1, self.name.encode()) + field(2, self._description.encode()) + field(3, b"s")
+        return about + field(9, points + number_field(2, _CUMULATIVE))
+
+
+def _encode(series: _Series, since: int, now: int) -> bytes:
+    counts = struct.pack(f"<{len(series.counts)}Q", *series.counts)
+    return b"".join(
+        [
+            attributes(9, series.attributes),
+            fixed_field(2, since),
+            fixed_field(3, now),
+            fixed_field(4, sum(series.counts)),
+            double_field(5, series.total),
+            field(6, counts),
+            field(7, _BOUNDS),
+            double_field(11, series.smallest),
+            double_field(12, series.largest),
+        ]
+    )
+
+
+class DurationsExport:
+    """Sends histograms until it is closed, and a last time then."""
+
+    def __init__(self, endpoint: str, histograms: Sequence[Durations]) -> None:
+        self._collector = Collector(endpoint, "metrics")
+        self._histograms = histograms
+        self._since = time.time_ns()
+        self._timer = asyncio.get_running_loop().call_later(EVERY, self._repeat)
+
+    async def close(self) -> None:
+        self._timer.cancel()
+        self._add()
+        await self._collector.close()
+
+    def _repeat(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(EVERY, self._repeat)
+        self._add()
+
+    def _add(self) -> None:
+        now = time.time_ns()
+        for histogram in self._histograms:
+            if metric := histogram.encode(self._since, now):
+                self._collector.add(metric)
