@@ -1,13 +1,16 @@
 """What a stranger may send over HTTP before anybody knows who it is: heads, addresses, connections, in time."""
 
 import asyncio
+import resource
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from tests.gateway.serving import META, TOKEN, raw_client, serve_http
+from tests.gateway.serving import META, TOKEN, Command, raw_client, serve_http
 from wicket_mcp.surface import server as http_server
 from wicket_mcp.surface.connections import Connections
 from wicket_mcp.tasks import Tasks
@@ -226,3 +229,28 @@ async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_ser
         assert [status for status, _ in [await task for task in slow]] == [200, 200]
         status, _, _ = await client.post(body, routing)
         assert status == 200
+
+
+@pytest.mark.promise("F28", "Without a free descriptor newcomers wait, little is logged, and all goes on afterwards.")
+async def test_f28_out_of_descriptors_and_back(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {}, "--http", "127.0.0.1:0", "--no-auth")
+    assert command.process.stderr is not None
+    while b"http://" not in (line := await command.process.stderr.readline()):
+        assert line, "the gateway ended"
+    address = line[line.index(b"http://") :].split()[0].decode()
+    fine = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert status_of(await send(address, fine)) == 200
+    pid = command.process.pid
+    used = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
+    _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
+    waiting = asyncio.ensure_future(send(address, fine))
+    said = b""
+    while b"no descriptor is left" not in said:
+        said += await command.process.stderr.readline()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert status_of(await waiting) == 200, "it waited in the queue of the kernel"
+    command.process.send_signal(signal.SIGTERM)
+    _, rest = await command.process.communicate()
+    assert command.process.returncode == 0
+    assert len((said + rest).splitlines()) < 20

@@ -8,6 +8,7 @@ are bounded in all and for each address. Signals are not uvicorn's business: `ap
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Generator
@@ -22,6 +23,8 @@ from wicket_mcp.surface.connections import Connections
 from wicket_mcp.surface.http import CONNECTION
 from wicket_mcp.surface.outbox import StallWatch
 
+log = logging.getLogger(__name__)
+
 HEAD_DEADLINE = 10.0
 BODY_DEADLINE = 30.0
 MAX_HEAD = 64 * 1024
@@ -31,6 +34,7 @@ DRAIN = 30
 LAST_CALL = 3.0
 BACKLOG = 2048
 FIRST_INHERITED = 3
+SAY_EVERY = 10.0  # seconds between two complaints of the same kind
 ACCEPTS = 64
 """Connections accepted in one turn of the loop. Also how often a turn tries in vain when no descriptor is left."""
 
@@ -239,11 +243,28 @@ class Joined:
             self.write(b"")
 
 
+class _AcceptProblems:
+    """Logs once in a while that no descriptor is left, which asyncio says for every attempt, with a traceback."""
+
+    def __init__(self) -> None:
+        self._said_at = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "accept() out of system resource" not in context["message"]:
+            loop.default_exception_handler(context)
+        elif loop.time() - self._said_at > SAY_EVERY:
+            self._said_at = loop.time()
+            log.warning("no descriptor is left for new connections; they wait until there is: %s", context["exception"])
+
+
 class Server(uvicorn.Server):
     """A uvicorn server that leaves signals alone and listens on a socket made beforehand."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(_AcceptProblems())
         for sock in sockets or ():  # asyncio accepts as many at once as it asks the kernel to queue
             sock.listen(BACKLOG)
 
