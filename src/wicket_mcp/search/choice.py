@@ -8,12 +8,14 @@ after ranking gives the same order.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from math import log1p
 from typing import TYPE_CHECKING
 
 from wicket_mcp.model import Hit, Tool
 from wicket_mcp.search.answer import Answer, Part, Withheld
 from wicket_mcp.search.confidence import SURE, confidence
+from wicket_mcp.search.errands import refers_back
 from wicket_mcp.search.mentions import mentions
 from wicket_mcp.search.numeric import np
 from wicket_mcp.search.ranker import Scores
@@ -38,10 +40,9 @@ CONTEXT = 0.5
 """What a tool's fit for the whole query is worth where an errand chooses: its "them" and "it" are named elsewhere."""
 _TURNS, _PLACES = 2, 5
 """Turns that each errand has, the second only among so many places."""
-_OF_ONE_SERVER = 0.4
-"""The share of an answer that a server may have which the query does not name: two of five places."""
-_TAKES_PLACE = 0.3
-"""Share of its score from which a tool of another server takes the place of one beyond that."""
+_OF_ONE_SERVER, _BEYOND = 0.4, 0.3
+"""The share of an answer that a server may have which the query does not name, two of five places; and what is left of
+the worth of its tools beyond that: more only where other servers have nothing to offer."""
 _ENOUGH = 3  # an answer shorter than this has no place to spare for variety
 _WORD = 40  # letters that a word has at most
 _TRACE = 0.05  # the cosine of letters below which a tool has nothing of the query
@@ -68,8 +69,10 @@ class Choice:
     servers: Collection[str] | None
     visible: Callable[[Tool], bool] | None
     trouble: Callable[[Tool], str] | None
-    named: Collection[str] = ()
-    """The servers that the query names."""
+    gains: Callable[[str], Mapping[str, float]]
+    """What servers gain that a text names."""
+    positions: Mapping[str, slice]
+    """Where each server's tools stand."""
 
     def answer(self, limit: int) -> Answer:
         fit = self.scores.fit
@@ -85,31 +88,29 @@ class Choice:
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
         """Positions of the hits, and the tools that would have come before or among them.
 
-        An answer is a choice: a server that the query does not name has two places in it, and more only where no tool
-        of another server comes close.
+        An answer is a choice: a server that the query does not name has two of five places, and more only where other
+        servers have nothing to offer.
         """
-        chosen: list[int] = []
-        spare: list[int] = []
+        best: list[tuple[float, int]] = []
+        """The places so far, the least worth first: what it is worth to give each to its tool, and the tool."""
         withheld: list[Withheld] = []
         taken: Counter[str] = Counter()
-        most = max(1, int(_OF_ONE_SERVER * limit))
+        named = self.gains(self.query)
         for position in descending(fit):
             score, tool = float(fit[position]), self.tools[position]
-            if score < FLOOR or len(chosen) >= limit:
-                break
-            if len(chosen) + len(spare) >= limit and spare and score < _TAKES_PLACE * float(fit[spare[0]]):
+            if score < FLOOR or (len(best) >= limit and score <= best[0][0]):
                 break
             if not self._may_show(tool):
                 continue
             if reason := self.trouble(tool) if self.trouble else "":
                 withheld.append(Withheld(Hit(tool, score), reason))
-            elif limit >= _ENOUGH and tool.server not in self.named and taken[tool.server] >= most:
-                spare.append(position)
-            else:
-                chosen.append(position)
-                taken[tool.server] += 1
-        chosen += spare[: limit - len(chosen)]
-        return sorted(chosen, key=lambda position: -float(fit[position])), withheld
+                continue
+            worth = score if tool.server in named else score * _share(taken[tool.server], limit)
+            taken[tool.server] += 1
+            heappush(best, (worth, -position))
+            if len(best) > limit:
+                heappop(best)
+        return sorted((-place for _, place in best), key=lambda position: -float(fit[position])), withheld
 
     def _may_show(self, tool: Tool) -> bool:
         if self.servers is not None and tool.server not in self.servers:
@@ -124,7 +125,7 @@ class Choice:
         An errand that no tool serves for sure takes no turn. The order is that of the fit for the whole query.
         """
         rows = [
-            (text, row + CONTEXT * fit)
+            (text, self._of_errand(text, row))
             for text, row in zip(self.scores.parts, self.scores.by_part, strict=False)
             if self._best(row) is not None
         ]
@@ -146,6 +147,17 @@ class Choice:
             for number, (text, _) in enumerate(rows)
         )
         return served, hits
+
+    def _of_errand(self, text: str, row: "NDArray[np.float32]") -> "NDArray[np.float32]":
+        """The scores by which an errand chooses: its own fit, that of the whole query, and the servers that it names.
+
+        An errand that names none and says "it" or "them" means those that the query names elsewhere.
+        """
+        scores = (row + CONTEXT * self.scores.fit).astype(np.float32)
+        gains = self.gains(text) or (self.gains(self.query) if refers_back(text) else {})
+        for server, gain in gains.items():
+            scores[self.positions[server]] += np.float32(gain)
+        return scores
 
     def _usable(self, row: "NDArray[np.float32]") -> Iterator[int]:
         """Positions that may be shown, from the highest score down."""
@@ -195,6 +207,11 @@ class Choice:
         return max(float(self.scores.letters[p]) for p in shown) > _TRACE or any(
             len(word) < _WORD and packaged_table().knows(word) for word in telling
         )
+
+
+def _share(before: int, limit: int) -> float:
+    """What is left of a tool's worth where so many tools of its server stand before it."""
+    return 1.0 if limit < _ENOUGH or before < int(_OF_ONE_SERVER * limit) else _BEYOND
 
 
 def descending(scores: "NDArray[np.float32]") -> Iterator[int]:

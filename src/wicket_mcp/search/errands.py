@@ -61,6 +61,11 @@ def split_errands(query: str) -> list[str]:
     return errands[:MAX_ERRANDS] if len(errands) > 1 else [query]
 
 
+def refers_back(errand: str) -> bool:
+    """Whether an errand speaks of something that is named elsewhere: "search them for refunds"."""
+    return not _OBJECTS.isdisjoint(words(errand))
+
+
 def _telling(piece: str) -> list[str]:
     return [word for word in words(piece) if word not in STOP]
 

@@ -121,12 +121,13 @@ class SearchIndex:
         }
         for position in self._deprecated:
             added[position] = added.get(position, 0.0) - DEPRECATED
-        named = self._naming.gains(query)
-        for server, gain in named.items():
+        for server, gain in self._naming.gains(query).items():
             for position in self._positions[server] if gain else ():
                 added[position] = added.get(position, 0.0) + gain
         learned = {self._places[key]: lift for key, lift in lifts.items() if key in self._places}
-        return Choice(query, self._tools, scores, added, learned, servers, visible, trouble, named).answer(limit)
+        gains, positions = self._naming.gains, {name: slice(r.start, r.stop) for name, r in self._positions.items()}
+        choice = Choice(query, self._tools, scores, added, learned, servers, visible, trouble, gains, positions)
+        return choice.answer(limit)
 
     def _read(self, query: str) -> str:
         """The query in English, without typing errors, as far as either can be told."""
