@@ -1,5 +1,6 @@
 """Bringing over what nine clients have, from the files as they really lie, and giving it back byte for byte."""
 
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import Shell
+from tests.conftest import peer
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.read.client_files import CLIENTS, folders, project_file, user_files
 from wicket_mcp.config.read.formats import load
@@ -91,7 +93,9 @@ def test_a_client_is_taken_over_and_gets_its_own_file_back(case: Case, shell: Sh
     taken = read_syntax(text).tree
     assert set(taken[case.section]) == {"wicket", *case.stays}
     entry = taken[case.section]["wicket"]
-    assert entry["args"][-2:] == ["--config", str(shell.config)]
+    assert entry["args"][-4:] == ["--config", str(shell.config), "--profile", case.client]
+    (profile,) = load(shell.config).profiles
+    assert (profile.name, list(profile.servers)) == (case.client, list(case.servers))
     assert Path(entry["command"]).is_absolute()
     others = {key: value for key, value in tree.items() if key != case.section}
     assert {key: value for key, value in taken.items() if key != case.section} == others
@@ -107,7 +111,7 @@ def test_the_client_really_reaches_its_servers_through_wicket(shell: Shell) -> N
     shell.run("import", "cursor", "--take-over")
     entry = decode((shell.home / ".cursor/mcp.json").read_bytes())["mcpServers"]["wicket"]
     assert entry["args"][0] == "serve"
-    done = shell.run("tools", *entry["args"][1:])
+    done = shell.run("tools", *entry["args"][1:3])
     assert "time.get_current_time" in done.out
 
 
@@ -396,3 +400,78 @@ def test_newer_clients_are_read_where_they_keep_their_servers(
     config = load(file)
     assert [server.name for server in config.servers] == ["time"]
     assert config.notes == ("'broken' is left out: it is not a table with a 'command' or a 'url'.",)
+
+
+def test_each_client_that_is_taken_over_sees_what_it_had_and_nothing_else(shell: Shell) -> None:
+    shell.write(".cursor/mcp.json", _json({"mcpServers": {"time": {"command": "mcp-server-time"}}}))
+    shell.write(".kiro/settings/mcp.json", _json({"mcpServers": {"git": {"command": "mcp-server-git"}}}))
+    first = shell.run("import", "cursor", "--take-over")
+    assert "[profiles.cursor]" in first.err
+    assert shell.run("import", "kiro", "--take-over").code == 0
+    for file, own, other in ((".cursor/mcp.json", "time", "git"), (".kiro/settings/mcp.json", "git", "time")):
+        entry = decode((shell.home / file).read_bytes())["mcpServers"]["wicket"]
+        greeting = _json_line(
+            {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "initialize",
+                "params": {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": {},
+                    "clientInfo": {"name": "test", "version": "1"},
+                },
+            }
+        )
+        told = decode(shell.run(*entry["args"], stdin=greeting).out.splitlines()[0].encode())
+        assert f"{own}" in told["result"]["instructions"]
+        assert f"{other} (" not in told["result"]["instructions"]
+        assert f"mcp-server-{other}" not in told["result"]["instructions"]
+    again = shell.run("import", "cursor", "--undo")
+    assert again.code == 0
+    shell.write(".cursor/mcp.json", _json({"mcpServers": {"echo": peer("Echo")}}))
+    assert shell.run("import", "cursor", "--take-over").code == 0
+    profiles = {profile.name: profile.servers for profile in load(shell.config).profiles}
+    assert profiles == {"cursor": ("time", "echo"), "kiro": ("git",)}
+
+
+def test_what_the_client_asked_for_approved_or_handed_on_is_not_lost_without_a_word(shell: Shell) -> None:
+    shell.write(
+        ".config/Code/User/mcp.json",
+        _json(
+            {
+                "inputs": [{"id": "gh-token", "type": "promptString", "password": True}],
+                "servers": {
+                    "github": {
+                        "command": "npx",
+                        "args": ["-y", "github-mcp"],
+                        "env": {"TOKEN": "${input:gh-token}"},
+                        "autoApprove": ["get_issue"],
+                    },
+                    "k8s": {"command": "kubernetes-mcp"},
+                    "time": {"command": "mcp-server-time"},
+                },
+            }
+        ),
+    )
+    done = shell.run("import", "vscode", KUBECONFIG="/k/config", HTTPS_PROXY="http://proxy:3128")
+    assert "'github' needs GH_TOKEN, which the client asked you for" in done.err
+    assert "'github': autoApprove is not taken over" in done.err
+    assert "'k8s' is given KUBECONFIG" in done.err
+    inherited = {server.name: server.inherit_env for server in load(shell.config).servers}
+    assert inherited == {"github": ("HTTPS_PROXY",), "k8s": ("KUBECONFIG",), "time": ()}
+
+
+def test_a_server_is_handed_the_variables_that_it_inherits_by_name(shell: Shell) -> None:
+    (shell.cwd / "wicket.toml").write_text(
+        f"[servers.shows]\ncommand = {sys.executable!r}\ninherit_env = ['KUBECONFIG', 'NOT_SET']\n"
+        "args = ['-c', 'import os, sys; sys.exit(repr(sorted(k for k in os.environ if k.isupper())))']\n"
+    )
+    done = shell.run("doctor", "--json", KUBECONFIG="/k/config", AWS_PROFILE="work")
+    (said,) = [one["said"] for one in done.json if one["about"] == "shows" and one["level"] == "problem"]
+    assert "'KUBECONFIG'" in said[-1]
+    assert "NOT_SET" not in said[-1]
+    assert "AWS_PROFILE" not in said[-1]
+
+
+def _json_line(value: object) -> str:
+    return encode(value).decode() + "\n"

@@ -66,12 +66,20 @@ def import_servers(
     path = find_target(config)
     with keep_trust(path):
         imported = import_plan.import_servers(files, path, dry_run=dry_run)
-    taken = take_over_files(files, client, path) if take_over and not dry_run else []
+    profile = _profile_of(client, project=project) if client else ""
+    taken: list[tuple[Path, Path]] = []
+    if take_over and not dry_run:
+        if profile and imported.outcomes:
+            with keep_trust(path):
+                import_plan.write_profile(path, profile, (outcome.name for outcome in imported.outcomes))
+        taken = take_over_files(files, client, path, profile)
     if json:
         say_json(_as_json(imported, taken))
     else:
         show_imported(imported, dry_run=dry_run)
         _show_taken_over(taken, files, source, asked=take_over, dry_run=dry_run)
+        if taken and profile:
+            note(f"It sees the servers that it had: [profiles.{profile}] in {path}. Name more there to show more.")
 
 
 def _reject_misspelt(source: str, clients: tuple[str, ...]) -> None:
@@ -132,14 +140,23 @@ def list_clients() -> "list[tuple[Client, list[ClientEntries]]]":
     return clients
 
 
-def take_over_files(files: "list[ClientEntries]", client: "Client | None", config: Path) -> list[tuple[Path, Path]]:
+def _profile_of(client: "Client", *, project: bool) -> str:
+    """The profile that a client is given: what it had, and not what all clients had together."""
+    from wicket_mcp.config.model.names import derive
+
+    return f"{client.id}-{derive(Path.cwd().name).replace('.', '-')}" if project else client.id
+
+
+def take_over_files(
+    files: "list[ClientEntries]", client: "Client | None", config: Path, profile: str = ""
+) -> list[tuple[Path, Path]]:
     """Connect the clients of these files to Wicket alone; the files, and the copies that were kept of them."""
     from wicket_mcp.cli.snippets import own_command
     from wicket_mcp.config.edit import import_plan
     from wicket_mcp.config.edit.take_over import entry
 
     extra = dict(client.extra) if client else {}
-    return import_plan.take_over(files, entry(own_command(), config.absolute(), extra))
+    return import_plan.take_over(files, entry(own_command(), config.absolute(), extra, profile))
 
 
 def show_imported(imported: "Imported", *, dry_run: bool = False) -> None:

@@ -24,7 +24,7 @@ from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.telemetry.redact import Redactor
+from wicket_mcp.telemetry.redact import Redactor, url_secrets
 from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
 from wicket_mcp.upstream.keeper import Keeper
@@ -90,8 +90,11 @@ class StdioConnection(asyncio.SubprocessProtocol):
     async def open(cls, server: ResolvedServer, host: Host, max_message: int, keeper: Keeper) -> "StdioConnection":
         """Start the child. Raises Unavailable when it cannot be started at all."""
         name, command = server.config.name, server.command or ""
-        connection = cls(name, host, max_message, Redactor((*server.env.values(), *server.headers.values())), keeper)
-        environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | dict(server.env)
+        inherited = {key: os.environ[key] for key in server.config.inherit_env if key in os.environ}
+        hidden = [secret for value in inherited.values() if "://" in value for secret in url_secrets(value)]
+        redact = Redactor((*server.env.values(), *server.headers.values(), *hidden))
+        connection = cls(name, host, max_message, redact, keeper)
+        environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | inherited | dict(server.env)
         try:
             await asyncio.get_running_loop().subprocess_exec(
                 lambda: connection,

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from wicket_mcp.config.edit.losses import describe_approvals
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.model.validation import InvalidOption, KeyPath, value_at
@@ -58,7 +59,7 @@ def read_client(file: ClientFile) -> ClientEntries | None:
         config, outline = _translate({"mcpServers": listed}, kind, file.path)
     else:
         config, outline = formats.parse(text, file.path), layouts.translate(tree, _as_syntax(kind))
-    return _collect(file.path, text, kind, file.section, config, outline)
+    return _collect(file.path, text, kind, file.section, config, outline, listed)
 
 
 def read_any(path: Path) -> ClientEntries:
@@ -70,7 +71,7 @@ def read_any(path: Path) -> ClientEntries:
     at: KeyPath = outline.servers[0].at[:-1] if outline.servers else ()
     names = tuple(part for part in at if isinstance(part, str))
     by_name = all(isinstance(draft.at[-1], str) for draft in outline.servers)
-    return _collect(path, text, kind, names if names and by_name else None, config, outline)
+    return _collect(path, text, kind, names if names and by_name else None, config, outline, value_at(tree, at))
 
 
 def read_text(path: Path) -> str:
@@ -83,16 +84,20 @@ def read_text(path: Path) -> str:
 
 
 def _collect(
-    path: Path, text: str, kind: str, section: Section | None, config: Config, outline: layouts.Outline
+    path: Path, text: str, kind: str, section: Section | None, config: Config, outline: layouts.Outline, listed: Any
 ) -> ClientEntries:
     entries: list[Entry] = []
+    notes = list(config.notes)
     has_wicket = False
     for server, draft in zip(config.servers, outline.servers, strict=True):
         if _is_wicket(server):
             has_wicket = True
         else:
             entries.append(Entry(_make_absolute(server, path.absolute().parent), str(draft.at[-1])))
-    return ClientEntries(path, text, kind, section, tuple(entries), config.notes, has_wicket)
+            entry = value_at(listed, draft.at[-1:])
+            if isinstance(entry, Mapping):
+                notes += describe_approvals(server.name, cast("Mapping[str, Any]", entry))
+    return ClientEntries(path, text, kind, section, tuple(entries), tuple(notes), has_wicket)
 
 
 def _is_wicket(server: ServerConfig) -> bool:

@@ -4,6 +4,7 @@ Puts together what `client_files`, `client_entries`, `wicket_toml` and `take_ove
 itself. A bad file changes nothing. The command line calls it.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 from wicket_mcp.config.edit import take_over as taking_over
 from wicket_mcp.config.edit import wicket_toml
 from wicket_mcp.config.edit.client_entries import ClientEntries, read_any, read_client
+from wicket_mcp.config.edit.losses import describe_losses, keep_environment
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.read.client_files import Client, ClientFile, Folders, Section, project_file, user_files
 from wicket_mcp.errors import ConfigError
@@ -69,9 +71,11 @@ def import_servers(files: Iterable[ClientEntries], path: Path, *, dry_run: bool 
     for file in files:
         notes += file.notes
         for entry in file.entries:
-            text, name, is_new = wicket_toml.merge_server(text, entry.server, path)
+            server = keep_environment(entry.server, os.environ)
+            text, name, is_new = wicket_toml.merge_server(text, server, path)
             if is_new:
-                renamed = msgspec.structs.replace(entry.server, name=name)
+                renamed = msgspec.structs.replace(server, name=name)
+                notes += describe_losses(renamed, os.environ, path.parent)
                 stripped, extracted = wicket_toml.extract_secrets(renamed, path.parent)
                 if extracted:
                     text = wicket_toml.add_server(wicket_toml.remove_server(text, name, path), stripped, path)
@@ -81,6 +85,12 @@ def import_servers(files: Iterable[ClientEntries], path: Path, *, dry_run: bool 
         wicket_toml.write_secrets(secrets)
         wicket_toml.save(path, text)
     return Imported(path, tuple(outcomes), tuple(notes), tuple(secrets))
+
+
+def write_profile(path: Path, profile: str, servers: Iterable[str]) -> None:
+    """Let the profile show these servers, beside those that it shows already. Raises ConfigError."""
+    text = wicket_toml.read_or_start(path)
+    wicket_toml.save(path, wicket_toml.set_profile(text, profile, servers, path))
 
 
 def take_over(files: Iterable[ClientEntries], new: Mapping[str, Any]) -> list[tuple[Path, Path]]:

@@ -25,10 +25,11 @@ SUFFIX = ".before-wicket"
 MOST_COPIES = 100
 
 
-def entry(command: list[str], config: Path, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The one entry that a client needs: starts Wicket with this configuration."""
+def entry(command: list[str], config: Path, extra: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
+    """The one entry that a client needs: starts Wicket with this configuration, for what the profile shows."""
     program, *arguments = command
-    return {**extra, "command": program, "args": [*arguments, "serve", "--config", str(config)]}
+    chosen = ["--profile", profile] if profile else []
+    return {**extra, "command": program, "args": [*arguments, "serve", "--config", str(config), *chosen]}
 
 
 def take_over(files: Sequence[ClientEntries], new: Mapping[str, Any]) -> Path:

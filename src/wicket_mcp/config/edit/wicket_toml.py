@@ -6,7 +6,7 @@ replaces the file whole, so that a bad edit or a full disk changes nothing.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +135,18 @@ def set_enabled(text: str, name: str, enabled: bool, path: Path) -> str:
     """`text` with the server enabled or disabled. Raises UnknownName."""
     known = _resolve_name(text, name, path)
     return _edit(lambda: toml.set_key(text, ("servers", known), "enabled", enabled), path)
+
+
+def set_profile(text: str, profile: str, servers: Iterable[str], path: Path) -> str:
+    """`text` in which the profile shows these servers, and those that it showed before."""
+    known = next((known for known in formats.parse(text, path).profiles if known.name == profile), None)
+    shown = list(dict.fromkeys([*(known.servers if known else ()), *servers]))
+    at = ("profiles", profile)
+    if known is None:
+        return _edit(lambda: toml.add_table(text, at, {"servers": shown}), path)
+    if tuple(shown) == known.servers or (known.tools and not known.servers):  # its owner chose tools one by one
+        return text
+    return _edit(lambda: toml.set_key(text, at, "servers", shown), path)
 
 
 def list_servers(text: str, path: Path) -> dict[str, ServerConfig]:

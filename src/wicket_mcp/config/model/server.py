@@ -49,6 +49,10 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         dict[str, str],
         Meta(description="Environment variables for `command`, besides the few it inherits (`PATH`, `HOME`, …)."),
     ] = field(default_factory=dict[str, str])
+    inherit_env: Annotated[
+        tuple[str, ...],
+        Meta(description="More variables of Wicket's own environment to hand on where they are set: `KUBECONFIG`, …"),
+    ] = ()
     env_file: Annotated[
         str | None,
         Meta(description="File of `NAME=value` lines added to `env`, relative to the config file."),
