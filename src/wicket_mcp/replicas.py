@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from wicket_mcp.cluster.claims import ClaimingMembers
 from wicket_mcp.cluster.file_members import FileMembers
+from wicket_mcp.cluster.members import Member
 from wicket_mcp.cluster.relay import PEER, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
@@ -20,13 +23,15 @@ from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal
+from wicket_mcp.request import GATEWAY
 from wicket_mcp.store.base import NoteStore
 from wicket_mcp.store.open import join_members
 from wicket_mcp.surface.held_calls import Seal
 from wicket_mcp.surface.owned import Owned, OwnedServers
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
-from wicket_mcp.upstream.owner import ownership_key
+from wicket_mcp.upstream.lock_ownership import LockOwnership
+from wicket_mcp.upstream.owner import EPOCH, PATH, ownership_key
 from wicket_mcp.upstream.ownership import FileOwnership, Ownership
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
@@ -81,9 +86,10 @@ class Replicas:
             return named or f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
         address = expand(config.store or "", "store", config.base_dir)
-        self.members = self.router.members = await join_members(address, self.me, locate)
-        self.ring.clock = self.members.clock
-        limits, members = self._gateway.store.shared_limits, self.members
+        members = self.members = self.router.members = await join_members(address, self.me, locate)
+        self.ring.clock = members.clock
+        await self._own_by_locks(members)
+        limits = self._gateway.store.shared_limits
         if limits is not None:
             limits.share = lambda: max(1, len(members.all))
 
@@ -91,6 +97,25 @@ class Replicas:
         """Be there for the other workers of this machine, which find each other in a folder."""
         self.members = self.router.members = await FileMembers.join(folder, self.me, address)
         self.own(FileOwnership(folder, address))
+
+    async def _own_by_locks(self, members: ClaimingMembers) -> None:
+        ownership = LockOwnership(members, self._still_owns)
+        self.own(ownership)
+        for server in self._gateway.config.servers:  # what was started before we could ask whose it is
+            await self._gateway.pool.stop(server.name)
+
+        def claim_again() -> None:
+            self._gateway.tasks.start(ownership.claim_again(), "own again what we had")
+
+        members.on_lost.append(ownership.give_up)
+        members.on_back.append(claim_again)
+
+    async def _still_owns(self, member: Member, key: str, epoch: int) -> bool | None:
+        """An owner finds fault with our empty message; who is not one, with our epoch."""
+        server, _, name = key.partition(" for ")
+        principal = Principal(name) if name else GATEWAY
+        status = await self.relay.ask(member, f"{PATH}{quote(server)}", principal, {EPOCH: str(epoch)})
+        return None if status is None else status == 400
 
     def own(self, ownership: Ownership) -> None:
         """From now on every command has one owner among us."""
@@ -140,6 +165,10 @@ class Replicas:
             await self.members.leave()
 
     async def close(self) -> None:
+        if isinstance(self._ownership, LockOwnership):  # what we ran has stopped before another may start it
+            for key in self._ownership.keys:
+                await self._gateway.pool.stop(key.partition(" for ")[0])
+            await self._ownership.close()
         self.ring.clock = time.time
         if self.members is not None:
             await self.members.close()

@@ -7,7 +7,7 @@ again. Whether a request was sent at all is known: what was not may be taken by 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -76,6 +76,20 @@ class Relay:
         async with response:
             await _pass_on(response, send)
         return True
+
+    async def ask(self, member: Member, path: str, principal: Principal, headers: Mapping[str, str]) -> int | None:
+        """The status with which a member answers an empty message; 0 where it is dead, None where it is silent."""
+        vouched = {PEER.decode(): self.vouch(principal, "POST", path), **headers}
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                async with self._client().post(f"{member.address}{path}", headers=vouched, json={}) as response:
+                    return response.status
+        except aiohttp.ConnectionTimeoutError:
+            return None
+        except aiohttp.ClientConnectorError:
+            return 0
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return None
 
     async def close(self) -> None:
         if self._session is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from wicket_mcp.cluster.members import Members
+from wicket_mcp.cluster.claims import ClaimingMembers
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
@@ -59,7 +59,7 @@ async def open_store(location: Path | str) -> Store:
     return SqlStore(await PostgresConnection.open(str(location)))
 
 
-async def join_members(address: str, me: str, locate: Callable[[str], str]) -> Members:
+async def join_members(address: str, me: str, locate: Callable[[str], str]) -> ClaimingMembers:
     """Be one of the replicas over the database at `address`, under the id `me`.
 
     `locate` makes our address of the host that the database sees us at. Raises ConfigError.

@@ -88,7 +88,7 @@ class Connector:
         if server.url is None and self._before_start is not None:
             await self._before_start(config)
         async with self._starting_slot():
-            if server.url is None and self._ownership is not None and config.isolation == "shared":
+            if server.url is None and self._ownership is not None and _has_owner(config):
                 return await self._open_owned(server, host, principal, self._ownership)
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
@@ -164,6 +164,11 @@ class Connector:
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
             return await _or_first(_greet(sse(), name, roots=roots), problem)
+
+
+def _has_owner(config: ServerConfig) -> bool:
+    """Whether one gateway runs the process for all: not where each session has one, or each replica."""
+    return config.isolation == "shared" and config.placement == "one"
 
 
 async def _greet(connection: Connection, server: str, *, roots: bool) -> Session:

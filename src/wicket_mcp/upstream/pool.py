@@ -297,6 +297,11 @@ class Pool:
         """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
         self._connector.many_clients = True
 
+    async def stop(self, server: str) -> None:
+        """End the connections to a server at once; the next request finds out anew where it is."""
+        keys = [key for key in self._upstreams if key.server == server]
+        await asyncio.gather(*(self._forget(key).close() for key in keys))
+
     async def close(self) -> None:
         await self._tasks.close()
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))

@@ -126,6 +126,10 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Meta(description="One connection for all clients (`shared`) or one for each session (`session`)."),
     ] = "shared"
 
+    placement: Annotated[
+        Literal["one", "each"],
+        Meta(description="With replicas: `one` of them runs the command for all, or `each` (for one without state)."),
+    ] = "one"
     credentials: Annotated[
         Credentials,
         Meta(

@@ -10,12 +10,13 @@ before the server can have let go of a connection that was cut. Implements `clus
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import psycopg
 
+from wicket_mcp.cluster.claims import ClaimsAway, Holder, Taken
 from wicket_mcp.cluster.members import Member
 from wicket_mcp.store.postgres.connection import advisory_lock
 from wicket_mcp.store.postgres.session import connection_text
@@ -38,14 +39,6 @@ _ROWS = """SELECT id, address, lock IN (
            WHERE locktype = 'advisory' AND granted
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS live
            FROM wicket_replica"""
-
-
-class Claim(NamedTuple):
-    """That we own something."""
-
-    epoch: int
-    earlier: Member | None
-    """Who had it before and has not said that it stopped."""
 
 
 class PostgresMembers:
@@ -88,9 +81,9 @@ class PostgresMembers:
         """The time that all replicas agree on: the database's."""
         return time.time() + self.clock_offset
 
-    async def claim(self, name: str) -> Claim | None:
-        """Own `name` from now on; None where another replica has it. Raises psycopg.Error, TimeoutError."""
-        async with self._lock:
+    async def claim(self, name: str) -> Taken | None:
+        """Own `name` from now on; None where another replica has it. Raises ClaimsAway."""
+        async with self._asking():
             if self._leaving:
                 return None
             lock = advisory_lock(self._schema, f"owner {name}")
@@ -99,11 +92,11 @@ class PostgresMembers:
                 return None
             before = await self._fetch("SELECT replica, address FROM wicket_owner WHERE name = %s", name)
             text = """INSERT INTO wicket_owner VALUES (%s, %s, %s, 1) ON CONFLICT (name) DO UPDATE SET
-                      replica = excluded.replica, address = excluded.address, epoch = wicket_owner.epoch + 1
-                      RETURNING epoch"""
+                      replica = excluded.replica, address = excluded.address, epoch = wicket_owner.epoch
+                      + CASE WHEN wicket_owner.replica = excluded.replica THEN 0 ELSE 1 END RETURNING epoch"""
             (epoch,) = await self._fetch(text, name, self.me, self.address)
         earlier = Member(*before) if before and before[0] not in ("", self.me) else None
-        return Claim(epoch, earlier)
+        return Taken(epoch, earlier)
 
     async def release(self, name: str) -> None:
         """Own it no longer, and have stopped what it stood for: the next owner need not ask."""
@@ -113,11 +106,11 @@ class PostgresMembers:
                 await self._fetch(text, name, self.me)
                 await self._fetch("SELECT pg_advisory_unlock(%s)", advisory_lock(self._schema, f"owner {name}"))
 
-    async def owner(self, name: str) -> tuple[Member, int] | None:
-        """Who owns `name`, and under which epoch; None where nobody does. Raises psycopg.Error, TimeoutError."""
-        async with self._lock:
+    async def holder(self, name: str) -> Holder | None:
+        """Who owns `name`, and under which epoch; None where nobody does. Raises ClaimsAway."""
+        async with self._asking():
             row = await self._fetch("SELECT replica, address, epoch FROM wicket_owner WHERE name = %s", name)
-        return (Member(row[0], row[1]), row[2]) if row and row[0] else None
+        return Holder(Member(row[0], row[1]), row[2]) if row and row[0] else None
 
     async def forget(self, member: Member) -> None:
         """A suspect is dead: nobody needs to look for it again."""
@@ -137,6 +130,14 @@ class PostgresMembers:
         await self._tasks.close()
         if self._connection is not None:
             await self._connection.close()
+
+    @asynccontextmanager
+    async def _asking(self) -> AsyncGenerator[None]:
+        try:
+            async with self._lock:
+                yield
+        except (psycopg.Error, TimeoutError) as problem:
+            raise ClaimsAway(f"PostgreSQL does not answer ({str(problem).strip() or 'no answer'})") from None
 
     async def _stay(self) -> None:
         seen = time.monotonic()
