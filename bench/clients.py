@@ -156,7 +156,8 @@ class StdioClient(asyncio.SubprocessProtocol):
         self.pid = 0
         self._command = command
         self._log = log
-        self._env = None if env is None else {**os.environ, **env}
+        # A gateway of its own, unless `env` says otherwise: a daemon would outlive what is measured.
+        self._env = {**os.environ, "WICKET_NO_DAEMON": "1", **(env or {})}
         self._modern = modern
         self._framer = LineFramer(LONGEST_LINE)
         self._pending: dict[int, asyncio.Future[JsonObject]] = {}

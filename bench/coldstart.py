@@ -3,20 +3,22 @@
     python bench/coldstart.py [--rounds N] [--json]
 
 Wicket with 1 and with 50 configured upstreams, with an empty state folder and with a warm catalogue, next to raw
-Python, a bare server on the official SDK, and FastMCP's proxy; one after the other, round by round. Then the modules
-that our own start spends its time on. Exit status 1 when a target is missed.
+Python, a bare server on the official SDK, and FastMCP's proxy; one after the other, round by round. Those are gateways
+of their own (`--no-daemon`); then clients of a shared daemon: the first, which starts it, and one that comes later,
+next to `python -c pass`. Then the modules that our own start spends its time on. Exit status 1 when a target is missed.
 """
 
 import argparse
 import asyncio
 import datetime
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +31,11 @@ from report import Verdict, number, save, table
 from wicket_mcp.model import JsonObject
 
 FEW, MANY = 1, 50
+NOTHING, FIRST, LATER = "python -c pass", "wicket, first client of a daemon", "wicket, later client of a daemon"
 RAW, SDK, FASTMCP = "raw Python", "SDK server, bare", "FastMCP proxy, 1 upstream"
+
+
+stop_daemons: list[Callable[[], None]] = []
 
 
 def nothing() -> None:
@@ -44,13 +50,14 @@ class Starter:
     command: Sequence[str]
     log: Path
     prepare: Callable[[], None] = nothing
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     waits: list[float] = field(default_factory=list[float])
     cpu: list[float] = field(default_factory=list[float])
 
     async def start(self, *, keep: bool) -> None:
         """One start, kept unless it is the first, which only warms the caches of the machine."""
         self.prepare()
-        client = StdioClient(self.command, self.log)
+        client = StdioClient(self.command, self.log, env=self.env)
         began = time.perf_counter()
         try:
             await client.start()
@@ -60,6 +67,15 @@ class Starter:
                 self.cpu.append(cpu_seconds(client.pid) * 1000)
         finally:
             await client.stop()
+
+    async def run(self, *, keep: bool) -> None:
+        """A start that is no server's: until the process has ended."""
+        began = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(*self.command)
+        await process.wait()
+        if keep:
+            self.waits.append((time.perf_counter() - began) * 1000)
+            self.cpu.append(0.0)
 
     @property
     def median(self) -> float:
@@ -83,9 +99,25 @@ def starters(folder: Path) -> Iterator[Starter]:
         yield Starter(SDK, (python, str(PEERS / "sdk_server.py")), folder / "sdk.log")
         command = (python, str(PEERS / "fastmcp_proxy.py"), "stdio", str(servers))
         yield Starter(FASTMCP, command, folder / "fastmcp.log")
+    yield Starter(NOTHING, (sys.executable, "-c", "pass"), folder / "nothing.log")
+    yield from shims(folder / "shim")
     for upstreams in (FEW, MANY):
         for state in ("empty", "warm"):
             yield wicket(folder / f"wicket-{upstreams}-{state}", upstreams, state)
+
+
+def shims(folder: Path) -> Iterator[Starter]:
+    """The first client of a daemon, which starts it, and one that comes while it runs."""
+    config = write_wicket_config(folder, {"up00": (*ECHO, "stdio", "--tools", "10")})
+    env = {"WICKET_NO_DAEMON": "", "WICKET_RUNTIME_DIR": tempfile.mkdtemp(prefix="wicket-"), "WICKET_DAEMON_IDLE": "60"}
+
+    def stop() -> None:
+        command = (sys.executable, "-m", "wicket_mcp", "daemon", "stop")
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **env})
+
+    stop_daemons.append(stop)
+    yield Starter(FIRST, wicket_serve(config), folder / "wicket.log", stop, env)
+    yield Starter(LATER, wicket_serve(config), folder / "wicket.log", nothing, env)
 
 
 def wicket(folder: Path, upstreams: int, state: str) -> Starter:
@@ -110,7 +142,7 @@ def wicket_name(upstreams: int, state: str) -> str:
 async def measure(field: Sequence[Starter], rounds: int) -> None:
     for number_of_round in range(rounds + 1):
         for starter in field:
-            await starter.start(keep=number_of_round > 0)
+            await (starter.run if starter.name == NOTHING else starter.start)(keep=number_of_round > 0)
         print(f"round {number_of_round} of {rounds}", file=sys.stderr, flush=True)
 
 
@@ -124,6 +156,13 @@ def verdicts(field: Sequence[Starter]) -> list[Verdict]:
         measured = f"{few.median:.0f} and {many.median:.0f} ms, {difference:+.0f} (noise {noise:.0f})"
         target = f"{FEW} and {MANY} upstreams start alike, {state}"
         found.append(Verdict(target, measured, abs(difference) <= noise))
+    later, least, first = by_name[LATER].median, by_name[NOTHING].median, by_name[FIRST].median
+    measured = f"{later:.0f} ms, {later / least:.1f} x {least:.0f} ms"
+    found.append(Verdict("a later client is ready within 3 x `python -c pass`", measured, later <= 3 * least))
+    own = by_name[wicket_name(FEW, "warm")]
+    noise = max(own.spread, by_name[FIRST].spread, 0.05 * own.median)
+    measured = f"{first:.0f} and {own.median:.0f} ms (noise {noise:.0f})"
+    found.append(Verdict("the first client waits as long as without one", measured, first <= own.median + noise))
     if SDK in by_name:
         bare = by_name[SDK].median
         for starter in (starter for starter in field if starter.name.startswith("wicket")):
@@ -143,7 +182,11 @@ def main() -> None:
         folder = Path(name)
         field = list(starters(folder))
         try:
-            asyncio.run(measure(field, options.rounds))
+            try:
+                asyncio.run(measure(field, options.rounds))
+            finally:
+                for stop in stop_daemons:
+                    stop()
         except BenchError as problem:
             sys.exit(f"{problem}\n{''.join(path.read_text('utf-8')[-2000:] for path in folder.rglob('*.log'))}")
         ours = next(starter for starter in field if starter.name == wicket_name(FEW, "warm"))
