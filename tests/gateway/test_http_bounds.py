@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import META, TOKEN, Command, raw_client, serve_http
+from wicket_mcp.codec import encode
 from wicket_mcp.surface import server as http_server
 from wicket_mcp.surface.connections import Connections
 from wicket_mcp.tasks import Tasks
@@ -253,4 +254,24 @@ async def test_f28_out_of_descriptors_and_back(tmp_path: Path) -> None:
     command.process.send_signal(signal.SIGTERM)
     _, rest = await command.process.communicate()
     assert command.process.returncode == 0
-    assert len((said + rest).splitlines()) < 20
+    assert (said + rest).count(b"descriptor is left") == 1
+    assert b"accept()" not in said + rest, "no traceback of asyncio's for every attempt"
+
+
+@pytest.mark.promise("V28", "A page of another origin cannot call: what it may send without asking first is refused.")
+@pytest.mark.parametrize(("kind", "status"), [("text/plain", 415), ("", 415), ("application/json; charset=utf-8", 200)])
+async def test_v28_what_a_page_may_send_unasked_is_refused(open_gateway: OpenGateway, kind: str, status: int) -> None:
+    body = encode({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}})
+    head = f"""POST /mcp HTTP/1.1
+Host: localhost
+Origin: http://localhost:3000
+Content-Type: {kind}
+Accept: application/json, text/event-stream
+MCP-Protocol-Version: 2026-07-28
+Mcp-Method: server/discover
+Content-Length: {len(body)}
+Connection: close
+
+""".replace("\n", "\r\n")
+    async with open_gateway({}) as gateway, serve_http(gateway, token=None) as address:
+        assert status_of(await send(address, head.encode() + body)) == status

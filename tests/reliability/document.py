@@ -10,9 +10,8 @@ KINDS = {"F": "Faults", "T": "Threats", "V": "Weaknesses that a review found"}
 INTRODUCTION = """\
 # What Wicket promises when things go wrong
 
-Every line is kept by the test beside it, with real processes, sockets and files. A promise that no test keeps stands
-[at the end](#not-yet), with the reason; a test of the suite checks that none is left out. A figure is the bound that is
-kept, or what was measured last, on two cores. This page is written by
+Every line is kept by the test beside it, with real processes, sockets and files; a test of the suite checks that none
+is left out. A figure is the bound that is kept, or what was measured last, on two cores. This page is written by
 `python -m tests.reliability.document docs/reliability.md`.
 """
 
@@ -24,8 +23,9 @@ def page() -> str:
     for letter, title in KINDS.items():
         parts.append(f"\n## {title}\n\n| | what happens | promise | figure | test |\n| --- | --- | --- | --- | --- |\n")
         parts += [_row(promise) for promise in promises if promise.id.startswith(letter)]
-    parts.append("\n## Not yet\n\n| | what happens | why it is not promised |\n| --- | --- | --- |\n")
-    parts += [f"| {key} | {SUBJECTS[key]} | {MISSING[key]} |\n" for key in sorted(MISSING, key=order)]
+    if MISSING:
+        parts.append("\n## Not yet\n\n| | what happens | why it is not promised |\n| --- | --- | --- |\n")
+        parts += [f"| {key} | {SUBJECTS[key]} | {MISSING[key]} |\n" for key in sorted(MISSING, key=order)]
     return "".join(parts)
 
 

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import peer
 from tests.gateway.serving import META, Raw, raw_client
 from tests.gateway.test_faults import gone
@@ -32,6 +34,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """Starts a command as systemd does: the socket is its descriptor 3, and its process id is in LISTEN_PID."""
 
 
+@pytest.mark.promise("F24", "All workers are replaced under load: no call is lost, and none is made twice.")
 async def test_all_workers_are_replaced_under_load_and_no_call_is_lost_or_made_twice(start: Start) -> None:
     async with CountingServer() as upstream, start({"x": {"url": upstream.url}}, workers=1) as served:
         await served.call("x.echo", message="first")

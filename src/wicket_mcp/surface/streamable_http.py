@@ -138,6 +138,7 @@ class StreamableHttp:
         send: Send,
         connection: Connection | None,
     ) -> None:
+        _check_page(headers)
         body = await self._read(headers, receive, principal)
         modern = self._era(body, headers)
         if "method" not in body:  # what a legacy client answers to a question of ours
@@ -343,6 +344,14 @@ def _cancel(session: HttpSession, body: JsonObject) -> None:
 
 def _hear_nothing(message: JsonObject) -> None:
     """Who sends a notification has no stream for what comes back."""
+
+
+def _check_page(headers: RequestHeaders) -> None:
+    """A browser asks us first before a page of another origin may send JSON, and is not let: so JSON it must be."""
+    if headers.get(b"origin") is not None:
+        kind = (headers.get(b"content-type") or "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HttpProblem(415, INVALID_REQUEST, "A web page must send application/json.")
 
 
 def _check_accept(headers: RequestHeaders) -> None:
