@@ -4,12 +4,16 @@ Made by `serving.py`, so that a gateway over stdio neither loads nor pays for th
 decides nothing about a call.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.catalogue import changed_tools
 from wicket_mcp.catalog.snapshot import Snapshot
+from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import Principal
+from wicket_mcp.reload import read_again
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.sessions import Sessions
@@ -116,6 +120,12 @@ def _read_gateway(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admissio
         yield "wicket_tokens_disclosed_total", labels, -(-characters // CHARS_PER_TOKEN)
 
 
+def _write_enabled(path: Path, server: str, enabled: bool) -> None:
+    from wicket_mcp.config.edit import wicket_toml  # noqa: PLC0415  (for those who change something)
+
+    wicket_toml.save(path, wicket_toml.set_enabled(path.read_text("utf-8"), server, enabled, path))
+
+
 def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
     """The gateway as the dashboard sees it."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
@@ -135,6 +145,15 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         for upstream in pool.release_connections(server):
             gateway.tasks.start(upstream.retire(), f"stop {server}")
 
+    async def enable(server: str, enabled: bool) -> None:
+        path = gateway.config.path
+        if path is None or path.suffix != ".toml":
+            hint = "Change them where they are configured."
+            raise ConfigError("The servers of this gateway do not come from a wicket.toml.", hint=hint)
+        await asyncio.to_thread(_write_enabled, path, server, enabled)
+        if (config := await read_again(path, gateway.config)) is not None:
+            gateway.apply(config)
+
     return Source(
         config=lambda: gateway.config,
         verbs=lambda: gateway.verbs,
@@ -152,6 +171,8 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         sign_in=sign_in,
         held=lambda: [held for server in catalogue.servers for held in catalogue.held(server).values()],
         accept=catalogue.approve,
+        stderr=pool.stderr,
+        enable=enable,
         start=catalogue.renew,
         stop=stop,
     )

@@ -45,7 +45,7 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
             waiting = stamp  # still being written, perhaps
         else:
             seen, waiting = stamp, None
-            if (found := await _read(path, used())) is not None:
+            if (found := await read_again(path, used())) is not None:
                 first = first or found
                 if staying(used(), found) != used():
                     _apply(found, apply)
@@ -85,7 +85,8 @@ def _apply(new: Config, apply: Callable[[Config], None]) -> None:
         log.exception("the configuration could not be used")
 
 
-async def _read(path: Path, used: Config) -> Config | None:
+async def read_again(path: Path, used: Config) -> Config | None:
+    """What the file says now; None where that cannot be used, which the log says."""
     try:
         read = await asyncio.to_thread(load, path, found=used.found)
         if read.untrusted and not used.untrusted:

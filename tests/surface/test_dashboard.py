@@ -3,13 +3,15 @@
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.conftest import OpenGateway, peer
-from tests.gateway.serving import TOKEN, serve_http
+from tests.gateway.serving import TOKEN, serve_http, toml_of
 from wicket_mcp import Gateway
+from wicket_mcp.errors import Crashed
 from wicket_mcp.store.model import AuditQuery, StoredGrant
 from wicket_mcp.surface.dashboard.render import PAGES
 from wicket_mcp.surface.dashboard.sessions import LINK_LIFETIME, UiSessions, sign_link
@@ -130,6 +132,37 @@ async def test_a_server_is_stopped_and_started_and_a_key_revoked(open_gateway: O
         assert await gateway.registry.keys.principal(key) is None
         acts = {record.tool for record in await gateway.store.find_calls(AuditQuery(method="admin"))}
         assert {"stop server", "start server", "revoke key", "sign in to the dashboard"} <= acts
+
+
+async def test_a_server_is_disabled_and_enabled_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "wicket.toml"
+    file.write_text(f"# kept\nstate_dir = '{tmp_path / 'state'}'\n[http]\nport = 0\n{toml_of({'echo': peer('Echo')})}")
+    async with Gateway.open(file) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        csrf = await visitor.csrf()
+        assert (await visitor.post("/ui/servers/nothing/disable", csrf=csrf))[0] == 404
+        assert (await visitor.post("/ui/servers/echo/disable", csrf=csrf))[0] == 303
+        assert not gateway.catalogue.servers
+        assert "# kept" in file.read_text()
+        _, text = await visitor.get("/ui/servers")
+        assert "Enable echo" in text
+        assert (await visitor.post("/ui/servers/echo/enable", csrf=csrf))[0] == 303
+        assert (await gateway.call("echo.echo", {"message": "back"}))["content"]
+        assert "Enable echo" not in (await visitor.get("/ui/servers"))[1]
+        acts = {record.tool for record in await gateway.store.find_calls(AuditQuery(method="admin"))}
+        assert {"disable server", "enable server"} <= acts
+
+
+async def test_the_last_words_of_a_server_are_for_administrators(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"mortal": peer("DiesMidCall")}) as gateway, visiting(gateway) as visitor:
+        await gateway.call("mortal.pid")
+        with pytest.raises(Crashed):
+            await gateway.call("mortal.slow")
+        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        await visitor.sign_in(key)
+        assert "natural causes</pre>" not in (await visitor.get("/ui/servers/mortal"))[1]
+        await visitor.sign_in()
+        assert "natural causes</pre>" in (await visitor.get("/ui/servers/mortal"))[1]
 
 
 async def test_without_admin_somebody_sees_their_own_alone(open_gateway: OpenGateway) -> None:

@@ -92,3 +92,16 @@ async def test_a_waiting_call_may_be_approved_for_always(offer: Offer, open_gate
         for _ in range(3):
             assert (await gateway.call("m.send", {"to": "ann"}))["content"]
         assert "always, said by bob on " in (await last(gateway)).rule
+
+
+async def test_for_this_session_is_remembered_until_the_session_ends(offer: Offer, open_gateway: OpenGateway) -> None:
+    async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
+        person = Person(lambda _: "for this session")
+        for _ in range(2):
+            await call(gateway, person, "m.send", to="ann", text="hello")
+            assert (await last(gateway)).rule == "rule 2: ask, approved by local, for this session"
+        assert len(person.heard) == 1
+        await call(gateway, person, "m.send", to="ann", text="something else")
+        assert len(person.heard) == 2
+        with pytest.raises(Denied, match="asks for a person's yes"):
+            await call(gateway, Silent(session="another"), "m.send", to="ann", text="hello")

@@ -5,7 +5,9 @@ import pytest
 from tests.conftest import OpenGateway
 from tests.surface.test_dashboard import visiting
 from tests.trust.conftest import SEND, Offer
+from tests.trust.test_rules import call
 from wicket_mcp.errors import Denied
+from wicket_mcp.model import Silent
 
 
 async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offer, open_gateway: OpenGateway) -> None:
@@ -28,17 +30,21 @@ async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offe
         assert (await gateway.store.pins("m"))[-1].approved_by == "local"
 
 
-async def test_a_call_is_approved_once_or_always(offer: Offer, open_gateway: OpenGateway) -> None:
+async def test_a_call_is_approved_once_for_a_session_or_always(offer: Offer, open_gateway: OpenGateway) -> None:
     policy = [{"action": "ask"}]
     async with open_gateway({"m": offer(SEND)}, policy=policy) as gateway, visiting(gateway) as visitor:
         await visitor.sign_in()
         csrf = await visitor.csrf()
-        for to, act, times in (("ann", "approve", 1), ("bob", "always", 2)):
+        for to, act, times in (("ann", "once", 1), ("eve", "session", 2), ("bob", "always", 2)):
             with pytest.raises(Denied):
                 await gateway.call("m.send", {"to": to})
             (question,) = [each for each in await gateway.store.approvals(0) if not each.approved_by]
             assert (await visitor.post(f"/ui/approvals/{question.id}/{act}", csrf=csrf))[0] == 303
             for _ in range(times):
                 assert (await gateway.call("m.send", {"to": to}))["content"]
+        for to in ("ann", "eve"):
+            with pytest.raises(Denied):
+                await call(gateway, Silent(session="another"), "m.send", to=to)
+        assert (await call(gateway, Silent(session="another"), "m.send", to="bob"))["content"]
         with pytest.raises(Denied):
             await gateway.call("m.send", {"to": "ann"})

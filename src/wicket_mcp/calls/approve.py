@@ -10,10 +10,10 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from wicket_mcp.calls.asking import ALWAYS, NO, YES, can_ask, choose
+from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose
 from wicket_mcp.codec import pretty
 from wicket_mcp.errors import Denied, WicketError
 from wicket_mcp.model import JsonObject, Principal, as_object
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 KEEP = 900.0  # seconds for which a question, and a yes to it, are good
 ALWAYS_MARK = ", always"
 """Ends the name of who approved a call and all like it: the rule is made when the call comes, with its arguments."""
+SESSION_MARK = ", for this session"
+"""Ends the name of who approved a call for as long as the client's session lasts."""
+MAX_SESSION_APPROVALS = 1000
 _SHOWN = 1500  # characters of arguments that a question shows
 
 
@@ -47,6 +50,10 @@ class Approvals:
     always: Always
     """What somebody said "always" to."""
     flow: Flow | None = None
+    sessions: dict[tuple[str, str, str, str], str] = field(default_factory=dict[tuple[str, str, str, str], str])
+    """What somebody approved for a session: whose, which session, tool and arguments; by whom. It ends with these
+    rules, and the oldest ends where there are too many.
+    """
 
     def concern(self, server: str) -> bool:
         return self.flow is not None or self.rules.concern(server)
@@ -124,23 +131,41 @@ async def _settle(
     if (covered := await approvals.always.find(call)) is not None:
         span.rule += f", {covered}"
         return
+    if (by := approvals.sessions.get(_in_session(request, call))) is not None:
+        span.rule += f", approved by {by}{SESSION_MARK}"
+        return
     question = _question(request, call, decision, why, approvals.rules.version)
     if (who := await approvals.store.spend(question, time.time())) is not None:
         span.rule += f", approved by {who}"
         if who.endswith(ALWAYS_MARK):
             await _keep(approvals.always, call, who.removesuffix(ALWAYS_MARK))
+        elif who.endswith(SESSION_MARK):
+            _keep_for_session(approvals, request, call, who.removesuffix(SESSION_MARK))
         return
     if not can_ask(request.caller):
         raise await _wait_for_a_person(approvals.store, question, decision, why)
     # The rules that "always" makes are the owner's, so only who may change the gateway can make one.
-    choices = (YES, ALWAYS, NO) if request.principal.may("admin") else (YES, NO)
+    choices = (YES, SESSION, ALWAYS, NO) if request.principal.may("admin") else (YES, SESSION, NO)
     answer = await choose(request.caller, question.words, choices)
     if answer == NO:
         span.rule += ", refused by the user"
         raise Denied(f"'{call.key}' was not called: the user refused.", hint="Do not try again unless told to.")
-    span.rule += f", approved by {request.principal.name}{ALWAYS_MARK if answer == ALWAYS else ''}"
+    span.rule += f", approved by {request.principal.name}{'' if answer == YES else f', {answer}'}"
     if answer == ALWAYS:
         await _keep(approvals.always, call, request.principal.name)
+    elif answer == SESSION:
+        _keep_for_session(approvals, request, call, request.principal.name)
+
+
+def _in_session(request: Request, call: Call) -> tuple[str, str, str, str]:
+    return request.principal.name, request.caller.session, call.key, call.digest
+
+
+def _keep_for_session(approvals: Approvals, request: Request, call: Call, by: str) -> None:
+    """Ask no more about this call, with exactly these arguments, in this session."""
+    while len(approvals.sessions) >= MAX_SESSION_APPROVALS:
+        del approvals.sessions[next(iter(approvals.sessions))]
+    approvals.sessions[_in_session(request, call)] = by
 
 
 async def _keep(always: Always, call: Call, by: str) -> None:

@@ -11,6 +11,7 @@ from wicket_mcp.telemetry.log import clean
 
 YES = "approve"
 NO = "refuse"
+SESSION = "for this session"
 ALWAYS = "always"
 
 

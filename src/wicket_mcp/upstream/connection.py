@@ -58,6 +58,10 @@ class Connection(Protocol):
         """How much the upstream sent that is no message, or fits nothing."""
         ...
 
+    def stderr_tail(self) -> Sequence[str]:
+        """The last lines that the upstream wrote on stderr, without secrets; none where it has no stderr."""
+        ...
+
     @property
     def slowed(self) -> bool:
         """Whether the upstream talks so much that it is read more slowly."""

@@ -228,6 +228,8 @@ class Life(Generic[S]):
         self.retry_at = 0.0
         self.problem = ""
         """Why the last connection failed or ended; empty once another one stands."""
+        self.stderr: tuple[str, ...] = ()
+        """What the server of that connection said last on stderr."""
         self._server = server
         self._shorten = shorten
 
@@ -281,6 +283,7 @@ class Life(Generic[S]):
 
     def _count(self, failed: Failed) -> None:
         self.problem = summarize(failed.problem)
+        self.stderr = failed.problem.stderr if isinstance(failed.problem, UpstreamError) else ()
         if isinstance(failed.problem, NeedsSignIn):
             return
         self.failures += 1

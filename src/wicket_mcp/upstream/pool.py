@@ -8,7 +8,7 @@ removed when they were stopped for idleness, and counted only while they run. Ho
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -162,6 +162,10 @@ class Pool:
 
     def config(self, server: str) -> ServerConfig | None:
         return self._configs.get(server)
+
+    def stderr(self, server: str) -> Sequence[str]:
+        """The last lines of a server on stderr."""
+        return next((one.stderr for key, one in self._upstreams.items() if key.server == server and one.stderr), ())
 
     def greeting(self, server: str) -> Greeting | None:
         upstreams = self._upstreams.items()

@@ -66,6 +66,9 @@ class PostingConnection(abc.ABC):
     def strays(self) -> int:
         return self._rpc.strays
 
+    def stderr_tail(self) -> tuple[()]:
+        return ()
+
     @property
     def slowed(self) -> bool:
         return self._throttle.slowed

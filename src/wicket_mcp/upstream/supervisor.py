@@ -7,7 +7,7 @@ behind a shield. `pool.py` makes upstreams and finds the one for a request; tran
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from wicket_mcp.config.model.config import ServerConfig
@@ -162,6 +162,11 @@ class Upstream:
     def strays(self) -> int:
         """What came over the present connection and fits nothing."""
         return self._life.session.connection.strays if self._life.session else 0
+
+    @property
+    def stderr(self) -> Sequence[str]:
+        """The server's last lines on stderr; where it is not connected, those of the connection that failed last."""
+        return self._life.session.connection.stderr_tail() if self._life.session else self._life.stderr
 
     @property
     def state(self) -> State:

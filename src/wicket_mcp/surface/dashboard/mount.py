@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
-from wicket_mcp.calls.approve import ALWAYS_MARK
+from wicket_mcp.calls.approve import ALWAYS_MARK, SESSION_MARK
 from wicket_mcp.errors import Denied, UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.surface.dashboard.pages import Pages
@@ -171,17 +171,23 @@ class Dashboard:
                 await (self._source.start if act == "start" else self._source.stop)(server)
                 self._source.audit.act(who.name, f"{act} server", server)
                 await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
+            case ["servers", name, ("enable" | "disable") as act]:
+                if not who.may("admin"):
+                    raise Denied("Only administrators enable and disable servers.")
+                await self._source.enable(name, act == "enable")
+                self._source.audit.act(who.name, f"{act} server", name)
+                await reply.move(f"{ROOT}/servers")
             case ["servers", name, "sign-in"]:
                 server = (await self._source.verbs().known(who)).server(name).name
                 link = await self._source.sign_in(server, who)
                 await reply.page(200, "server", {**await self._pages.server(who, query, server), "link": link})
-            case ["approvals", approval, ("approve" | "always") as act]:
+            case ["approvals", approval, ("once" | "session" | "always") as act]:
                 if not who.may("admin"):
                     raise Denied("Only administrators approve calls.")
-                by = f"{who.name}{ALWAYS_MARK}" if act == "always" else who.name
-                if await self._source.approvals.approve(approval, by, time.time()) is None:
+                mark = {"once": "", "session": SESSION_MARK, "always": ALWAYS_MARK}[act]
+                if await self._source.approvals.approve(approval, f"{who.name}{mark}", time.time()) is None:
                     raise UnknownName("open question", approval[:40])
-                self._source.audit.act(who.name, f"approve call{'' if act == 'approve' else ' always'}", approval)
+                self._source.audit.act(who.name, f"approve call{mark}", approval)
                 await reply.move(f"{ROOT}/approvals")
             case ["approvals", "held"]:
                 if not who.may("admin"):

@@ -72,7 +72,14 @@ class Pages:
             calls[total.server] += total.calls
             failed[total.server] += total.failed
         servers = await self._servers(who)
-        return {"servers": servers, "calls": calls, "failed": failed, "activity": by_server(latest)}
+        disabled = [server.name for server in self.source.config().servers if not server.enabled]
+        return {
+            "servers": servers,
+            "disabled": disabled if who.may("admin") else [],
+            "calls": calls,
+            "failed": failed,
+            "activity": by_server(latest),
+        }
 
     async def server(self, who: Principal, asked: Asked, name: str) -> JsonObject:
         verbs = self.source.verbs()
@@ -88,6 +95,7 @@ class Pages:
             "listing": listing,
             "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
             "keys": verbs.required_keys(config.name, who),
+            "stderr": self.source.stderr(config.name) if who.may("admin") else (),
             "activity": by_server(records).get(config.name),
             "records": records[:20],
         }

@@ -51,6 +51,10 @@ class Source:
     """The servers that somebody cannot use before signing in to them."""
     sign_in: Callable[[str, Principal], Awaitable[str]]
     """Begin to sign in to a server; the link that a person opens."""
+    stderr: Callable[[str], Sequence[str]]
+    """The last lines of a server on stderr."""
+    enable: Callable[[str, bool], Awaitable[None]]
+    """Enable or disable a server in the file that the configuration was read from."""
     start: Callable[[str], Awaitable[None]]
     """Connect a server and read what it offers."""
     held: Callable[[], Sequence[Held]]
