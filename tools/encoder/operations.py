@@ -1,6 +1,4 @@
-"""Collect the text that the embedding table is trained on: descriptions of operations, and what people ask for.
-
-    python tools/table/corpus.py --wheels WHEELS --repos REPOS --out corpus.jsonl
+"""Descriptions of operations and what people ask for: the part of the corpus that is nearest to tools and queries.
 
 WHEELS is a folder filled by `pip download --no-deps -d WHEELS botocore google-api-python-client awscli azure-cli`
 (Apache-2.0, MIT). REPOS holds clones, bare or not, named owner+name, of APIs-guru/openapi-directory (CC0),
@@ -10,7 +8,6 @@ and globalwordnet/english-wordnet (CC BY 4.0). No benchmark's tools or queries a
 A line is {"d": operation text} or {"q": request} or both, when the request asks for that operation.
 """
 
-import argparse
 import csv
 import gzip
 import html
@@ -24,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
-from wicket_mcp.codec import decode, encode
+from wicket_mcp.codec import decode
 
 Line = dict[str, str]
 _TAG = re.compile(r"<[^>]+>")
@@ -209,41 +206,3 @@ def _yaml_list(body: str) -> list[str]:
 
 def gitdir(clone: Path) -> Path:
     return clone / "repo" if (clone / "repo").is_dir() else clone
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--wheels", type=Path, required=True)
-    parser.add_argument("--repos", type=Path, required=True)
-    parser.add_argument("--catalog", type=Path, default=Path(__file__).parents[2] / "tests/data/catalog")
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
-
-    def catalog() -> Iterator[Line]:
-        for path in sorted(options.catalog.glob("*.json")):
-            listing = decode(path.read_bytes())
-            for tool in listing["tools"]:
-                yield {"d": operation(listing["server"], tool["name"], plain(tool.get("description")))}
-
-    sources = {
-        "aws": aws(options.wheels), "google": google(options.wheels), "azure": azure(options.wheels),
-        "openapi": openapi(gitdir(options.repos / "APIs-guru+openapi-directory")),
-        "requests": requests(options.repos),
-        "wordnet": wordnet(gitdir(options.repos / "globalwordnet+english-wordnet")),
-        "catalog": catalog(),
-    }  # fmt: skip
-    seen: set[str] = set()
-    with options.out.open("w") as out:
-        for source, lines in sources.items():
-            count = pairs = 0
-            for line in lines:
-                mark = encode(line).decode()
-                if mark not in seen and max(map(len, line.values())) > 12:
-                    seen.add(mark)
-                    count, pairs = count + 1, pairs + (len(line) == 2)
-                    out.write(mark + "\n")
-            sys.stderr.write(f"{source}: {count} lines, {pairs} pairs\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,166 @@
+"""The sentence encoder that comes with Wicket: what a request or a tool means, as a vector.
+
+A small transformer, run with numpy: word pieces, a few layers of attention, the mean of what comes out. It was trained
+by us from random numbers (`tools/encoder`) and is read from the package; no download, no runtime. The file's SHA-256 is
+checked when it is loaded. Pure CPU: call it away from the event loop. Knows nothing of tools or ranking.
+"""
+
+import hashlib
+import mmap
+import struct
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wicket_mcp.search.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Layer = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
+
+FILE = "encoder.bin"
+DIGEST = ""
+LONGEST = 64
+"""Pieces of a text that are read."""
+_HEAD = struct.Struct("<8s8I")  # magic, pieces, width, layers, heads, inner width, positions, width of vectors, vocabulary
+_MAGIC = b"WKENCOD1"
+_BATCH = 512
+"""Pieces that go through a layer together: few enough for the processor's cache."""
+_EPSILON = 1e-6
+
+
+def write_encoder(
+    pieces: Sequence[str],
+    scores: "NDArray[np.float32]",
+    embeddings: "NDArray[np.float32]",
+    positions: "NDArray[np.float32]",
+    layers: "Sequence[Sequence[NDArray[np.float32]]]",
+    output: "NDArray[np.float32]",
+    heads: int,
+) -> bytes:
+    """The file format: head, scores of pieces, then matrices as bytes with one scale a row, then the pieces."""
+    text = "\n".join(pieces).encode()
+    size = (len(pieces), embeddings.shape[1], len(layers), heads, layers[0][2].shape[1], len(positions))
+    head = _HEAD.pack(_MAGIC, *size, output.shape[1], len(text))
+    matrices = [embeddings, positions, *(matrix for layer in layers for matrix in layer), output]
+    return b"".join((head, scores.astype("<f4").tobytes(), *(_shrink(matrix) for matrix in matrices), text))
+
+
+def _shrink(matrix: "NDArray[np.float32]") -> bytes:
+    from wicket_mcp.search.numeric import np  # noqa: PLC0415  (only a process that searches pays for numpy)
+
+    scales = np.maximum(np.abs(matrix).max(1), 1e-9) / 127
+    return scales.astype("<f4").tobytes() + np.rint(matrix / scales[:, None]).astype(np.int8).tobytes()
+
+
+class Encoder:
+    """Vectors of length one for texts; near one another where the texts mean alike."""
+
+    def __init__(self, data: bytes | mmap.mmap) -> None:
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        magic, pieces, width, layers, self._heads, inner, positions, self.width, length = _HEAD.unpack_from(data)
+        if magic != _MAGIC:
+            raise ValueError("not an encoder")
+        self._at = _HEAD.size
+        self._data = data
+        scores = np.frombuffer(data, "<f4", pieces, self._at).tolist()
+        self._at += 4 * pieces
+        self._embeddings = self._rows(pieces, width)
+        self._positions = self._matrix(positions, width)
+        shapes = ((width, 3 * width), (width, width), (width, inner), (inner, width))
+        self._layers: list[Layer] = []
+        for _ in range(layers):
+            attend, mix, up, down = (self._matrix(*shape) for shape in shapes)
+            self._layers.append((attend, mix, up, down))
+        self._output = self._matrix(width, self.width)
+        vocabulary = data[len(data) - length :].decode().split("\n")
+        self._tokenizer = Tokenizer(vocabulary, scores)
+
+    def _rows(self, rows: int, columns: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        scales = np.frombuffer(self._data, "<f4", rows, self._at)
+        values = np.frombuffer(self._data, np.int8, rows * columns, self._at + 4 * rows).reshape(rows, columns)
+        self._at += (4 + columns) * rows
+        return values, scales
+
+    def _matrix(self, rows: int, columns: int) -> "NDArray[np.float32]":
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        values, scales = self._rows(rows, columns)
+        return values.astype(np.float32) * scales[:, None]
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """One row a text. Texts go in batches that fit the cache; each comes out as it would alone."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        found = np.empty((len(texts), self.width), np.float32)
+        batch: list[tuple[int, list[int]]] = []
+        size = 0
+        for place, text in enumerate(texts):
+            numbers = self._tokenizer.encode(text, LONGEST)
+            if batch and size + len(numbers) > _BATCH:
+                found[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
+                batch, size = [], 0
+            batch.append((place, numbers))
+            size += len(numbers)
+        if batch:
+            found[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
+        return found
+
+    def _forward(self, texts: list[list[int]]) -> "NDArray[np.float32]":
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        values, scales = self._embeddings
+        numbers = np.concatenate([np.asarray(ids, np.int64) for ids in texts])
+        rows = values[numbers].astype(np.float32) * scales[numbers, None]
+        rows += np.concatenate([self._positions[: len(ids)] for ids in texts])
+        ends = np.cumsum([len(ids) for ids in texts]).tolist()
+        spans = [(end - len(ids), end) for end, ids in zip(ends, texts, strict=True)]
+        for attend, mix, up, down in self._layers:
+            rows += self._attend(_normalise(rows) @ attend, spans) @ mix
+            inner = _normalise(rows) @ up
+            np.maximum(inner, 0, out=inner)
+            inner *= inner
+            rows += inner @ down
+        means = np.add.reduceat(_normalise(rows), [start for start, _ in spans], axis=0)
+        vectors = means @ self._output
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _EPSILON)
+
+    def _attend(self, mixed: "NDArray[np.float32]", spans: list[tuple[int, int]]) -> "NDArray[np.float32]":
+        """Every piece looks at the pieces of its own text. The scale of the products is in the weights."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        width = mixed.shape[1] // 3
+        found = np.empty((len(mixed), width), np.float32)
+        for start, end in spans:
+            shape = (end - start, 3, self._heads, width // self._heads)
+            query, key, value = mixed[start:end].reshape(shape).transpose(1, 2, 0, 3)
+            share = query @ key.transpose(0, 2, 1)
+            share -= share.max(2, keepdims=True)
+            np.exp(share, out=share)
+            share /= share.sum(2, keepdims=True)
+            found[start:end] = (share @ value).transpose(1, 0, 2).reshape(end - start, width)
+        return found
+
+
+def _normalise(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
+    from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+    squares = np.einsum("ij,ij->i", rows, rows) / np.float32(rows.shape[1])
+    return rows / np.sqrt(squares + np.float32(_EPSILON))[:, None]
+
+
+@cache
+def packaged_encoder() -> Encoder:
+    """The encoder that comes with Wicket. Mapped: of the pieces' vectors only those that occur are read."""
+    path = Path(__file__).with_name(FILE)
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if hashlib.sha256(data).hexdigest() != DIGEST:
+        raise ValueError(f"{path} is not the file that belongs to this version of Wicket: install wicket-mcp again")
+    return Encoder(data)

@@ -1,0 +1,82 @@
+"""Text to the numbers of word pieces, for the encoder.
+
+A word that is in the vocabulary is one piece; any other is cut where the pieces are likeliest together (a unigram
+model). Identifiers are split at case borders, accents are folded, and scripts without spaces are cut by the same
+model, run by run. Pure Python, deterministic; `tools/encoder` trains with this very code. Knows no vectors.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+UNKNOWN = 0
+"""The piece that stands for a letter which no piece has."""
+_START = "_"
+"""Marks a piece that starts a word of an alphabet; words never contain it."""
+_WORD = re.compile(
+    r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+"
+    r"|[\u3400-\u4dbf\u4e00-\u9fff\u3005]+|[\u3041-\u309f]+|[\u30a1-\u30ff]+|[\uac00-\ud7af]+"
+    r"|[^\W\d_a-zA-Z\u3005\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
+)
+_ACCENT = re.compile(r"[\u0300-\u036f]")
+_FIRST_WITHOUT_SPACES = "\u3005"
+_LONGEST_WORD = 32
+_LONGEST_PIECE = 16
+_UNLIKELY = -30.0
+
+
+def fold(text: str) -> str:
+    """Accents of alphabets go; marks that make another syllable (in Japanese) stay."""
+    if text.isascii():
+        return text
+    folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text.replace("ß", "ss")))
+    return unicodedata.normalize("NFC", folded)
+
+
+def split(text: str) -> list[str]:
+    """Words as the vocabulary writes them: lower case, those of alphabets with a mark in front."""
+    return [
+        word if word[0] >= _FIRST_WITHOUT_SPACES else _START + word.lower()[:_LONGEST_WORD]
+        for word in _WORD.findall(fold(text))
+    ]
+
+
+class Tokenizer:
+    """A vocabulary of pieces with their log probabilities; the first stands for what is unknown."""
+
+    def __init__(self, pieces: Sequence[str], scores: Sequence[float]) -> None:
+        self._numbers = {piece: number for number, piece in enumerate(pieces)}
+        self._scores = scores
+        self._pieces = lru_cache(maxsize=16384)(self._cut)
+
+    def encode(self, text: str, longest: int) -> list[int]:
+        """Piece numbers, at most `longest`; at least one."""
+        numbers: list[int] = []
+        for word in split(text):
+            numbers.extend(self._pieces(word))
+            if len(numbers) >= longest:
+                return numbers[:longest]
+        return numbers or [UNKNOWN]
+
+    def _cut(self, word: str) -> tuple[int, ...]:
+        whole = self._numbers.get(word)
+        if whole is not None:
+            return (whole,)
+        best = [0.0] + [float("-inf")] * len(word)
+        back: list[tuple[int, int]] = [(0, UNKNOWN)] * (len(word) + 1)
+        for start in range(len(word)):
+            for end in range(start + 1, min(start + _LONGEST_PIECE, len(word)) + 1):
+                number = self._numbers.get(word[start:end])
+                if number is None and end > start + 1:
+                    continue
+                score = best[start] + (_UNLIKELY if number is None else self._scores[number])
+                if score > best[end]:
+                    best[end], back[end] = score, (start, UNKNOWN if number is None else number)
+        found: list[int] = []
+        end = len(word)
+        while end:
+            end, number = back[end]
+            if number != UNKNOWN or not found or found[-1] != UNKNOWN:
+                found.append(number)
+        return tuple(reversed(found))

@@ -1,0 +1,60 @@
+"""The requests that we wrote for public tools, read for training.
+
+A file names a server after `@`; each line below is a tool: its name, what it does in our words, and requests that avoid
+those words. A request that begins with a language's code and a colon is in that language. Where `actions` has the
+tool's published description, training sees that too; it is not kept here.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_CODE = re.compile(r"^(de|fr|es|zh|ja): *")
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+@dataclass(frozen=True)
+class WrittenTool:
+    server: str
+    name: str
+    about: str
+    english: tuple[str, ...]
+    foreign: tuple[tuple[str, str], ...]
+
+    @property
+    def bare(self) -> str:
+        return f"{split(self.server)}: {split(self.name)}."
+
+    @property
+    def text(self) -> str:
+        return f"{self.bare} {self.about}"
+
+
+def split(name: str) -> str:
+    return " ".join(word.lower() for word in _WORDS.findall(name))
+
+
+def load(paths: list[Path], actions: Path | None = None) -> list[WrittenTool]:
+    del actions
+    tools: list[WrittenTool] = []
+    for path in sorted(paths):
+        server = ""
+        for line in path.read_text("utf-8").splitlines():
+            if line.startswith("@"):
+                server = line[1:].strip()
+            elif line.strip():
+                head, *requests = [part.strip() for part in line.split(" | ")]
+                name, _, about = head.partition(";")
+                english = tuple(text for text in requests if not _CODE.match(text))
+                foreign = tuple((found[1], text[found.end() :]) for text in requests if (found := _CODE.match(text)))
+                tools.append(WrittenTool(server, name.strip(), about.strip(), english, foreign))
+    return tools
+
+
+def groups(tools: list[WrittenTool], index: dict[str, int]) -> list[list[WrittenTool]]:
+    """The tools of each server."""
+    del index
+    found: dict[str, list[WrittenTool]] = {}
+    for tool in tools:
+        found.setdefault(tool.server, []).append(tool)
+    return list(found.values())

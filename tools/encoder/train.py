@@ -1,0 +1,492 @@
+"""Train the encoder from random numbers: distil the teacher, then teach it which request asks for which tool.
+
+    python tools/encoder/train.py --data DATA --teacher TEACHER --paraphrases tools/encoder/paraphrases*.tsv --out OUT
+
+DATA comes from `corpus.py` and `vocabulary.py`, TEACHER (weights, tokenizer.json) from `teacher.py`. Needs torch and
+tokenizers; about twelve minutes on one GPU. Three things are learnt at once. Texts lie where the teacher has them, and
+to one another as the teacher's do. A translation lies where the teacher has its English. A request is nearer to what it
+asks for than to anything else of the batch, its siblings of the same server among them.
+"""
+
+import argparse
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import Pool
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as nn
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
+import paraphrases as written
+import teacher
+
+from wicket_mcp.search.encoder import write_encoder
+from wicket_mcp.search.tokenizer import Tokenizer
+
+START = time.perf_counter()
+LONGEST = 64
+VECTOR = 256
+PREFIXES = """can you |could you please |please |i need to |i want to |help me |i'd like to |how do i |how can i |
+is there a way to |we need to |my boss asked me to |i'm trying to |let's |hey, |i was wondering if you could |""".replace("\n", "").split("|")  # fmt: skip
+JOINTS = (" and ", ". Then ", ". Also, ", ", then ", " and then ", "; ")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def say(*parts: object) -> None:
+    sys.stdout.write(f"{time.perf_counter() - START:6.1f} " + " ".join(map(str, parts)) + "\n")
+    sys.stdout.flush()
+
+
+def tokenizer(data: Path) -> tuple[Tokenizer, list[str], np.ndarray]:
+    rows = [line.split("\t") for line in (data / "pieces.tsv").read_text("utf-8").splitlines()]
+    scores = np.array([float(score) for _, score in rows], np.float32)
+    return Tokenizer([piece for piece, _ in rows], scores.tolist()), [piece for piece, _ in rows], scores
+
+
+_TOKENIZER: list[Tokenizer] = []
+
+
+def _ready(data: Path) -> None:
+    _TOKENIZER.append(tokenizer(data)[0])
+
+
+def _numbers(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    found = [_TOKENIZER[0].encode(text, LONGEST) for text in texts]
+    lengths = np.array([len(ids) for ids in found], np.int16)
+    padded = np.zeros((len(found), LONGEST), np.int32)
+    for row, ids in zip(padded, found, strict=True):
+        row[: len(ids)] = ids
+    return padded, lengths
+
+
+def numbers(texts: list[str], data: Path) -> tuple[np.ndarray, np.ndarray]:
+    parts = [texts[at : at + 5000] for at in range(0, len(texts), 5000)]
+    with Pool(os.cpu_count(), _ready, (data,)) as pool:
+        done = pool.map(_numbers, parts, chunksize=1)
+    return np.concatenate([ids for ids, _ in done]), np.concatenate([lengths for _, lengths in done])
+
+
+def noisy(text: str, seed: random.Random) -> str:
+    """The text as somebody types it in haste."""
+    words = text.split(" ")
+    for _ in range(1 + len(words) // 7):
+        at = seed.randrange(len(words))
+        word = words[at]
+        if len(word) < 4 or not word.isascii():
+            continue
+        place, kind = seed.randrange(1, len(word) - 1), seed.randrange(5)
+        if kind == 0:
+            words[at] = word[:place] + word[place + 1 :]
+        elif kind == 1:
+            words[at] = word[: place - 1] + word[place] + word[place - 1] + word[place + 1 :]
+        elif kind == 2:
+            words[at] = word[:place] + seed.choice(LETTERS) + word[place:]
+        elif kind == 3:
+            words[at] = word[:place] + seed.choice(LETTERS) + word[place + 1 :]
+        else:
+            words[at] = word[:place] + word[place] + word[place:]
+    return " ".join(words)
+
+
+def unshared(request: str, described: str) -> str:
+    """The request without the words that it shares with what it asks for, where enough is left of it."""
+    shared = set(described.lower().split())
+    words = request.split()
+    left = [word for word in words if word.lower() not in shared or len(word) < 4]
+    return " ".join(left) if len(left) < len(words) and sum(len(word) > 3 for word in left) >= 3 else ""
+
+
+def taught(texts: list[str], folder: Path, device: str) -> torch.Tensor:
+    """The teacher's vectors."""
+    from tokenizers import Tokenizer as Teachers  # noqa: PLC0415
+
+    cutter = Teachers.from_file(str(folder / "tokenizer.json"))
+    cutter.no_padding()
+    cutter.enable_truncation(teacher.LONGEST)
+    weights = teacher.load(folder / "teacher.npz", device, torch.float16 if device == "cuda" else torch.float32)
+    lengths = np.zeros(len(texts), np.int32)
+    ids: list[list[int]] = []
+    for at in range(0, len(texts), 100_000):
+        ids.extend(entry.ids for entry in cutter.encode_batch_fast(texts[at : at + 100_000]))
+    lengths[:] = [len(entry) for entry in ids]
+    say("cut for the teacher")
+    order = np.argsort(lengths, kind="stable")
+    found = torch.empty((len(texts), 768), dtype=torch.float16, device=device)
+    at = 0
+    with torch.no_grad():
+        while at < len(order):
+            longest = int(lengths[order[min(at + 64, len(order) - 1)]])
+            count = min(len(order) - at, max(64, 120_000 // max(longest, 8)))
+            rows = order[at : at + count]
+            width = int(lengths[rows[-1]])
+            flat = np.ones((len(rows), width), np.int64)
+            mask = np.zeros((len(rows), width), np.int64)
+            for row, number in enumerate(rows):
+                flat[row, : lengths[number]] = ids[number]
+                mask[row, : lengths[number]] = 1
+            vectors = teacher.encode(weights, torch.from_numpy(flat).to(device), torch.from_numpy(mask).to(device))
+            found[torch.from_numpy(rows).to(device)] = vectors.half()
+            at += count
+    say("taught", len(texts))
+    return found
+
+
+class Student(torch.nn.Module):
+    """A transformer with the norms' gains in its matrices: root-mean-square norms, no biases, squared ReLU."""
+
+    def __init__(self, pieces: int, width: int, layers: int, heads: int, inner: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.embeddings = torch.nn.Parameter(torch.randn(pieces, width) * 0.3)
+        self.positions = torch.nn.Parameter(torch.randn(LONGEST, width) * 0.05)
+
+        def matrix(rows: int, columns: int, scale: float = 1.0) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.randn(rows, columns) * scale / math.sqrt(rows))
+
+        deep = 1 / math.sqrt(2 * layers)
+        self.attend = torch.nn.ParameterList([matrix(width, 3 * width) for _ in range(layers)])
+        self.mix = torch.nn.ParameterList([matrix(width, width, deep) for _ in range(layers)])
+        self.up = torch.nn.ParameterList([matrix(width, inner) for _ in range(layers)])
+        self.down = torch.nn.ParameterList([matrix(inner, width, deep) for _ in range(layers)])
+        self.output = matrix(width, VECTOR)
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor, drop: float = 0.0) -> torch.Tensor:
+        count, length = ids.shape
+        width = self.embeddings.shape[1]
+        here = torch.arange(length, device=ids.device)[None] < lengths[:, None]
+        rows = nn.embedding(ids, self.embeddings) + self.positions[:length]
+        rows = nn.dropout(rows, drop, self.training)
+        mask = here[:, None, None, :]
+        for attend, mix, up, down in zip(self.attend, self.mix, self.up, self.down, strict=True):
+            query, key, value = (norm(rows) @ attend).view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            mixed = nn.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+            rows = rows + nn.dropout(mixed.transpose(1, 2).reshape(count, length, width) @ mix, drop, self.training)
+            rows = rows + nn.dropout(nn.relu(norm(rows) @ up).square() @ down, drop, self.training)
+        mean = (norm(rows) * here[:, :, None]).sum(1) / lengths[:, None]
+        return nn.normalize((mean @ self.output).float(), dim=1)
+
+
+def norm(rows: torch.Tensor) -> torch.Tensor:
+    return nn.rms_norm(rows, rows.shape[-1:], None, 1e-6)
+
+
+class Data:
+    """Texts as piece numbers, each with the vector that it should have."""
+
+    def __init__(self, options: argparse.Namespace, device: str) -> None:
+        seed = random.Random(options.seed)
+        data: Path = options.data
+        texts = (data / "texts.txt").read_text("utf-8").split("\n")[:-1]
+        if options.few:
+            texts = texts[: options.few]
+        pairs = [tuple(map(int, row.split("\t"))) for row in (data / "pairs.tsv").read_text().splitlines()]
+        pairs = [(a, b) for a, b in pairs if a < len(texts) and b < len(texts)]
+        pairs = pairs or [(0, 1)]
+        foreign = [row.split("\t") for row in (data / "foreign.tsv").read_text("utf-8").split("\n")[:-1]]
+        foreign = [(code, text, int(at)) for code, text, at in foreign if int(at) < len(texts)]
+        self.tools = written.load(options.paraphrases, options.actions)
+        base = len(texts)
+        index: dict[str, int] = {}
+        for tool in self.tools:
+            for text in (tool.text, tool.bare, *tool.english):
+                index.setdefault(text, base + len(index))
+        texts += list(index)
+        requests = sorted({a for a, _ in pairs})
+        dressed: list[tuple[str, int]] = []
+        for at in requests:
+            text = texts[at]
+            if len(text) < 160 and seed.random() < 0.6:
+                said = seed.choice(PREFIXES) + text[:1].lower() + text[1:]
+                dressed.append((said, at))
+        joined = [seed.choice(dressed)[0].rstrip(".") + seed.choice(JOINTS) + texts[seed.choice(requests)] for _ in range(len(dressed) // 4)]
+        plain = len(texts)
+        texts += [said for said, _ in dressed] + joined
+        pairs_of: dict[int, int] = {at: plain + number for number, (_, at) in enumerate(dressed)}
+        pairs += [(pairs_of[a], b) for a, b in pairs if a in pairs_of]
+        self.plain = len(texts)
+        spoilt = [(noisy(texts[at], seed), at) for at in seed.sample(range(self.plain), self.plain // 4) if len(texts[at]) < 200]
+        for tool in self.tools:
+            for code, text in tool.foreign:
+                foreign.append((code, text, index[tool.english[0] if tool.english else tool.bare]))
+        parted = [(text, a, b) for a, b in pairs if seed.random() < 0.4 and (text := unshared(texts[a], texts[b]))]
+        students = texts + [text for text, _ in spoilt] + [text for _, text, _ in foreign]
+        sources = [*range(self.plain), *(at for _, at in spoilt), *(at for _, _, at in foreign)]
+        self.foreign = np.arange(self.plain + len(spoilt), len(students))
+        pairs += [(len(students) + number, b) for number, (_, _, b) in enumerate(parted)]
+        students += [text for text, _, _ in parted]
+        sources += [a for _, a, _ in parted]
+        self.codes = np.array([code for code, _, _ in foreign])
+        ids, self.lengths = numbers(students, data)
+        say(len(texts), "texts", len(spoilt), "spoilt", len(foreign), "foreign", len(pairs), "pairs", len(parted), "without shared words", f"{self.lengths.mean():.1f} pieces")
+        self.spoilt = np.arange(self.plain, self.plain + len(spoilt))
+        vectors = taught(texts, options.teacher, device)
+        sample = vectors[torch.randperm(len(vectors), device=device)[:200_000]].float()
+        _, basis = torch.linalg.eigh(sample.T @ sample)
+        basis = basis.flip(1)[:, :VECTOR]
+        kept = (sample @ basis).norm(dim=1).mean()
+        say(f"{VECTOR} dimensions keep {kept:.3f} of a vector's length")
+        self.vectors = torch.cat([nn.normalize(part.float() @ basis, dim=1).half() for part in vectors.split(200_000)])
+        self.sources = torch.tensor(sources, device=device)
+        self.ids = torch.from_numpy(ids).to(device)
+        self.pairs = np.array(pairs, np.int64)
+        self.groups = written.groups(self.tools, index)
+        # A translation of a written request asks for the same tool.
+        offset = {text: self.plain + len(spoilt) + at for at, (_, text, _) in enumerate(foreign)}
+        self.servers: list[list[tuple[list[int], list[int]]]] = []
+        for group in self.groups:
+            entries = []
+            for tool in group:
+                asked = [index[text] for text in tool.english] + [offset[text] for _, text in tool.foreign]
+                entries.append(([index[tool.text], index[tool.bare]], asked))
+            self.servers.append(entries)
+        self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
+
+
+def neighbours(vectors: torch.Tensor, count: int) -> list[np.ndarray]:
+    centres = vectors[torch.randperm(len(vectors), device=vectors.device)[:count]].float()
+    owner = torch.zeros(len(vectors), dtype=torch.long, device=vectors.device)
+    for _ in range(5):
+        owner = torch.cat([(part.float() @ centres.T).argmax(1) for part in vectors.split(50_000)])
+        centres = nn.normalize(torch.zeros_like(centres).index_add_(0, owner, vectors.float()), dim=1)
+    order = owner.argsort().cpu().numpy()
+    sizes = torch.bincount(owner, minlength=count).cpu().numpy()
+    say(count, "clusters")
+    return [part for part in np.split(order, np.cumsum(sizes)[:-1]) if len(part) >= 16]
+
+
+def run(student: Student, data: Data, rows: np.ndarray, device: str, drop: float) -> torch.Tensor:
+    """Vectors of rows, in four groups of like length."""
+    order = np.argsort(data.lengths[rows], kind="stable")
+    found = []
+    for part in np.array_split(order, 4):
+        picked = rows[part]
+        longest = int(data.lengths[picked].max())
+        at = torch.from_numpy(picked).to(device, non_blocking=True)
+        lengths = torch.from_numpy(data.lengths[picked].astype(np.int64)).to(device, non_blocking=True)
+        found.append(student(data.ids[at, :longest], lengths, drop))
+    back = torch.from_numpy(np.argsort(order, kind="stable")).to(device, non_blocking=True)
+    return torch.cat(found)[back]
+
+
+def relations(ours: torch.Tensor, theirs: torch.Tensor, heat: float = 0.05) -> torch.Tensor:
+    """Each text's likeness to the others of the batch, as the teacher has it."""
+    self_ = torch.eye(len(ours), dtype=torch.bool, device=ours.device)
+    target = (theirs @ theirs.T / heat).masked_fill(self_, -1e4).softmax(1)
+    logs = (ours @ ours.T / heat).masked_fill(self_, -1e4).log_softmax(1)
+    return nn.kl_div(logs, target, reduction="batchmean")
+
+
+def contrast(
+    asked: torch.Tensor, tools: torch.Tensor, wanted: torch.Tensor, same: torch.Tensor, server: torch.Tensor, near: float
+) -> torch.Tensor:
+    """A request should be nearest to what it asks for. It is not held against the same tool, nor against one of another
+    server that the teacher calls nearly the same."""
+    own = torch.arange(len(asked), device=asked.device)
+    close = (wanted @ wanted.T > near) & (server[:, None] != server[None, :]) | (same[:, None] == same[None, :])
+    close[own, own] = False
+    logits = (asked @ tools.T / 0.05).masked_fill(close, -1e4)
+    return (nn.cross_entropy(logits, own) + 0.5 * nn.cross_entropy(logits.T, own)) / 1.5
+
+
+class Sampler:
+    def __init__(self, data: Data, seed: int) -> None:
+        self.data, self.chance = data, np.random.default_rng(seed)
+        self.by_code = [data.foreign[data.codes == code] for code in sorted(set(data.codes.tolist()))]
+
+    def texts(self, options: argparse.Namespace) -> np.ndarray:
+        data, chance = self.data, self.chance
+        parts = [chance.integers(0, data.plain, options.batch // 2)]
+        while sum(map(len, parts)) < options.batch:
+            cluster = data.clusters[chance.integers(len(data.clusters))]
+            parts.append(chance.choice(cluster, min(32, len(cluster)), replace=False))
+        parts.append(chance.choice(data.spoilt, options.batch // 8))
+        for rows in self.by_code:
+            parts.append(chance.choice(rows, options.batch // 8))
+        return np.concatenate(parts)
+
+    def pairs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        picked = self.data.pairs[self.chance.integers(0, len(self.data.pairs), count)]
+        return picked[:, 0], picked[:, 1]
+
+    def tools(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart."""
+        asked: list[int] = []
+        tools: list[int] = []
+        marks: list[tuple[int, int]] = []
+        while len(asked) < count:
+            server = int(self.chance.integers(len(self.data.servers)))
+            for number, (texts, requests) in enumerate(self.data.servers[server]):
+                if requests:
+                    asked.append(int(self.chance.choice(requests)))
+                    tools.append(int(texts[0] if self.chance.random() < 0.7 else texts[1]))
+                    marks.append((server * 1000 + number, server))
+        return np.array(asked), np.array(tools), np.array([t for t, _ in marks]), np.array([s for _, s in marks])
+
+
+def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> Student:
+    torch.manual_seed(options.seed)
+    student = Student(pieces, options.width, options.layers, options.heads, options.inner).to(device)
+    if options.begin:
+        student.load_state_dict(torch.load(options.begin, map_location=device))
+    fast = [student.embeddings, student.positions]
+    rest = [p for name, p in student.named_parameters() if name not in ("embeddings", "positions")]
+    optimiser = torch.optim.AdamW(
+        [{"params": fast, "lr": options.rate * 2, "weight_decay": 0.0}, {"params": rest, "lr": options.rate, "weight_decay": 0.01}],
+        betas=(0.9, 0.98), fused=device == "cuda",
+    )  # fmt: skip
+    rates = [group["lr"] for group in optimiser.param_groups]
+    sampler = Sampler(data, options.seed)
+    begun, step, shown = time.perf_counter(), 0, 0
+    averages = torch.zeros(4, device=device)
+    mean: dict[str, torch.Tensor] = {}
+    student.train()
+    while True:
+        done = (step / options.steps) if options.steps else (time.perf_counter() - begun) / options.seconds
+        if done >= 1:
+            break
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * min(1.0, (step + 1) / 300) * (0.5 + 0.5 * math.cos(math.pi * done) if done > 0.1 else 1.0)
+        late = options.late if done > options.turn else 1.0
+        texts = sampler.texts(options)
+        asked, described = sampler.pairs(options.pairs)
+        ours_asked, ours_tools, same, server = sampler.tools(options.written)
+        rows = np.concatenate([texts, asked, described, ours_asked, ours_tools])
+        with torch.autocast(device, torch.bfloat16):
+            vectors = run(student, data, rows, device, options.drop)
+        wanted = data.vectors[data.sources[torch.from_numpy(rows).to(device)]].float()
+        size = [len(texts), options.pairs, options.pairs, len(ours_asked), len(ours_asked)]
+        ours, theirs = vectors.split(size), wanted.split(size)
+        points = 1 - (vectors[: len(texts)] * wanted[: len(texts)]).sum(1).mean()
+        related = relations(ours[0], theirs[0])
+        each = torch.arange(options.pairs, device=device)
+        found = contrast(ours[1], ours[2], theirs[2], torch.from_numpy(described).to(device), each, 0.9)
+        marks = torch.from_numpy(same).to(device), torch.from_numpy(server).to(device)
+        told = contrast(ours[3], ours[4], theirs[4], *marks, 0.75)
+        loss = 4 * points + related + late * (options.weight_pairs * found + options.weight_written * told)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
+        optimiser.step()
+        if done > 0.85:
+            for name, value in student.state_dict().items():
+                mean[name] = value.clone() if name not in mean else mean[name].lerp_(value, 0.01)
+        averages = averages * 0.98 + 0.02 * torch.stack([points, related, found, told]).detach()
+        step += 1
+        if step % options.every == 0:
+            say(f"step {step} {100 * done:.0f}%", *(f"{value:.3f}" for value in averages.tolist()))
+            if options.check and (shown := shown + 1) % 4 == 0:
+                check(student, options, device)
+                student.train()
+    if mean:
+        student.load_state_dict(mean)
+    return student.eval()
+
+
+def check(student: Student, options: argparse.Namespace, device: str) -> None:
+    if not _TOKENIZER:
+        _ready(options.data)
+    student.eval()
+
+    def vectors(texts: list[str]) -> torch.Tensor:
+        parts = []
+        for at in range(0, len(texts), 1024):
+            ids, lengths = _numbers(texts[at : at + 1024])
+            with torch.no_grad(), torch.autocast(device, torch.bfloat16):
+                rows = torch.from_numpy(ids).to(device), torch.from_numpy(lengths.astype(np.int64)).to(device)
+                parts.append(student(*rows))
+        return torch.cat(parts)
+
+    recall("student", vectors, options.check)
+
+
+def recall(name: str, vectors: Callable[[list[str]], torch.Tensor], folder: Path) -> None:
+    """Recall among the first five, meanings alone, on queries that are kept for tuning."""
+    results = []
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path, allow_pickle=False) as kept:
+            tools, queries, kinds, golds = (kept[name].tolist() for name in ("tools", "queries", "kinds", "golds"))
+        best = (vectors(queries).float() @ vectors(tools).float().T).topk(5, 1).indices.tolist()
+        hits: dict[str, list[float]] = {}
+        for found, kind, gold in zip(best, kinds, golds, strict=True):
+            groups = [set(map(int, group.split(","))) for group in gold.split(";")]
+            hits.setdefault(kind, []).append(sum(bool(group & set(found)) for group in groups) / len(groups))
+        every = [value for values in hits.values() for value in values]
+        by_kind = " ".join(f"{kind[:4]} {sum(v) / len(v):.2f}" for kind, v in sorted(hits.items()))
+        results.append(f"{path.stem} {sum(every) / len(every):.3f} ({by_kind})")
+    say("  ", name, " | ".join(results))
+
+
+def main() -> None:
+    options = parser().parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(options.seed)
+    torch.set_float32_matmul_precision("high")
+    _, pieces, scores = tokenizer(options.data)
+    kept = options.keep and options.keep.exists()
+    data: Data = torch.load(options.keep, weights_only=False) if kept else Data(options, device)
+    if options.check and not kept:
+        recall("teacher", lambda texts: taught(texts, options.teacher, device), options.check)
+    if options.keep and not kept:
+        torch.save(data, options.keep)
+    if options.only_prepare:
+        return
+    say("data ready")
+    student = train(data, options, len(pieces), device)
+    if options.check:
+        check(student, options, device)
+    options.out.mkdir(parents=True, exist_ok=True)
+    state = {name: value.float().cpu().numpy() for name, value in student.state_dict().items()}
+    attend = [state[f"attend.{n}"].copy() for n in range(options.layers)]
+    for matrix in attend:  # the scale of attention's products goes into the queries' weights
+        matrix[:, : options.width] /= math.sqrt(options.width / options.heads)
+    layers = [(attend[n], *(state[f"{part}.{n}"] for part in ("mix", "up", "down"))) for n in range(options.layers)]
+    file = write_encoder(pieces, scores, state["embeddings"], state["positions"], layers, state["output"], options.heads)
+    for at in range(0, len(file), 12_000_000):
+        (options.out / f"encoder.bin.{at // 12_000_000}").write_bytes(file[at : at + 12_000_000])
+    say("wrote", len(file), "bytes")
+    if options.state:
+        torch.save({name: value.half() for name, value in student.state_dict().items()}, options.state)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--data", type=Path, required=True)
+    made.add_argument("--teacher", type=Path, required=True)
+    made.add_argument("--paraphrases", type=Path, nargs="+", required=True)
+    made.add_argument("--actions", type=Path, help="descriptions of the tools that the paraphrases name")
+    made.add_argument("--out", type=Path, required=True)
+    made.add_argument("--check", type=Path)
+    made.add_argument("--keep", type=Path, help="where the prepared data is kept for a second training")
+    made.add_argument("--only-prepare", action="store_true")
+    made.add_argument("--begin", type=Path)
+    made.add_argument("--state", type=Path)
+    made.add_argument("--few", type=int, default=0)
+    made.add_argument("--width", type=int, default=256)
+    made.add_argument("--layers", type=int, default=6)
+    made.add_argument("--heads", type=int, default=4)
+    made.add_argument("--inner", type=int, default=512)
+    made.add_argument("--batch", type=int, default=2048)
+    made.add_argument("--pairs", type=int, default=768)
+    made.add_argument("--written", type=int, default=384)
+    made.add_argument("--weight-pairs", type=float, default=0.25)
+    made.add_argument("--weight-written", type=float, default=0.25)
+    made.add_argument("--late", type=float, default=2.0)
+    made.add_argument("--turn", type=float, default=0.7)
+    made.add_argument("--rate", type=float, default=1e-3)
+    made.add_argument("--drop", type=float, default=0.0)
+    made.add_argument("--seconds", type=float, default=400)
+    made.add_argument("--steps", type=int, default=0)
+    made.add_argument("--every", type=int, default=250)
+    made.add_argument("--seed", type=int, default=7)
+    return made
+
+
+if __name__ == "__main__":
+    main()
