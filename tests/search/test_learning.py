@@ -13,7 +13,7 @@ from wicket_mcp.store.open import open_store
 
 NOW = 1_800_000_000.0
 ASKED = "the usual Monday chore for Harriet"
-WANTED = "git-cyanheads.git_worktree"
+WANTED = "git-cyanheads.git_fetch"
 
 
 class Clock:

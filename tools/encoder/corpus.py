@@ -12,7 +12,6 @@ import argparse
 import random
 import re
 import sys
-import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
@@ -35,7 +34,7 @@ class Texts:
     def add(self, text: str) -> int | None:
         text = _SPACE.sub(" ", text.encode("utf-8", "replace").decode())[:LONGEST].strip()
         letters = sum(c.isalpha() for c in text)
-        if len(text) < 6 or letters < 0.6 * len(text) or not text.isascii() and letters < 4:
+        if len(text) < 6 or letters < 0.6 * len(text) or (not text.isascii() and letters < 4):
             return None
         return self.numbers.setdefault(text, len(self.numbers))
 
@@ -53,7 +52,9 @@ def main() -> None:
         return gitdir(options.repos / name)
 
     def everyday() -> "list[operations.Line]":
-        pairs = languages.tabbed("de", git(repo("DarrenCarvalho+Language-Translation"), "show", "HEAD:data/deu.txt").decode())
+        pairs = languages.tabbed(
+            "de", git(repo("DarrenCarvalho+Language-Translation"), "show", "HEAD:data/deu.txt").decode()
+        )
         return [{"q": english} for _, _, english in pairs]
 
     found = {
@@ -86,7 +87,9 @@ def main() -> None:
         sys.stderr.write(f"{source}: {len(texts.numbers) - before} texts, {len(pairs) - paired} pairs\n")
     before = len(texts.numbers)
     sentences = [languages.everything(options.repos, options.debian)]
-    sentences.append(languages.tabbed("de", git(repo("DarrenCarvalho+Language-Translation"), "show", "HEAD:data/deu.txt").decode()))
+    sentences.append(
+        languages.tabbed("de", git(repo("DarrenCarvalho+Language-Translation"), "show", "HEAD:data/deu.txt").decode())
+    )
     sentences.append(languages.tabbed("zh", git(repo("Wyn09+Transformer"), "show", "HEAD:cmn.txt").decode()))
     counts: dict[str, int] = {}
     for part in sentences:

@@ -65,11 +65,15 @@ def numbered(repo: Path, pattern: str) -> Iterator[Pair]:
         name = Path(path).stem
         code = "en" if re.search(r"(^|\.)en$", name) else language(re.split(r"\.", name)[-1])
         if code:
-            texts.setdefault(str(Path(path).parent) + name.split(".")[0].replace(name, ""), {})[code] = _flat(path, text)
+            texts.setdefault(str(Path(path).parent) + name.split(".")[0].replace(name, ""), {})[code] = _flat(
+                path, text
+            )
     for group in texts.values():
         for code, entries in group.items():
             if code != "en":
-                yield from ((code, clean(t), clean(group["en"][k])) for k, t in entries.items() if k in group.get("en", {}))
+                yield from (
+                    (code, clean(t), clean(group["en"][k])) for k, t in entries.items() if k in group.get("en", {})
+                )
 
 
 def _flat(path: str, text: str) -> dict[str, str]:
@@ -188,7 +192,13 @@ def everything(repos: Path, debian_folder: Path) -> Iterator[Pair]:
     yield from debian(debian_folder / "S-en.bz2", files)
     yield from documents(
         repo("kubernetes+website"),
-        [("de", "content/de"), ("fr", "content/fr"), ("es", "content/es"), ("ja", "content/ja"), ("zh", "content/zh-cn")],
+        [
+            ("de", "content/de"),
+            ("fr", "content/fr"),
+            ("es", "content/es"),
+            ("ja", "content/ja"),
+            ("zh", "content/zh-cn"),
+        ],
     )
     yield from documents(
         repo("mdn+translated-content"),

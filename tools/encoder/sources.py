@@ -165,8 +165,8 @@ def dialogues(repos: Path) -> Iterator[Line]:
         if path.endswith("schema.json"):
             for service in data:
                 for intent in service["intents"]:
-                    yield {"q": intent["description"],
-                           "d": f"{split(service['service_name'])}: {split(intent['name'])}. {service['description']}"}  # fmt: skip
+                    name = f"{split(service['service_name'])}: {split(intent['name'])}."
+                    yield {"q": intent["description"], "d": f"{name} {service['description']}"}
             continue
         for dialogue in data:
             for turn in dialogue["turns"]:

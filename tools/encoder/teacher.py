@@ -73,7 +73,8 @@ def encode(weights: dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tens
     for number in range(12):
         name = f"encoder.layer.{number}"
         query, key, value = (
-            linear(rows, f"{name}.attention.attn.{part}").view(count, length, HEADS, -1).transpose(1, 2) for part in "qkv"
+            linear(rows, f"{name}.attention.attn.{part}").view(count, length, HEADS, -1).transpose(1, 2)
+            for part in "qkv"
         )
         mixed = nn.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         mixed = linear(mixed.transpose(1, 2).reshape(count, length, width), f"{name}.attention.attn.o")

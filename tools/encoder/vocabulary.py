@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 from wicket_mcp.search.tokenizer import split
 
+UNKNOWN = "<?>"
 MOST = 400
 """Times that a word is shown to the trainer at most: a logarithm of its count would do as well."""
 FOREIGN = 3
@@ -44,7 +45,7 @@ def main() -> None:
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.UnigramTrainer(
-        vocab_size=size, special_tokens=["<?>"], unk_token="<?>", max_piece_length=16, show_progress=False
+        vocab_size=size, special_tokens=[UNKNOWN], unk_token=UNKNOWN, max_piece_length=16, show_progress=False
     )
     tokenizer.train_from_iterator(words(), trainer)
     import json  # noqa: PLC0415

@@ -12,6 +12,7 @@ from functools import cached_property
 from wicket_mcp.model import Listing, Tool
 from wicket_mcp.registry import server_json
 from wicket_mcp.search import SearchIndex
+from wicket_mcp.search.segment import NoModel
 from wicket_mcp.store.model import StoredRecord
 
 ITSELF = ""
@@ -40,7 +41,7 @@ class Shelf:
 
     @classmethod
     def empty(cls) -> "Shelf":
-        return cls((0, -1.0), {}, SearchIndex.build(()))
+        return cls((0, -1.0), {}, SearchIndex.build((), model=NoModel()))
 
     def renewed(self, stamp: tuple[int, float], records: Sequence[StoredRecord]) -> "Shelf":
         """The shelf with these records. Pure CPU; call it away from the event loop."""
@@ -48,7 +49,7 @@ class Shelf:
         gone = self.records.keys() - now.keys()
         changed = [record for name, record in now.items() if not _same(self.records.get(name), record)]
         if len(gone) + len(changed) >= _REINDEX_ALL:
-            return Shelf(stamp, now, SearchIndex.build(listing(record) for record in records))
+            return Shelf(stamp, now, SearchIndex.build((listing(record) for record in records), model=NoModel()))
         index = self.index
         for name in gone:
             index = index.without(name)

@@ -10,7 +10,7 @@ from math import exp
 
 from wicket_mcp.search.mentions import Mentions
 
-CLOSENESS, SUBJECT, PRODUCT, NOTHING = 9.13, -1.80, -7.98, -1.07
+CLOSENESS, SUBJECT, PRODUCT, NOTHING = 11.90, -2.04, -8.56, -2.33
 MOST_SUBJECTS = 2
 SURE = 0.5
 

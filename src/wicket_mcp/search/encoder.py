@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     Layer = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
-FILE = "encoder.bin"
-DIGEST = ""
+DIGEST = "3a22c90f87585ea51e9e3ef9b1f6eb7be993b99c3a295c05958b06211bfcbd52"
 LONGEST = 64
 """Pieces of a text that are read."""
-_HEAD = struct.Struct("<8s8I")  # magic, pieces, width, layers, heads, inner width, positions, width of vectors, vocabulary
+_HEAD = struct.Struct("<8s8I")
+"""Magic; numbers of pieces, width, layers, heads, inner width, positions, width of vectors, bytes of the vocabulary."""
 _MAGIC = b"WKENCOD1"
 _BATCH = 512
 """Pieces that go through a layer together: few enough for the processor's cache."""
@@ -62,7 +62,8 @@ class Encoder:
     def __init__(self, data: bytes | mmap.mmap) -> None:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
-        magic, pieces, width, layers, self._heads, inner, positions, self.width, length = _HEAD.unpack_from(data)
+        magic, pieces, width, layers, self._heads, inner, positions, width_out, length = _HEAD.unpack_from(data)
+        self.width: int = width_out
         if magic != _MAGIC:
             raise ValueError("not an encoder")
         self._at = _HEAD.size
@@ -78,7 +79,7 @@ class Encoder:
             self._layers.append((attend, mix, up, down))
         self._output = self._matrix(width, self.width)
         vocabulary = data[len(data) - length :].decode().split("\n")
-        self._tokenizer = Tokenizer(vocabulary, scores)
+        self.tokenizer = Tokenizer(vocabulary, scores)
 
     def _rows(self, rows: int, columns: int) -> "tuple[NDArray[np.int8], NDArray[np.float32]]":
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
@@ -102,7 +103,7 @@ class Encoder:
         batch: list[tuple[int, list[int]]] = []
         size = 0
         for place, text in enumerate(texts):
-            numbers = self._tokenizer.encode(text, LONGEST)
+            numbers = self.tokenizer.encode(text, LONGEST)
             if batch and size + len(numbers) > _BATCH:
                 found[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
                 batch, size = [], 0
@@ -155,10 +156,26 @@ def _normalise(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
     return rows / np.sqrt(squares + np.float32(_EPSILON))[:, None]
 
 
+class PackagedEncoder:
+    """Implements Model with the encoder that comes with Wicket. The file is read at the first text."""
+
+    width = 256
+    checksum = int(DIGEST[:8], 16)
+
+    def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        return packaged_encoder().encode(texts)
+
+
+PACKAGED = PackagedEncoder()
+
+
 @cache
 def packaged_encoder() -> Encoder:
-    """The encoder that comes with Wicket. Mapped: of the pieces' vectors only those that occur are read."""
-    path = Path(__file__).with_name(FILE)
+    return read_encoder(Path(__file__).with_name("encoder.bin"))
+
+
+def read_encoder(path: Path) -> Encoder:
+    """The encoder in a file. Mapped: of the pieces' vectors only those that occur are read."""
     with path.open("rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if hashlib.sha256(data).hexdigest() != DIGEST:

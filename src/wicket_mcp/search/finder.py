@@ -8,9 +8,10 @@ what was built is stored beside the listing, so that the next process reads inst
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +34,9 @@ from wicket_mcp.upstream.pool import Pool
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_FEW_TOOLS = 48
+"""New tools that a search waits for until the encoder has read them: a few milliseconds each."""
+_JOIN_EVERY = 1.0
 Unsigned = Callable[[Iterable[ServerConfig], Principal], Awaitable[frozenset[str]]]
 """The servers that a principal cannot use before somebody signs in."""
 
@@ -70,6 +74,9 @@ class Finder:
         # One thread: searches queue, instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._lane = Lane("searches", width=1, share=1, waiting=256, executor=self._thread)
+        # Another for the encoder's vectors of new tools: searches go on without them until they are there.
+        self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encode")
+        self._is_encoding = self._closing = False
 
     async def search(
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
@@ -117,12 +124,20 @@ class Finder:
             self._model = _open_model(config.search.model, config.base_dir)
             self._indexed = {}
 
+    async def finish_indexing(self) -> None:
+        """Wait until the encoder has read all tools that are indexed, and all that was built is stored."""
+        while self._is_encoding:
+            await self._tasks.wait()
+        await self._tasks.wait()
+
     async def close(self) -> None:
+        self._closing = True
         await self._usage.close()
         await self._learning.close()
         await self._tasks.wait()
         await self._tasks.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
+        self._encoding.shutdown(wait=False, cancel_futures=True)
 
     async def _compute(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -135,7 +150,33 @@ class Finder:
                 self._index = await self._compute(lambda: self._update(snapshot))
                 self._indexed = dict(snapshot.listings)
                 self._store_segments()
+                if not self._is_encoding and await self._compute(self._index.unlearned):
+                    self._is_encoding = True
+                    self._tasks.start(self._encode(), "encode new tools")
         return snapshot
+
+    async def _encode(self) -> None:
+        """Give new tools the encoder's vectors, server by server, while searches go on without."""
+        loop = asyncio.get_running_loop()
+        try:
+            while not self._closing and (waiting := await self._compute(self._index.unlearned)):
+                index = self._index
+                learned = await loop.run_in_executor(self._encoding, self._learn_some, index, waiting)
+                async with self._lock:
+                    self._index = await self._compute(partial(_join, self._index, learned))
+                    self._store_segments()
+        finally:
+            self._is_encoding = False
+
+    def _learn_some(self, index: SearchIndex, waiting: list[Listing]) -> dict[str, tuple[Listing, bytes]]:
+        """Segments of some of the servers that wait, as many as a second allows: joining them takes time as well."""
+        learned: dict[str, tuple[Listing, bytes]] = {}
+        until = time.monotonic() + _JOIN_EVERY
+        for listing in waiting:
+            learned[listing.server] = (listing, index.learn(listing))
+            if self._closing or time.monotonic() > until:
+                break
+        return learned
 
     def _update(self, snapshot: Snapshot) -> SearchIndex:
         if not self._indexed:
@@ -148,9 +189,11 @@ class Finder:
                 index = index.without(server)
             for server, listing in snapshot.listings.items():
                 if self._indexed.get(server) is not listing:
-                    index = index.with_listing(listing)
-        index.warm()
-        return index
+                    index = index.with_listing(listing, learned=False)
+        waiting = _warm(index).unlearned()
+        if sum(len(listing.tools) for listing in waiting) > _FEW_TOOLS:
+            return index
+        return _join(index, {listing.server: (listing, index.learn(listing)) for listing in waiting})
 
     def _store_segments(self) -> None:
         """Store the segments that were just built, in the background."""
@@ -191,6 +234,15 @@ class Finder:
             return f"its server needs {', '.join(missing)} to be set" if missing else ""
 
         return trouble
+
+
+def _join(index: SearchIndex, learned: Mapping[str, tuple[Listing, bytes]]) -> SearchIndex:
+    return _warm(index.with_segments(learned))
+
+
+def _warm(index: SearchIndex) -> SearchIndex:
+    index.warm()
+    return index
 
 
 def _open_model(name: str | None, base_dir: Path) -> UserModel | None:

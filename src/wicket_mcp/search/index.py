@@ -16,8 +16,8 @@ from wicket_mcp.search.features import number
 from wicket_mcp.search.glossary import to_english
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
-from wicket_mcp.search.segment import Model, Segment, build_segment
-from wicket_mcp.search.text import stem
+from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
+from wicket_mcp.search.text import MAX_QUERY, stem
 
 if TYPE_CHECKING:
     from wicket_mcp.search.matrix import Matrix
@@ -40,9 +40,27 @@ class SearchIndex:
         """An index from stored segments; one that is missing or outdated is rebuilt at the first search."""
         return cls(parts, model)
 
-    def with_listing(self, listing: Listing) -> "SearchIndex":
-        """This index with `listing` in place of what its server had before."""
-        return SearchIndex({**self._parts, listing.server: (listing, build_segment(listing, self._model))}, self._model)
+    def with_listing(self, listing: Listing, *, learned: bool = True) -> "SearchIndex":
+        """This index with `listing` in place of what its server had before; quick without the encoder's vectors."""
+        segment = build_segment(listing, self._model, learned=learned)
+        return SearchIndex({**self._parts, listing.server: (listing, segment)}, self._model)
+
+    def unlearned(self) -> list[Listing]:
+        """Listings that have no vectors of the encoder yet, the smallest first."""
+        without = [self._parts[name][0] for name, segment in self._segments.items() if not segment.is_learned]
+        return sorted(without, key=lambda listing: len(listing.tools))
+
+    def learn(self, listing: Listing) -> bytes:
+        """The listing's segment with the encoder's vectors. Pure CPU, several milliseconds a tool."""
+        return learn_segment(self._parts[listing.server][1], listing, self._model)
+
+    def with_segments(self, learned: Mapping[str, tuple[Listing, bytes]]) -> "SearchIndex":
+        """This index with these segments, of listings that it still has."""
+        current = {name: part for name, part in learned.items() if self._has(part[0])}
+        return SearchIndex({**self._parts, **current}, self._model)
+
+    def _has(self, listing: Listing) -> bool:
+        return listing.server in self._parts and self._parts[listing.server][0] is listing
 
     def without(self, server: str) -> "SearchIndex":
         return SearchIndex({name: part for name, part in self._parts.items() if name != server}, self._model)
@@ -73,16 +91,20 @@ class SearchIndex:
     def _matrix(self) -> "Matrix":
         from wicket_mcp.search.matrix import Matrix  # noqa: PLC0415  (imports numpy, at the first search)
 
-        segments: list[Segment] = []
+        return Matrix(list(self._segments.values()))
+
+    @cached_property
+    def _segments(self) -> dict[str, Segment]:
+        segments: dict[str, Segment] = {}
         for name, (listing, data) in self._parts.items():
             segment = Segment.read(data, len(listing.tools), self._model)
             if segment is None:
-                data = build_segment(listing, self._model)
+                data = build_segment(listing, self._model, learned=False)
                 self._parts[name] = (listing, data)
                 segment = Segment.read(data, len(listing.tools), self._model)
             assert segment is not None  # noqa: S101  (just built)
-            segments.append(segment)
-        return Matrix(segments)
+            segments[name] = segment
+        return segments
 
     def warm(self) -> None:
         """Join the segments now rather than at the first search. Pure CPU."""
@@ -111,8 +133,8 @@ class SearchIndex:
         from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
-        query = self._read(query)
-        scores = score(self._matrix, query, self._model)
+        said, query = self._read(query)
+        scores = score(self._matrix, query, self._model, said=said)
         lifts = lifts or {}
         added = {
             self._places[key]: prior(key, usage or {}, favourites) + lifts.get(key, 0.0)
@@ -129,14 +151,17 @@ class SearchIndex:
         choice = Choice(query, self._tools, scores, added, learned, servers, visible, trouble, gains, positions)
         return choice.answer(limit)
 
-    def _read(self, query: str) -> str:
-        """The query in English, without typing errors, as far as either can be told."""
+    def _read(self, query: str) -> tuple[str, str]:
+        """The query for the encoder, which reads other languages, and in English for everything that compares words;
+        without typing errors as far as they can be told."""
         from wicket_mcp.search.static import packaged_table  # noqa: PLC0415  (imports numpy)
 
         def counts(candidates: Sequence[str]) -> list[int]:
             return self._matrix.counts([number(stem(word)) for word in candidates]).tolist()
 
-        return correct(to_english(query), counts, packaged_table().knows)
+        english = to_english(query)
+        corrected = correct(english, counts, packaged_table().knows)
+        return (corrected if english == query else query[:MAX_QUERY]), corrected
 
     @cached_property
     def _naming(self) -> Naming:
@@ -162,8 +187,8 @@ class SearchIndex:
         from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
-        query = self._read(query)
-        scores = score(self._matrix, query, self._model)
+        said, query = self._read(query)
+        scores = score(self._matrix, query, self._model, said=said)
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)
         named = self._naming.gains(query).get(tool.server, 0.0)

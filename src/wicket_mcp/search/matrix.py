@@ -32,7 +32,7 @@ class Matrix:
         sizes = [len(s.meanings) for s in segments]
         self.size = sum(sizes)
         self.meanings = _unit([s.meanings for s in segments])
-        self.learned = _unit([s.learned for s in segments])
+        self.learned, self.known = _learned([s.learned for s in segments])
         before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
         self._owners = _joined([s.owners for s in segments], np.int32)
         self._owners += np.repeat(before, [len(s.owners) for s in segments] or [0])
@@ -118,6 +118,14 @@ class Matrix:
         at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
         known = self._numbers[at] == wanted
         return at[known], np.array(weights, np.float32)[known] * self._rarity[at[known]]
+
+
+def _learned(parts: "list[NDArray[np.int8]]") -> "tuple[NDArray[np.float32], NDArray[np.bool_]]":
+    """The model's vectors, and which tools have one; the others have rows of zeros."""
+    width = max((part.shape[1] for part in parts), default=0)
+    known = np.repeat([part.shape[1] > 0 for part in parts] or [False], [len(part) for part in parts] or [0])
+    full = [part if part.shape[1] else np.zeros((len(part), width), np.int8) for part in parts]
+    return _unit(full), known
 
 
 def _damp(count: float) -> float:

@@ -7,6 +7,7 @@ mean the same in every catalogue. Knows neither listings nor policy.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wicket_mcp.search.encoder import PACKAGED
 from wicket_mcp.search.errands import split_errands
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.matrix import Matrix
@@ -18,7 +19,9 @@ from wicket_mcp.search.text import words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MEANING, MEANING_ALONE = 0.45, 1.3
+TABLE, ENCODER = 0.3, 0.7
+"""What the cosine of the static table and that of the sentence encoder are worth in the cosine of meanings."""
+MEANING, MEANING_ALONE = 0.45, 2.0
 """The worth of a cosine of meanings against one of letters: where the words of a query find a tool, and where not."""
 WORDS_FIND, WORDS_MISS = 0.3, 0.15
 """The best cosine of letters at which the words are taken to have found something, and to have found nothing."""
@@ -46,22 +49,50 @@ class Scores:
         return self.meaning / np.float32(self.scale - 1)
 
 
-def score(matrix: Matrix, query: str, model: Model | None = None) -> Scores:
+class Meanings:
+    """The cosine of meanings between texts and tools: the table's and the encoder's, or the table's alone for tools
+    that have no vector of the encoder yet."""
+
+    def __init__(self, matrix: Matrix, by_table: "NDArray[np.float32]", texts: list[str], model: Model) -> None:
+        self._matrix = matrix
+        self._by_table = by_table
+        self._learned = model.encode(texts) if matrix.learned.shape[1] else None
+
+    def compare_whole(self) -> "NDArray[np.float32]":
+        table = self._matrix.meanings @ self._by_table[0]
+        if self._learned is None:
+            return table
+        return _blend(table, self._matrix.learned @ self._learned[0], self._matrix.known)
+
+    def compare_parts(self, near: "NDArray[np.int64]") -> "NDArray[np.float32]":
+        table = self._by_table[1:] @ self._matrix.meanings[near].T
+        if self._learned is None:
+            return table
+        return _blend(table, self._learned[1:] @ self._matrix.learned[near].T, self._matrix.known[near])
+
+
+def _blend(
+    table: "NDArray[np.float32]", encoder: "NDArray[np.float32]", known: "NDArray[np.bool_]"
+) -> "NDArray[np.float32]":
+    return np.where(known, np.float32(TABLE) * table + np.float32(ENCODER) * encoder, table)
+
+
+def score(matrix: Matrix, query: str, model: Model | None = None, *, said: str = "") -> Scores:
+    """`said` is the query as it was put, where `query` is its English: the encoder reads other languages too."""
     pieces = split_errands(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
-    vectors = [packaged_table().vectors(split), *([model.encode(texts)] if model else [])]
-    sides = list(zip(vectors, (matrix.meanings, matrix.learned), strict=False))
+    meanings = Meanings(matrix, packaged_table().vectors(split), [said or query, *texts[1:]], model or PACKAGED)
     worth = np.array([_worth(float(row.max(initial=0.0))) for row in letters], np.float32)
-    meaning = worth[0] * _mean([tools @ asked[0] for asked, tools in sides])
+    meaning = worth[0] * meanings.compare_whole()
     scale = 1 + float(worth[0])
     whole = (letters[0] + meaning) / np.float32(scale)
     if len(texts) == 1:
         return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
     # Meanings of the parts are compared for tools that have a chance only: it is the costliest step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
-    of_parts = worth[1:, None] * _mean([asked[1:] @ tools[near].T for asked, tools in sides])
+    of_parts = worth[1:, None] * meanings.compare_parts(near)
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
     by_part[:, near] = (letters[1:, near] + of_parts) / (1 + worth[1:, None])
     fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART)
@@ -79,8 +110,3 @@ def _worth(best: float) -> float:
     """What meaning is worth for a query whose words fit their best tool so well: the better, the less."""
     missed = (WORDS_FIND - best) / (WORDS_FIND - WORDS_MISS)
     return MEANING + (MEANING_ALONE - MEANING) * min(1.0, max(0.0, missed))
-
-
-def _mean(cosines: "list[NDArray[np.float32]]") -> "NDArray[np.float32]":
-    """The table's cosine, or the mean of it and a sentence encoder's."""
-    return cosines[0] if len(cosines) == 1 else (cosines[0] + cosines[1]) / np.float32(2)

@@ -1,8 +1,8 @@
 """One server's share of the index, as bytes.
 
 A segment holds all that is costly to compute for a listing (features with weights, vectors), depends on that
-listing alone, and is versioned: bytes that another version of this code or another table wrote are refused by
-`Segment.read`, and rebuilt.
+listing alone, and is versioned: bytes that another version of this code, another table or another model wrote are
+refused by `Segment.read`, and rebuilt. The model's vectors are the last part, and may be added later.
 """
 
 import struct
@@ -12,6 +12,7 @@ from math import log
 from typing import TYPE_CHECKING, Protocol
 
 from wicket_mcp.model import Listing
+from wicket_mcp.search.encoder import PACKAGED
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.fields import ToolText, tool_text
 from wicket_mcp.search.static import packaged_table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-VERSION = 5
+VERSION = 6
 FIELDS: dict[str, float] = {
     "server": 1.2,
     "name": 2.0,
@@ -37,7 +38,7 @@ _SCALE = 127.0
 
 
 class Model(Protocol):
-    """A sentence encoder beside the static table."""
+    """A sentence encoder beside the static table: the one that comes with Wicket, or the user's own."""
 
     @property
     def width(self) -> int: ...
@@ -52,8 +53,12 @@ class Model(Protocol):
         ...
 
 
-def build_segment(listing: Listing, model: Model | None = None) -> bytes:
-    """Index one listing. Pure CPU; call it away from the event loop."""
+def build_segment(listing: Listing, model: Model | None = None, *, learned: bool = True) -> bytes:
+    """Index one listing. Pure CPU; call it away from the event loop.
+
+    The model's vectors cost several milliseconds a tool. Without them (`learned`) a segment is there at once and can be
+    searched by words and the table; `learn_segment` adds them.
+    """
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (a process that never searches must not pay for numpy)
 
     texts = [tool_text(tool, listing) for tool in listing.tools]
@@ -67,27 +72,51 @@ def build_segment(listing: Listing, model: Model | None = None) -> bytes:
             owners.append(owner)
     table = packaged_table()
     meanings = table.vectors(words(text.meaning) for text in texts) if texts else np.empty((0, table.width))
-    learned = model.encode([text.meaning for text in texts]) if model and texts else np.empty((len(texts), 0))
     order = np.argsort(np.asarray(numbers, "<u4"), kind="stable")
     features, spans = np.unique(np.asarray(numbers, "<u4"), return_counts=True)
-    width = model.width if model else 0
     small = _small(len(texts))
-    return b"".join(
+    plain = b"".join(
         (
-            _HEAD.pack(_MAGIC, VERSION, width, _checksum(model), len(texts), len(features), len(numbers)),
+            _HEAD.pack(_MAGIC, VERSION, 0, table.checksum, len(texts), len(features), len(numbers)),
             features.tobytes(),
             spans.astype(small).tobytes(),
             np.asarray(owners, small)[order].tobytes(),
             np.asarray(weights, "<f2")[order].tobytes(),
             np.rint(meanings * _SCALE).astype(np.int8).tobytes(),
-            np.rint(learned * _SCALE).astype(np.int8).tobytes(),
         )
     )
+    return learn_segment(plain, listing, model) if learned else plain
 
 
-def _checksum(model: Model | None) -> int:
+def learn_segment(plain: bytes, listing: Listing, model: Model | None = None) -> bytes:
+    """A segment that was built without the model's vectors, with them. Pure CPU, several milliseconds a tool."""
+    from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+    model = model or PACKAGED
+    texts = [tool_text(tool, listing).meaning for tool in listing.tools]
+    if not texts or not model.width:
+        return plain
+    learned = model.encode(texts)
+    magic, version, _, _, *counts = _HEAD.unpack_from(plain)
+    head = _HEAD.pack(magic, version, model.width, _checksum(model), *counts)
+    return b"".join((head, plain[_HEAD.size :], np.rint(learned * _SCALE).astype(np.int8).tobytes()))
+
+
+def _checksum(model: Model) -> int:
     """What the vectors of a segment were made with."""
-    return packaged_table().checksum ^ (model.checksum if model else 0)
+    return packaged_table().checksum ^ model.checksum
+
+
+class NoModel:
+    """Implements Model for what is searched by words and the table alone."""
+
+    width = 0
+    checksum = 0
+
+    def encode(self, texts: list[str]) -> "NDArray[np.float32]":
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
+
+        return np.empty((len(texts), 0), np.float32)
 
 
 def _small(tools: int) -> str:
@@ -118,6 +147,12 @@ class Segment:
     weights: "NDArray[np.float16]"
     meanings: "NDArray[np.int8]"
     learned: "NDArray[np.int8]"
+    """The model's vectors; rows of no width where they were not made yet."""
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether nothing is left to learn: the model's vectors are there, or there is no tool."""
+        return self.learned.shape[1] > 0 or not len(self.learned)
 
     @classmethod
     def read(cls, data: bytes, tools: int, model: Model | None = None) -> "Segment | None":
@@ -128,8 +163,10 @@ class Segment:
             return None
         table = packaged_table()
         magic, version, width, checksum, count, features, postings = _HEAD.unpack_from(data)
-        expected = (_MAGIC, VERSION, model.width if model else 0, _checksum(model), tools)
-        if (magic, version, width, checksum, count) != expected:
+        if (magic, version, count) != (_MAGIC, VERSION, tools):
+            return None
+        model = model or PACKAGED
+        if (width, checksum) not in ((model.width, _checksum(model)), (0, table.checksum)):
             return None
         small = np.dtype(_small(count))
         kinds = (("<u4", features), (small, features), (small, postings), ("<f2", postings))
