@@ -111,7 +111,8 @@ async def serve_http(
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
         from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
 
-        return Dashboard(source_of(gateway, lambda: f"{address}/mcp"), UiSessions(), app.identify, token)
+        people = UiSessions(ring=replicas.ring if replicas else None)
+        return Dashboard(source_of(gateway, lambda: f"{address}/mcp"), people, app.identify, token)
 
     address = ""
     dashboard = LazyDashboard(make_dashboard)

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http, toml_of
 from wicket_mcp import Gateway
+from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import Crashed
 from wicket_mcp.store.model import AuditQuery, StoredGrant
 from wicket_mcp.surface.dashboard.render import PAGES
@@ -151,6 +152,33 @@ async def test_a_server_is_disabled_and_enabled_in_the_file(tmp_path: Path) -> N
         assert "Enable echo" not in (await visitor.get("/ui/servers"))[1]
         acts = {record.tool for record in await gateway.store.find_calls(AuditQuery(method="admin"))}
         assert {"disable server", "enable server"} <= acts
+
+
+async def test_the_settings_say_where_each_value_comes_from(tmp_path: Path) -> None:
+    file = tmp_path / "wicket.toml"
+    file.write_text(f"state_dir = '{tmp_path / 'state'}'\n\n[http]\nport = 0 # any\n\n[limits]\nmax_call = '2h'\n")
+    async with Gateway.open(file) as gateway, visiting(gateway) as visitor:
+        await visitor.sign_in()
+        _, text = await visitor.get("/ui/settings")
+        rows = re.findall(r'<td class="mono">(\w+)</td>.*?<span class="tag[^"]*">([^<]+)<', text)
+        assert dict(rows).items() >= {("state_dir", "wicket.toml, line 1"), ("max_call", "wicket.toml, line 7")}
+        assert ("port", "wicket.toml, line 4") in rows
+        assert ("log_level", "default") in rows
+
+
+def test_a_session_is_known_to_every_replica_and_to_nobody_else() -> None:
+    ring = Ring([b"k" * 32])
+    here, there, stranger = UiSessions(ring=ring), UiSessions(ring=ring), UiSessions(ring=Ring([b"x" * 32]))
+    session = here.begin("the token")
+    assert "the token" not in session.id
+    known = there.find(session.id)
+    assert known is not None
+    assert (known.token, known.csrf) == ("the token", session.csrf)
+    assert stranger.find(session.id) is None
+    assert UiSessions().find(session.id) is None
+    assert there.find(session.id[:-2]) is None
+    there.end(session.id)
+    assert there.find(session.id) is None
 
 
 async def test_the_last_words_of_a_server_are_for_administrators(open_gateway: OpenGateway) -> None:

@@ -4,6 +4,7 @@ Nothing here waits for a server: states and listings are those at hand. A princi
 and what it may see of the catalogue; the rest is for administrators. Knows no HTTP.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from wicket_mcp.store.audit_file import estimate_tokens
 from wicket_mcp.store.model import AuditQuery, CallRecord, CallTotals
 from wicket_mcp.surface.dashboard.figures import bars
 from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
+from wicket_mcp.surface.dashboard.option_sources import lines_of, source_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.telemetry.redact import MASK, is_secret_name
 
@@ -262,15 +264,18 @@ class Pages:
 
     async def settings(self, who: Principal, asked: Asked) -> JsonObject:
         config = self.source.config()
+        lines = await asyncio.to_thread(lines_of, config.path)
         sections: dict[str, list[tuple[str, str, str]]] = {"": []}
         for name in declared(type(config)):
             value: Any = getattr(config, name)
             if hasattr(value, "__struct_fields__"):
                 kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
-                rows = [(each, _shown(each, getattr(value, each)), _source(value, each)) for each in declared(kind)]
-                sections[name] = rows
+                sections[name] = [
+                    (each, _shown(each, getattr(value, each)), source_of(value, each, name, config.path, lines))
+                    for each in declared(kind)
+                ]
             else:
-                sections[""].append((name, _shown(name, value), _source(config, name)))
+                sections[""].append((name, _shown(name, value), source_of(config, name, "", config.path, lines)))
         entry = {"type": "http", "url": self.source.address(), "headers": {"Authorization": "Bearer TOKEN"}}
         return {
             "sections": sections,
@@ -424,12 +429,6 @@ def _fix(name: str, state: str, problem: str) -> str:
     if problem or state == "broken":
         return f"wicket doctor {name}"
     return ""
-
-
-def _source(struct: Any, name: str) -> str:
-    """Where a value comes from. A file that repeats a default is not told from one that leaves it out."""
-    fresh = type(struct)()
-    return "default" if getattr(fresh, name) == getattr(struct, name) else "configured"
 
 
 def _shown(name: str, value: Any) -> str:

@@ -1,7 +1,9 @@
 """Who looks at the dashboard: sign-in with a token or a link that works once, and a cookie for this alone.
 
 A session lives in memory and remembers the token it was begun with, which is judged anew for every request: a revoked
-key ends its sessions at once. `wicket dashboard` makes links (`sign_link`), so that no token is part of an address.
+key ends its sessions at once. Where several processes serve one gateway, the cookie is the session, sealed with the
+keys that they share, so that each of them knows it. `wicket dashboard` makes links (`sign_link`), so that no token is
+part of an address.
 """
 
 import hmac
@@ -10,11 +12,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wicket_mcp.cluster.seal import Ring
 
 LIFETIME = 12 * 3600.0
 LINK_LIFETIME = 60
 MAX_SESSIONS = 1000
 MAX_LINKS = 1000
+_PURPOSE = "dashboard"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +39,18 @@ class UiSession:
 class UiSessions:
     """All sessions of one gateway, and the links that were used."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, ring: "Ring | None" = None) -> None:
+        """`ring` has the keys that replicas share, where there are some."""
         self._clock = clock
+        self._ring = ring
+        self._ended: OrderedDict[str, None] = OrderedDict()
         self._sessions: OrderedDict[str, UiSession] = OrderedDict()
         self._used: OrderedDict[str, None] = OrderedDict()
 
     def begin(self, token: str) -> UiSession:
-        session = UiSession(secrets.token_urlsafe(24), token, secrets.token_urlsafe(24), self._clock() + LIFETIME)
+        csrf = secrets.token_urlsafe(24)
+        number = self._ring.close(_PURPOSE, [token, csrf], LIFETIME) if self._ring else secrets.token_urlsafe(24)
+        session = UiSession(number, token, csrf, self._clock() + LIFETIME)
         self._sessions[session.id] = session
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
@@ -49,10 +61,16 @@ class UiSessions:
         if session is not None and session.expires < self._clock():
             del self._sessions[session_id]
             return None
+        if session is None and self._ring is not None and session_id not in self._ended:
+            content = self._ring.open(_PURPOSE, session_id)
+            return UiSession(session_id, content[0], content[1], self._clock() + LIFETIME) if content else None
         return session
 
     def end(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
+        self._ended[session_id] = None
+        while len(self._ended) > MAX_SESSIONS:
+            self._ended.popitem(last=False)
 
     def take_link(self, code: str, token: str) -> bool:
         """Whether `code` was made from `token` just now, and is used for the first time."""

@@ -1,0 +1,46 @@
+"""Where each value of the configuration comes from: the line of the file that gives it, or the default.
+
+Reads the file again, for the Settings page alone. Knows TOML; of other layouts it knows only which values differ from
+the default.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*=")
+
+
+def lines_of(path: Path | None) -> Mapping[str, int]:
+    """The number of the line that gives each option, by its name with its section (`http.port`)."""
+    if path is None or path.suffix != ".toml":
+        return {}
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("[["):
+            name = line.strip(" \t[]")
+            table = f"{name}."
+            found.setdefault(name, number)
+        elif match := _TABLE.match(line):
+            table = f"{match[1].strip()}."
+            found.setdefault(match[1].partition(".")[0].strip(), number)
+        elif match := _KEY.match(line):
+            found.setdefault(f"{table}{match[1]}", number)
+    return found
+
+
+def source_of(struct: Any, name: str, section: str, path: Path | None, lines: Mapping[str, int]) -> str:
+    """Where the value of an option comes from, for a person."""
+    number = lines.get(f"{section}.{name}" if section else name)
+    if path is not None and number is not None:
+        return f"{path.name}, line {number}"
+    if getattr(type(struct)(), name) == getattr(struct, name):
+        return "default"
+    return "command line or environment" if lines else "configured"
