@@ -96,13 +96,14 @@ class Gateway(Library):
         self._desk: Desk | None = None
         self._serving = Serving()
         self._attending = False
+        self.buckets = ServerBuckets(shared=store.shared_limits)
         live = Live(
             self,
             self.scripting,
             self.watches,
             self.audit,
             Cache(),
-            ServerBuckets(shared=store.shared_limits),
+            self.buckets,
             self._admit,
             Memory(),
             lambda: self.registry,

@@ -95,8 +95,11 @@ class Replicas:
 
     async def join_workers(self, folder: Path, address: str) -> None:
         """Be there for the other workers of this machine, which find each other in a folder."""
-        self.members = self.router.members = await FileMembers.join(folder, self.me, address)
+        members = self.members = self.router.members = await FileMembers.join(folder, self.me, address)
+        self._gateway.buckets.share = lambda: max(1, len(members.all))
         self.own(FileOwnership(folder, address))
+        for server in self._gateway.config.servers:  # what was started before we could ask whose it is
+            await self._gateway.pool.stop(server.name)
 
     async def _own_by_locks(self, members: ClaimingMembers) -> None:
         ownership = LockOwnership(members, self._still_owns)

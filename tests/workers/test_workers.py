@@ -146,6 +146,20 @@ async def _stream(client: Raw, params: dict[str, Any]) -> Any:
     return body
 
 
+async def test_a_servers_limit_holds_for_all_workers_together(start: Start) -> None:
+    async with start({"a": peer("Echo", calls_per_minute=40, start="eager")}, workers=2) as served:
+
+        async def is_allowed() -> bool:
+            async with raw_client(served.address) as client:
+                result = await Served(served.process, served.address, client).call("a.pid")
+                return not result.get("isError", False)
+
+        allowed = sum(await asyncio.gather(*(is_allowed() for _ in range(120))))
+        assert 20 <= allowed < 70  # 80 without a share for each; some are granted while we ask
+        owners = [worker for worker in served.workers() if _children(worker, "stdio_peer")]
+        assert len(owners) == 1
+
+
 async def test_a_worker_that_dies_is_replaced(start: Start) -> None:
     async with start({"a": peer("Echo")}, workers=1) as served:
         [worker] = served.workers()

@@ -58,6 +58,8 @@ class ServerBuckets:
     def __init__(self, clock: Callable[[], float] = time.monotonic, shared: SharedLimits | None = None) -> None:
         self.shared = shared
         """Where replicas count together."""
+        self.share: Callable[[], int] = lambda: 1
+        """How many gateways have a part of every limit, where they do not count together."""
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
         """Calls left, and when that was so."""
@@ -67,14 +69,12 @@ class ServerBuckets:
         most = server.calls_per_minute
         if not most:
             return
-        now = self._clock()
-        left, at = self._buckets.get(server.name, (float(most), now))
-        left = min(float(most), left + (now - at) * most / 60)
+        now, own = self._clock(), max(1.0, most / self.share())
+        left, at = self._buckets.get(server.name, (own, now))
+        left = min(own, left + (now - at) * own / 60)
         if left < 1:
             self._buckets[server.name] = (left, now)
-            raise RateLimited(
-                f"Server '{server.name}' takes {most} calls a minute.", retry_after=(1 - left) * 60 / most
-            )
+            raise RateLimited(f"Server '{server.name}' takes {most} calls a minute.", retry_after=(1 - left) * 60 / own)
         self._buckets[server.name] = (left - 1, now)
 
     async def admit_shared(self, server: ServerConfig, limits: SharedLimits) -> None:
