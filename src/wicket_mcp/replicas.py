@@ -74,7 +74,7 @@ class Replicas:
     @property
     def problem(self) -> str:
         """Why this replica should get no requests; empty where it should."""
-        return "" if self.members is None else self.members.problem
+        return "joining the other replicas" if self.members is None else self.members.problem
 
     async def join(self, http: HttpConfig, port: int) -> None:
         """Be there for the others. Raises ConfigError."""
@@ -105,7 +105,8 @@ class Replicas:
         ownership = LockOwnership(members, self._still_owns)
         self.own(ownership)
         for server in self._gateway.config.servers:  # what was started before we could ask whose it is
-            await self._gateway.pool.stop(server.name)
+            if server.url is None:
+                await self._gateway.pool.stop(server.name)
 
         def claim_again() -> None:
             self._gateway.tasks.start(ownership.claim_again(), "own again what we had")
