@@ -136,7 +136,7 @@ def visible(environ: "Mapping[str, str]", text: bytes) -> dict[str, str]:
             or name.endswith(SUFFIXES)
             or (all_of_it and name not in PASSING)
             or _has_word(text, name.encode("utf-8", "surrogateescape"))
-            or (plain and _has_word(plain, name.encode("utf-8", "surrogateescape")))
+            or (plain and name not in PASSING and name.upper().encode("utf-8", "surrogateescape") in plain)
         )
     }
 
