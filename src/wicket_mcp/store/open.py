@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from wicket_mcp.cluster.claims import ClaimingMembers
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.store.base import SharedLimits, Store
+
+if TYPE_CHECKING:
+    from wicket_mcp.cluster.claims import ClaimingMembers
 
 STATE_FILE = "wicket.db"
 
@@ -59,7 +62,7 @@ async def open_store(location: Path | str) -> Store:
     return SqlStore(await PostgresConnection.open(str(location)))
 
 
-async def join_members(address: str, me: str, locate: Callable[[str], str]) -> ClaimingMembers:
+async def join_members(address: str, me: str, locate: Callable[[str], str]) -> "ClaimingMembers":
     """Be one of the replicas over the database at `address`, under the id `me`.
 
     `locate` makes our address of the host that the database sees us at. Raises ConfigError.
