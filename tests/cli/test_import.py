@@ -373,7 +373,7 @@ def test_v20_a_copy_goes_through_no_link(shell: Shell) -> None:
     assert file.with_name(".mcp.json.before-wicket-3").read_text() == text
 
 
-NEWER = {"vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio", "junie"}
+NEWER = {"vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio", "junie", "opencode", "goose"}
 """Clients with the layout of another: where they keep it is tested below."""
 
 
@@ -475,3 +475,79 @@ def test_a_server_is_handed_the_variables_that_it_inherits_by_name(shell: Shell)
 
 def _json_line(value: object) -> str:
     return encode(value).decode() + "\n"
+
+
+def test_opencode_is_taken_over_in_its_own_layout_and_given_back(shell: Shell) -> None:
+    before = """{
+  "$schema": "https://opencode.ai/config.json",
+  "mcp": {
+    "time": { "type": "local", "command": ["mcp-server-time", "--local-timezone", "UTC"], "timeout": 3000,
+              "environment": { "LEVEL": "{env:LEVEL}" } }, // local
+    "docs": { "type": "remote", "url": "https://docs.example/mcp", "enabled": false },
+    "jira": { "enabled": true }
+  },
+  "theme": "dark"
+}
+"""
+    file = shell.write(".config/opencode/opencode.json", before)
+    done = shell.run("import", "opencode", "--take-over")
+    assert done.code == 0, done.err
+    assert "'jira' is left out" in done.err
+    time, docs = load(shell.config).servers
+    assert (time.command, time.args, time.timeout) == ("mcp-server-time", ("--local-timezone", "UTC"), 3)
+    assert time.env == {"LEVEL": "${env:LEVEL}"}
+    assert (docs.url, docs.enabled) == ("https://docs.example/mcp", False)
+    taken = read_syntax(file.read_text("utf-8")).tree
+    assert set(taken["mcp"]) == {"wicket", "jira"}
+    entry = taken["mcp"]["wicket"]
+    assert (entry["type"], entry["enabled"], set(entry)) == ("local", True, {"type", "enabled", "command"})
+    assert entry["command"][1:] == ["serve", "--config", str(shell.config), "--profile", "opencode"]
+    assert "has no servers besides Wicket" in shell.run("import", "opencode", "--take-over").err
+    assert shell.run("import", "opencode", "--undo").code == 0
+    assert file.read_text("utf-8") == before
+
+
+def test_the_extensions_of_goose_are_imported(shell: Shell) -> None:
+    shell.write(
+        ".config/goose/config.yaml",
+        """\
+GOOSE_PROVIDER: anthropic
+extensions:
+  developer:
+    enabled: true
+    type: builtin
+    name: developer
+  github:
+    enabled: true
+    type: stdio
+    name: GitHub
+    cmd: npx
+    args: ["-y", "github-mcp"]
+    envs: {}
+    env_keys: [GITHUB_TOKEN]
+    timeout: 300
+  docs:
+    enabled: false
+    type: streamable_http
+    name: Docs
+    uri: https://docs.example/mcp
+""",
+    )
+    done = shell.run("import", "goose")
+    assert done.code == 0, done.err
+    assert "'developer' is left out: it is part of the client itself." in done.err
+    github, docs = load(shell.config).servers
+    assert (github.command, github.args, github.timeout) == ("npx", ("-y", "github-mcp"), 300)
+    assert github.env == {"GITHUB_TOKEN": "${env:GITHUB_TOKEN}"}
+    assert (docs.url, docs.transport, docs.enabled) == ("https://docs.example/mcp", "http", False)
+    refused = shell.run("import", "goose", "--take-over")
+    assert (refused.code, "by hand" in refused.err) == (2, True)
+
+
+def test_a_wrong_value_in_one_entry_costs_that_entry_with_a_word(shell: Shell) -> None:
+    servers = {"time": {"command": "mcp-server-time"}, "bad": {"command": "x", "args": "not a list"}}
+    (shell.cwd / ".mcp.json").write_bytes(encode({"mcpServers": servers}))
+    done = shell.run("doctor", "--json", "--no-start")
+    (word,) = [one["message"] for one in done.json if "is left out" in one["message"]]
+    assert word.startswith("'bad' is left out: mcpServers.bad.args: expected a list")
+    assert "time.get_current_time" in shell.run("tools").out

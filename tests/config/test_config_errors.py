@@ -178,9 +178,7 @@ JSON = {
         "context_servers.a.command.args",
         "expected a list of strings, not a string.",
     ),
-    "neither command nor url": Case(
-        '{"mcpServers": {\n"a": {"command": "x"},\n"b": {"type": "stdio"}}}', 3, "mcpServers.b", "has neither"
-    ),
+    "neither command nor url": Case('{"mcpServers": {\n\n"b": {"type": "stdio"}}}', 3, "mcpServers.b", "has neither"),
     "command and url": Case(
         '{"servers": {\n"b": {\n"command": "x",\n"url": "https://b.example"}}}', 4, "servers.b.url", "not both."
     ),

@@ -43,6 +43,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         command="npx",
         args=("-y", "@modelcontextprotocol/server-filesystem", "."),
         env={"LEVEL": "${LEVEL:-info}"},
+        inherit_env=("KUBECONFIG",),
         env_file=".env",
         cwd="project",
         required_keys=("FILES_KEY",),

@@ -25,7 +25,7 @@ def import_servers(
         str | None,
         typer.Argument(
             help="claude-desktop, claude-code, cursor, vscode, vscode-insiders, vscodium, windsurf, zed, codex, "
-            "gemini, cline, copilot, kiro, lm-studio, junie, or a file. "
+            "gemini, cline, copilot, kiro, lm-studio, junie, opencode, goose, or a file. "
             "Without it: list what there is to import.",
             autocompletion=complete_client,
         ),
@@ -156,7 +156,10 @@ def take_over_files(
     from wicket_mcp.config.edit.take_over import entry
 
     extra = dict(client.extra) if client else {}
-    return import_plan.take_over(files, entry(own_command(), config.absolute(), extra, profile))
+    new = entry(own_command(), config.absolute(), extra, profile)
+    if client is not None and client.command_is_list:
+        new["command"] = [new["command"], *new.pop("args")]
+    return import_plan.take_over(files, new)
 
 
 def show_imported(imported: "Imported", *, dry_run: bool = False) -> None:

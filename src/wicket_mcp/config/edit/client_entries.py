@@ -89,7 +89,9 @@ def _collect(
     entries: list[Entry] = []
     notes = list(config.notes)
     has_wicket = False
-    for server, draft in zip(config.servers, outline.servers, strict=True):
+    drafts = {draft.name: draft for draft in outline.servers}  # more than servers, where one is not valid
+    for server in config.servers:
+        draft = drafts[server.name]
         if _is_wicket(server):
             has_wicket = True
         else:

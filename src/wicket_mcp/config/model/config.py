@@ -266,7 +266,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @classmethod
     def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
         """The checked configuration that a file's outline stands for. Raises InvalidOption."""
-        servers = tuple(_server(draft, outline.lenient) for draft in outline.servers)
+        servers = tuple(_servers(outline))
         options = {key: value for key, value in outline.options.items() if key != "profiles"}
         profiles = tuple(_profiles(outline.options.get("profiles", {}), outline.lenient))
         listed = isinstance(options.get("policy"), list)  # [[policy]]: the rules alone
@@ -300,6 +300,24 @@ def _profiles(tables: Any, lenient: bool) -> Iterator[ProfileConfig]:
             path = ("profiles", name, *problem.path)
             raise InvalidOption(path, problem.message, problem.hint) from None
         yield profile
+
+
+def _servers(outline: layouts.Outline) -> list[ServerConfig]:
+    """The servers; in another program's file one that is not valid is noted and costs itself, while others remain."""
+    servers: list[ServerConfig] = []
+    problems: list[tuple[str, InvalidOption]] = []
+    for draft in outline.servers:
+        try:
+            servers.append(_server(draft, outline.lenient))
+        except InvalidOption as problem:
+            problems.append((draft.name, problem))
+    if problems and not (outline.lenient and servers):
+        raise problems[0][1]
+    outline.notes += [
+        f"'{name}' is left out: {dotted(problem.path)}: {problem.message} {problem.hint}".strip()
+        for name, problem in problems
+    ]
+    return servers
 
 
 def _server(draft: layouts.Draft, lenient: bool) -> ServerConfig:

@@ -43,6 +43,8 @@ class Client:
     """The file of a project, relative to its folder."""
     extra: tuple[tuple[str, Any], ...] = ()
     """What an entry needs beside `command` and `args`."""
+    command_is_list: bool = False
+    """Whether program and arguments are one list under `command`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,20 @@ def _copilot(where: Folders) -> tuple[tuple[Path, Section], ...]:
     return ((folder / "mcp-config.json", ("mcpServers",)),)
 
 
+def _opencode(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    if given := where.environ.get("OPENCODE_CONFIG"):
+        return ((Path(given), ("mcp",)),)
+    folder = Path(where.environ.get("XDG_CONFIG_HOME") or where.home / ".config") / "opencode"
+    return tuple((folder / name, ("mcp",)) for name in ("opencode.json", "opencode.jsonc"))
+
+
+def _goose(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    folder = where.home / ".config" / "goose"
+    if where.platform == "win32":
+        folder = where.config / "Block" / "goose" / "config"
+    return ((folder / "config.yaml", ("extensions",)),)
+
+
 def _at(*parts: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]]:
     return lambda where: ((where.home.joinpath(*parts), ("mcpServers",)),)
 
@@ -162,5 +178,14 @@ CLIENTS: Mapping[str, Client] = {
         Client("kiro", "Kiro", _at(".kiro", "settings", "mcp.json"), (".kiro/settings/mcp.json", ("mcpServers",))),
         Client("lm-studio", "LM Studio", _at(".lmstudio", "mcp.json")),
         Client("junie", "JetBrains Junie", _at(".junie", "mcp", "mcp.json"), (".junie/mcp/mcp.json", ("mcpServers",))),
+        Client(
+            "opencode",
+            "opencode",
+            _opencode,
+            ("opencode.json", ("mcp",)),
+            (("type", "local"), ("enabled", True)),
+            command_is_list=True,
+        ),
+        Client("goose", "Goose", _goose),
     )
 }

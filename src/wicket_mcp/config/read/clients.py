@@ -1,7 +1,7 @@
 """The words that other programs have for a server's options.
 
-One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, other
-gateways), because no two of them use one word for different things, but for the unit of `timeout`. Keys that
+One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, opencode, Goose,
+other gateways), because no two of them use one word for different things, but for the unit of `timeout`. Keys that
 mean nothing to Wicket, such as approvals and window settings, are passed over.
 """
 
@@ -25,9 +25,11 @@ _TRANSPORTS = {
     "streamablehttp": "http",
     "remote": "auto",
 }
+_PART_OF_THE_CLIENT = {"builtin", "frontend", "inline_python", "platform"}
 _UNSUPPORTED = {"cli-adapter", "inprocess", "sdk", "tcp", "websocket", "ws"}
 _BARE_VARIABLE = re.compile(r"((?:Bearer )?)\$([A-Z_][A-Z0-9_]*)")
 _SECRETREF = re.compile(r"secretref:[a-z]+:[^\s\"']*?([A-Za-z_][A-Za-z0-9_]*)(?=$|[\s\"'])")
+_BRACED = re.compile(r"(?<!\$)\{(env|file):([^{}]+)\}")
 _INPUT = re.compile(r"\$\{input:([^{}:]+)\}")
 
 
@@ -73,12 +75,16 @@ def _isolation(value: Any) -> Any:
 
 WORDS: dict[str, tuple[str, Convert]] = {
     "command": ("command", _same),
+    "cmd": ("command", _same),
     "args": ("args", _same),
     "env": ("env", _same),
+    "environment": ("env", _same),
+    "envs": ("env", _same),
     "envFile": ("env_file", _same),
     "cwd": ("cwd", _same),
     "url": ("url", _same),
     "serverUrl": ("url", _same),
+    "uri": ("url", _same),
     "httpUrl": ("url", _same),
     "headers": ("headers", _same),
     "http_headers": ("headers", _same),
@@ -130,6 +136,8 @@ def unsupported(entry: Mapping[str, Any]) -> str | None:
     kind = entry.get("type", entry.get("transport"))
     if isinstance(kind, str) and kind.lower() in _UNSUPPORTED:
         return f"the transport '{kind}' is not supported."
+    if isinstance(kind, str) and kind.lower() in _PART_OF_THE_CLIENT and "cmd" not in entry:
+        return "it is part of the client itself."
     reachable = any(entry.get(key) for key in ("command", "url", "serverUrl", "httpUrl"))
     if not reachable and (entry.get("source") == "extension" or isinstance(entry.get("settings"), Mapping)):
         return "it is part of an editor extension; add the extension's command or url to use it."
@@ -151,6 +159,7 @@ class Vocabulary:
             option, convert = WORDS[key]
             words.put(option, convert(value), (key,))
         _nested_command(words)
+        _command_list(words, entry)
         _one_address(words, entry)
         _named_variables(words, entry)
         if name in self._excluded:
@@ -173,6 +182,7 @@ class Vocabulary:
             return value
         if _BARE_VARIABLE.fullmatch(value):
             value = _BARE_VARIABLE.sub(r"\1${env:\2}", value)
+        value = _BRACED.sub(r"${\1:\2}", value)
         return _INPUT.sub(self._input, _SECRETREF.sub(r"${env:\1}", value))
 
     def _input(self, found: re.Match[str]) -> str:
@@ -192,6 +202,17 @@ def _nested_command(words: Words) -> None:
             words.put(option, inner[key], ("command", key))
 
 
+def _command_list(words: Words, entry: Mapping[str, Any]) -> None:
+    """opencode: program and arguments are one list, and `timeout` is in milliseconds."""
+    command: Any = words.values.get("command")
+    if isinstance(command, list) and command:
+        program, *arguments = cast("list[Any]", command)
+        words.put("command", program, ("command",))
+        words.put("args", arguments, ("command",))
+    if entry.get("type") in ("local", "remote") and "timeout" in entry and "args" not in entry:
+        words.put("timeout", _milliseconds(entry["timeout"]), ("timeout",))
+
+
 def _one_address(words: Words, entry: Mapping[str, Any]) -> None:
     """Gemini CLI: `httpUrl` is Streamable HTTP and wins over `url`."""
     if entry.get("httpUrl"):
@@ -208,6 +229,10 @@ def _named_variables(words: Words, entry: Mapping[str, Any]) -> None:
     if isinstance(headers, Mapping):
         pairs = cast("Mapping[str, Any]", headers).items()
         words.add("headers", {header: f"${{env:{variable}}}" for header, variable in pairs})
+    secret: Any = entry.get("env_keys")
+    if isinstance(secret, list):  # Goose keeps their values in the system's keyring
+        variables = [item for item in cast("list[Any]", secret) if isinstance(item, str)]
+        words.add("env", {variable: f"${{env:{variable}}}" for variable in variables})
     passed: Any = entry.get("env_vars")
     if isinstance(passed, list):
         variables = [item for item in cast("list[Any]", passed) if isinstance(item, str)]

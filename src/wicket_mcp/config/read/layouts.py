@@ -3,10 +3,11 @@
 Plain data in (what `syntax` read, or a dict), an `Outline` out: nothing is checked here beyond what is needed
 to find the servers, and every value remembers the key it came from, so that an error can point at the user's
 own file. Which layout it is shows in the content: `mcpServers`, `mcp_servers`, `mcpClients`,
-`context_servers`, `backends`, `servers`. The vocabulary of the entries is in `clients`.
+`context_servers`, `backends`, `servers`, `extensions` (Goose), `mcp` (opencode). The vocabulary of the entries is in
+`clients`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
@@ -24,6 +25,8 @@ _SECTIONS: tuple[KeyPath, ...] = (
     ("backends",),
     ("mcp", "servers"),
     ("servers",),
+    ("extensions",),
+    ("mcp",),
 )
 
 
@@ -63,7 +66,7 @@ def translate(tree: Any, syntax: Syntax) -> Outline:
     if not isinstance(tree, Mapping):
         raise InvalidOption((), "holds no configuration: expected a table of settings at the top.", _WANTED)
     top = cast("Mapping[str, Any]", tree)
-    sections = [section for section in _SECTIONS if value_at(top, section) is not None]
+    sections = [section for section in _SECTIONS if _lists_servers(top, section)]
     if syntax in {"toml", "object"} and _is_ours(top, sections, syntax):
         return _own(top)
     if not sections:
@@ -73,8 +76,17 @@ def translate(tree: Any, syntax: Syntax) -> Outline:
 
 _WANTED = (
     "Wicket reads its own TOML ([servers.NAME]) and other programs' files with a section named mcpServers, "
-    "servers, context_servers, mcpClients, mcp_servers or backends."
+    "servers, context_servers, mcpClients, mcp_servers, backends, extensions or mcp."
 )
+
+
+def _lists_servers(top: Mapping[str, Any], section: KeyPath) -> bool:
+    """Whether the section is there. `mcp` (opencode) and `extensions` (Goose) mean other things in other files."""
+    listed = value_at(top, section)
+    if section not in (("mcp",), ("extensions",)):
+        return listed is not None
+    entries: Iterable[Any] = cast("Mapping[str, Any]", listed).values() if isinstance(listed, Mapping) else ()
+    return any(isinstance(entry, Mapping) and "type" in entry for entry in entries)
 
 
 def _is_ours(top: Mapping[str, Any], sections: list[KeyPath], syntax: Syntax) -> bool:
