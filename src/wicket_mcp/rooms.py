@@ -84,8 +84,10 @@ class Rooms:
         return self._menus[names]
 
     def _dialects(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        profile = self.profile(profile_of(names))
-        return (profile.dialects if profile else names) or self.config.dialects
+        if not (name := profile_of(names)):
+            return names or self.config.dialects
+        profile = self.profile(name)  # None: removed while it is served, and then shows nothing in any dialect
+        return (profile.dialects if profile else ()) or self.config.dialects
 
     def profile(self, name: str) -> ProfileConfig | None:
         return next((profile for profile in self.config.profiles if profile.name == name), None)

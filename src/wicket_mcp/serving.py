@@ -52,10 +52,16 @@ async def serve_http(
     check_exposure(http, authenticated=token is not None)
     protocols = {"/mcp": gateway.protocol(*dialects)}
     protocols |= {f"/mcp/{name}": gateway.protocol(name) for name in factory.NAMES}
-    profiles = gateway.config.profiles
-    protocols |= {f"/mcp/p/{profile.name}": gateway.protocol(profile_name(profile.name)) for profile in profiles}
-    for protocol in protocols.values():
-        protocol.trace = gateway.tracing.server("tcp") if gateway.tracing else None
+
+    def add_profiles(config: Config) -> None:
+        """An address for each profile that has none; one that is gone keeps its address and shows nothing there."""
+        for profile in config.profiles:
+            if (path := f"/mcp/p/{profile.name}") not in protocols:
+                protocols[path] = gateway.protocol(profile_name(profile.name))
+        for protocol in protocols.values():
+            protocol.trace = gateway.tracing.server("tcp") if gateway.tracing else None
+
+    add_profiles(gateway.config)
     leaving = asyncio.Event()
     gateway.pool.serve_many()
 
@@ -118,6 +124,7 @@ async def serve_http(
     dashboard = LazyDashboard(make_dashboard)
 
     def reconfigure(config: Config) -> None:
+        add_profiles(config)
         sign_in.reconfigure(config)
         app.reconfigure(mounts(config), guard(config))
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import OpenGateway, Server, peer, replay
 from tests.gateway.serving import raw_client, serve_http
 from wicket_mcp.app import Gateway
 from wicket_mcp.codec import encode
+from wicket_mcp.config.model.profile import ProfileConfig
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Silent
@@ -172,6 +174,33 @@ async def test_a_profile_is_served_at_an_address_of_its_own(open_gateway: OpenGa
             _, told = await client.modern("server/discover")
             assert told["result"]["instructions"].startswith("Only for the project.\n\n")
             assert "time" not in told["result"]["instructions"].split("Servers")[1]
+
+
+async def test_a_profile_that_is_added_while_it_runs_has_an_address_at_once(open_gateway: OpenGateway) -> None:
+    profiles = {"work": {"servers": ["git"], "dialects": ["flat"]}}
+    async with open_gateway({"git": replay("git"), "time": replay("time")}, profiles=profiles) as gateway:
+        async with serve_http(gateway) as address, raw_client(f"{address}/p/clock") as client:
+            status, _ = await client.modern("tools/list")
+            assert status == 404
+            added = ProfileConfig(name="clock", servers=("time",), dialects=("flat",))
+            gateway.apply(msgspec.structs.replace(gateway.config, profiles=(added,)))
+            _, body = await client.modern("tools/list")
+            assert {tool["name"] for tool in body["result"]["tools"]} == {
+                "time__get_current_time",
+                "time__convert_time",
+            }
+            async with raw_client(f"{address}/p/work") as gone:
+                _, body = await gone.modern("tools/list")
+                assert "git" not in encode(body).decode()
+
+
+async def test_a_server_that_failed_is_marked_in_the_instructions(open_gateway: OpenGateway) -> None:
+    servers = {"git": replay("git"), "gone": peer("ExitsAtOnce")}
+    async with open_gateway(servers) as gateway:
+        await gateway.verbs.search("log")
+        text = await gateway._rooms.instructions()  # pyright: ignore[reportPrivateUsage]
+        assert "- git (12)" in text
+        assert "- gone [unavailable]" in text
 
 
 async def test_who_is_held_to_a_profile_sees_no_other(open_gateway: OpenGateway) -> None:

@@ -41,7 +41,7 @@ def capability_index(view: View, budget: int = INDEX_BUDGET, *, own_words: bool 
     shown: list[str] = []
     room = budget
     for name in ordered:
-        item = f"{name} {counts[name]}" if counts[name] else name
+        item = f"{name} {counts[name]}" if counts[name] else f"{name}{_mark(view, name)}"
         if len(item) + 2 > room:
             break
         shown.append(item)
@@ -86,4 +86,9 @@ def inline_signatures(view: View) -> str:
 
 def _line(config: ServerConfig, view: View, count: int, *, own_words: bool) -> str:
     words = purpose(config, None if own_words else view.listings.get(config.name))
-    return f"- {config.name}{f' ({count})' if count else ''}{f': {words}' if words else ''}"
+    return f"- {config.name}{f' ({count})' if count else _mark(view, config.name)}{f': {words}' if words else ''}"
+
+
+def _mark(view: View, server: str) -> str:
+    """That a server has failed and nothing of it is known: the reason may be its own words, which are data."""
+    return " [unavailable]" if server in view.failures and server not in view.listings else ""
