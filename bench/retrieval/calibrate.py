@@ -8,7 +8,7 @@ intercept is then set so that WRONGLY percent of the servable queries of the tun
 
 from retrieval.declining import SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
-from wicket_mcp.search import SearchIndex
+from wicket_mcp.search import SearchIndex, build_segment
 from wicket_mcp.search.confidence import MOST_SUBJECTS
 from wicket_mcp.search.numeric import np
 
@@ -19,8 +19,9 @@ def main() -> None:
     rows: list[tuple[float, float, float, float]] = []
     groups: list[int] = []
     listings = Labelled("catalogue", "dev", list(catalogue()), []).listings()
+    segments = {listing.server: build_segment(listing) for listing in listings}
     for case in cases(listings, "dev"):
-        index = SearchIndex.build(case.listings)
+        index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         for served, queries in ((True, case.servable), (False, case.unservable)):
             for query in queries:
                 answer = index.search(query.text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from report import Verdict, number, table
 from retrieval.sets import OWN, Query, own_queries
 from wicket_mcp.model import Listing
-from wicket_mcp.search import SearchIndex
+from wicket_mcp.search import SearchIndex, build_segment
 
 SIZES = {5: 60, 20: 40, 140: 10, 1966: 1}
 """Tools in a catalogue, and how many catalogues of that size are drawn."""
@@ -58,8 +58,9 @@ def _draw(listings: Sequence[Listing], size: int, draw: random.Random) -> Iterat
 def measure(listings: Sequence[Listing], split: str) -> dict[str, dict[str, float]]:
     """For each size: the shares of servable and of unservable queries that are declined, and how many there were."""
     counts: dict[int, list[int]] = {size: [0, 0, 0, 0] for size in SIZES}
+    segments = {listing.server: build_segment(listing) for listing in listings}
     for case in cases(listings, split):
-        index = SearchIndex.build(case.listings)
+        index = SearchIndex.load({one.server: (one, segments[one.server]) for one in case.listings})
         row = counts[case.size]
         row[0] += sum(not index.search(query.text).confident for query in case.servable)
         row[1] += len(case.servable)
