@@ -17,6 +17,7 @@ from wicket_mcp.model import Listing
 from wicket_mcp.search import SearchIndex
 from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.numeric import np
+from wicket_mcp.search.segment import Model
 
 DEPTH = 50
 
@@ -29,7 +30,7 @@ class Ranker(Protocol):
 class Wicket:
     """Wicket as it is served: `SearchIndex.search`; or with another model in place of its own."""
 
-    def __init__(self, model: PublicModel | None = None) -> None:
+    def __init__(self, model: Model | None = None) -> None:
         self._model = model
 
     def build(self, data: Labelled) -> None:
@@ -39,7 +40,7 @@ class Wicket:
         self.index.warm()
 
     def close(self) -> None:
-        if self._model:
+        if isinstance(self._model, PublicModel):
             self._model.keep()
 
     def rank(self, query: str) -> list[tuple[str, str]]:
@@ -138,6 +139,10 @@ def make(name: str, data: Path) -> Ranker:
     given: dict[str, Callable[[], Ranker]] = {"wicket": Wicket, "fastmcp": FastMCP, "mcpproxy": McpProxy}
     if name in given:
         return given[name]()
+    if name in ABLATIONS:
+        from retrieval.ablation import Ablated, Used  # noqa: PLC0415  (changes the ranker, where it is used)
+
+        return Used() if name == "wicket:use" else Ablated(name.partition(":")[2])
     code = _load(data / "rankers.py")
     if name == "minilm":
         return Meaning(PublicModel("minilm", code))
@@ -181,4 +186,6 @@ ALL = (
     "bm25f+wordllama",
     "bm25f+char+wordllama",
 )
+ABLATIONS = ("wicket:words", "wicket:letters", "wicket:table", "wicket:use")
+"""Wicket with fewer signals, and with what it learns; run with --rankers."""
 LEXICAL = ("bm25s", "fts5", "bm25f")

@@ -36,7 +36,7 @@ FLOOR = 0.06
 SERVES = 0.2
 """The score from which a tool probably serves an errand, or would serve the query if it could be used."""
 _SEVERAL = 2
-CONTEXT = 0.5
+CONTEXT = 0.25
 """What a tool's fit for the whole query is worth where an errand chooses: its "them" and "it" are named elsewhere."""
 _TURNS, _PLACES = 2, 5
 """Turns that each errand has, the second only among so many places."""

@@ -10,7 +10,7 @@ from math import exp
 
 from wicket_mcp.search.mentions import Mentions
 
-CLOSENESS, SUBJECT, PRODUCT, NOTHING = 11.90, -2.04, -8.56, -2.33
+CLOSENESS, SUBJECT, PRODUCT, NOTHING = 11.54, -1.95, -8.38, -2.26
 MOST_SUBJECTS = 2
 SURE = 0.5
 

@@ -27,6 +27,8 @@ WORDS_FIND, WORDS_MISS = 0.3, 0.15
 """The best cosine of letters at which the words are taken to have found something, and to have found nothing."""
 PART = 0.25
 """The worth of the best-fitting part of a query against the whole."""
+ERRAND = 2.0
+"""The worth of meaning where an errand of a query chooses its own tools: it has few words, and some stand elsewhere."""
 SHORTLIST = 512
 
 
@@ -92,10 +94,12 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, said: str =
         return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
     # Meanings of the parts are compared for tools that have a chance only: it is the costliest step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
-    of_parts = worth[1:, None] * meanings.compare_parts(near)
+    of_parts = meanings.compare_parts(near)
+    best = np.zeros(matrix.size, np.float32)
+    best[near] = ((letters[1:, near] + worth[1:, None] * of_parts) / (1 + worth[1:, None])).max(0)
+    fit = (whole + PART * best) / np.float32(1 + PART)
     by_part = np.zeros((len(pieces), matrix.size), np.float32)
-    by_part[:, near] = (letters[1:, near] + of_parts) / (1 + worth[1:, None])
-    fit = (whole + PART * by_part.max(0)) / np.float32(1 + PART)
+    by_part[:, near] = (letters[1:, near] + np.float32(ERRAND) * of_parts) / np.float32(1 + ERRAND)
     return Scores(fit, letters[0], meaning, scale, tuple(pieces), by_part)
 
 
