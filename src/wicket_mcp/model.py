@@ -5,8 +5,9 @@ stays a plain dict (`JsonObject`) from the wire to the wire, so that unknown and
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, cast
+
+import msgspec
 
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
@@ -48,8 +49,7 @@ SCOPES = frozenset({"discover", "register", "invoke", "admin"})
 """What a principal may be allowed: look servers and tools up, publish servers, call tools, and everything else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Who is calling: the owner, an API key, or a person known by the issuer and subject of a token.
 
     Results, handles, usage and credentials belong to a principal, known by `name`: the same person with a renewed token
@@ -114,13 +114,12 @@ class Caller(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Silent:
+class Silent(msgspec.Struct, frozen=True):
     """A caller that hears nothing and can be asked nothing: the library, the command line."""
 
     principal: Principal = LOCAL
     session: str = "local"
-    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
     resumes: bool = False
     log_level: str = ""
     client_name: str = ""
@@ -132,8 +131,7 @@ class Silent:
         raise NotImplementedError("a silent caller declares no capability, so it is never asked")
 
 
-@dataclass(frozen=True)
-class Represented:
+class Represented(msgspec.Struct, frozen=True):
     """A caller that stands for a client in something which the client cannot repeat by itself."""
 
     client: Caller
@@ -169,13 +167,24 @@ class Represented:
         return await self.client.ask(method, params)
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Discreet(msgspec.Struct, frozen=True):
+    """A value whose `repr`, which may end up in a log, leaves out what is secret or long."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset()
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in self.hidden)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Tool(Discreet, frozen=True):
     """One upstream tool: our server id, and the definition exactly as the upstream sent it."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"definition"})
 
     server: str
     name: str
-    definition: JsonObject = field(repr=False)
+    definition: JsonObject
     headed: bool = False
     """Whether arguments of it are repeated in HTTP headers (see `schema/headers.py`)."""
 
@@ -203,23 +212,21 @@ class Tool:
         return as_object(self.definition.get("outputSchema")) or None
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(msgspec.Struct, frozen=True):
     """An entry of an upstream's list that could not be taken in, and why."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Everything one upstream said about itself, at one moment. Immutable: a refresh makes a new one."""
 
     server: str
-    server_info: JsonObject = field(default_factory=dict[str, Any])
+    server_info: JsonObject = msgspec.field(default_factory=dict[str, Any])
     protocol_version: str = ""
     instructions: str = ""
-    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
     tools: tuple[Tool, ...] = ()
     resources: tuple[JsonObject, ...] = ()
     templates: tuple[JsonObject, ...] = ()
@@ -228,12 +235,11 @@ class Listing:
     listed_at: float = 0.0
     ttl: float | None = None
     """Seconds for which the upstream vouches for this listing; None when it says nothing."""
-    accounts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    accounts: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     """Which entries each user's account was told of, where each user has their own (`catalog/shares.py`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
+class ServerStatus(msgspec.Struct, frozen=True):
     """One line of `wicket servers`: what a user asks first about an upstream."""
 
     name: str
@@ -246,8 +252,7 @@ class ServerStatus:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """A search result: the tool and how well it fits, comparable within one answer."""
 
     tool: Tool

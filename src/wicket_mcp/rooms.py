@@ -8,8 +8,10 @@ handed from one generation to the next (`app.py`).
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.calls.approve import Approvals
 from wicket_mcp.calls.audit import Audit
@@ -44,8 +46,7 @@ if TYPE_CHECKING:
 _PROFILE = "profile:"
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(msgspec.Struct, frozen=True):
     """What passes from one configuration to the next."""
 
     library: Library
@@ -63,15 +64,14 @@ class Live:
     """Where spans are exported."""
 
 
-@dataclass(frozen=True)
-class Rooms:
+class Rooms(msgspec.Struct, frozen=True):
     """See the module's docstring."""
 
     config: Config
     live: Live
     pipeline: Pipeline
     verbs: Verbs
-    _menus: dict[tuple[str, ...], "Menu"] = field(default_factory=dict[tuple[str, ...], "Menu"])
+    _menus: dict[tuple[str, ...], "Menu"] = msgspec.field(default_factory=dict[tuple[str, ...], "Menu"])
     """The menus that were asked for; making one loads its dialects."""
 
     def menu(self, names: tuple[str, ...] = ()) -> "Menu":

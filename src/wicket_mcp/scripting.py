@@ -9,8 +9,9 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from wicket_mcp.budget import MAX_NAMES, check_length
 from wicket_mcp.catalog.identifiers import identifier, words_of
@@ -39,8 +40,7 @@ _FINDS_OUT = ("tools", "_G", "globalThis", "__interfaces", "__getToolInterface",
 """Words of a script that may reach servers it does not spell out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """What to run. `limits` are the configuration's where it has none of its own."""
 
     source: str
@@ -120,8 +120,7 @@ def _strength() -> "Strength":
     return strength()
 
 
-@dataclass(frozen=True, slots=True)
-class InScript(Represented):
+class InScript(Represented, frozen=True):
     """The caller of a script's calls: its client, who cannot repeat a request that it never made."""
 
 

@@ -9,9 +9,11 @@ Holds no logic of its own: it is the door between those who speak words and thos
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_NAMES, MAX_QUERY, check_length
 from wicket_mcp.calls.task_ids import TaskIds
@@ -43,8 +45,7 @@ if TYPE_CHECKING:
     from wicket_mcp.scripts.outcome import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(msgspec.Struct, frozen=True):
     """The tools of the asked names, and what was wrong with the other names."""
 
     tools: tuple[Tool, ...]

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import OpenGateway, peer
@@ -12,19 +13,13 @@ from wicket_mcp.model import LOCAL, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 
 
-class Listener(Silent):
+class Listener(Silent, frozen=True):
     """A caller that remembers what it is told."""
 
-    heard: list[tuple[str, JsonObject]]
+    heard: list[tuple[str, JsonObject]] = msgspec.field(default_factory=list[tuple[str, JsonObject]])
 
     def notify(self, method: str, params: JsonObject) -> None:
         self.heard.append((method, params))
-
-
-def listener() -> Listener:
-    caller = Listener()
-    object.__setattr__(caller, "heard", [])  # a Silent is frozen
-    return caller
 
 
 def text_of(result: JsonObject) -> str:
@@ -105,7 +100,7 @@ async def test_denied_tools_are_neither_seen_nor_called(open_gateway: OpenGatewa
 
 
 async def test_progress_reaches_the_caller_under_its_own_token(open_gateway: OpenGateway) -> None:
-    caller = listener()
+    caller = Listener()
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         await gateway.verbs.call(tool_call("echo.steps", {}, caller, {"progressToken": "mine"}))
     assert [params["progress"] for _, params in caller.heard] == [1, 2, 3]

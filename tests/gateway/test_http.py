@@ -247,6 +247,7 @@ def test_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to() -> 
 def test_the_token_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
     token, path = load_token(tmp_path / "state")
     assert load_token(tmp_path / "state") == (token, path)
+    assert isinstance(path, Path)
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text("short")
     with pytest.raises(ConfigError, match="too short"):

@@ -3,12 +3,12 @@
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import OpenGateway, Server, peer, replay
 from tests.gateway.serving import raw_client, serve_http

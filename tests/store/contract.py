@@ -7,10 +7,10 @@ imports these tests has them all. Nothing here knows what is behind the Protocol
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import LOCAL, Listing, Principal, Rejected, Tool

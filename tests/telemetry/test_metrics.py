@@ -5,10 +5,10 @@ import shutil
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from tests.conftest import ROOT, OpenGateway, peer
 from tests.gateway.serving import TOKEN, Raw, raw_client, serve_http
 

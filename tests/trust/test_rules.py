@@ -1,10 +1,10 @@
 """Rules about calls: what they match, who is asked, and what an approval is good for."""
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -250,7 +250,7 @@ async def test_a_rule_may_be_about_a_profile(offer: Offer, open_gateway: OpenGat
 
 
 def through(profile: str) -> Principal:
-    return dataclasses.replace(LOCAL, profile=profile)
+    return msgspec.structs.replace(LOCAL, profile=profile)
 
 
 async def test_without_rules_no_layer_stands_in_the_way(open_gateway: OpenGateway) -> None:

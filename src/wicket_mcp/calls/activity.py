@@ -1,7 +1,8 @@
 """What recent calls say about the servers: how many, how many failed, how long they took. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.store.records import SUCCESSES
@@ -10,8 +11,7 @@ SAMPLE = 2000
 """How many of the latest calls are looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(msgspec.Struct, frozen=True):
     """One server's recent calls. Latencies in milliseconds; None where no call reached it."""
 
     calls: int

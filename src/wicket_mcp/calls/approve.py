@@ -10,8 +10,10 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias
+
+import msgspec
 
 from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose
 from wicket_mcp.codec import pretty
@@ -39,8 +41,7 @@ _SHOWN = 1500  # characters of arguments that a question shows
 Origin: TypeAlias = Callable[[str, Principal], Awaitable[tuple[str, JsonObject]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Approvals:
+class Approvals(msgspec.Struct, frozen=True):
     """What decides, and who remembers what a person decided."""
 
     rules: Rules
@@ -50,7 +51,7 @@ class Approvals:
     always: Always
     """What somebody said "always" to."""
     flow: Flow | None = None
-    sessions: dict[tuple[str, str, str, str], str] = field(default_factory=dict[tuple[str, str, str, str], str])
+    sessions: dict[tuple[str, str, str, str], str] = msgspec.field(default_factory=dict[tuple[str, str, str, str], str])
     """What somebody approved for a session: whose, which session, tool and arguments; by whom. It ends with these
     rules, and the oldest ends where there are too many.
     """

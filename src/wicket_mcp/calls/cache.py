@@ -8,8 +8,9 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+import msgspec
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ServerConfig
@@ -26,8 +27,7 @@ MARK = "[cached]"
 _WILD = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     body: bytes
     at: float
     until: float

@@ -13,8 +13,9 @@ server nothing, and so stands before its limit.
 """
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from wicket_mcp.calls.approve import Approvals, approve, observe
 from wicket_mcp.calls.arguments import check
@@ -47,8 +48,7 @@ EXTENSION = "*"
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel", "tasks/result")
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """What the layers work with. `cache`, `buckets` and `admit` are shared by all generations of a configuration."""
 
     catalogue: Catalogue

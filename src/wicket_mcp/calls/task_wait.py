@@ -6,8 +6,9 @@ Called by `forward.py`; `send` makes one request of the same server for the same
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from wicket_mcp.errors import Crashed, Refused, WicketError
 from wicket_mcp.model import JsonObject, as_object, as_text
@@ -17,12 +18,11 @@ Send = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
-@dataclass(slots=True)
-class Followed:
+class Followed(msgspec.Struct):
     """The server's task that a task of ours waits for: what is needed to take it up again after a restart."""
 
     server: str = ""
-    created: JsonObject = field(default_factory=dict[str, Any])
+    created: JsonObject = msgspec.field(default_factory=dict[str, Any])
     """How the server answered the call, in its era's words."""
     abandoned: bool = False
     """Wicket ends, and the server's task is to go on without it."""

@@ -6,7 +6,8 @@ which reads listings, and by whoever shows one.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from wicket_mcp.model import JsonObject, Listing
 

@@ -8,9 +8,10 @@ names a tool, but a name that the caller knows still leads to its tool. Made by 
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_NAME
 from wicket_mcp.catalog.names import NameIndex, shorten, wire_names

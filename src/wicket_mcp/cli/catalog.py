@@ -42,14 +42,14 @@ def servers(
 
     Example: wicket servers --config ~/.cursor/mcp.json
     """
-    from dataclasses import asdict
+    from msgspec import to_builtins
 
     if health:
         _show_health(config, json=json, verbose=verbose)
         return
     found = for_user(config, lambda gateway: gateway.servers(), verbose=verbose)
     if json:
-        say_json([asdict(server) for server in found])
+        say_json([to_builtins(server) for server in found])
         return
     table(
         ("SERVER", "STATE", "TOOLS", "VERSION", "ABOUT"),
@@ -146,7 +146,7 @@ def search(
 
     Example: wicket search "show what changed in the repository" --explain
     """
-    from dataclasses import asdict
+    from msgspec import to_builtins
 
     from wicket_mcp.schema.signature import describe as rendered
 
@@ -166,7 +166,7 @@ def search(
     if json:
         hits = [{"score": hit.score, **tool_as_json(hit.tool)} for hit in answer.hits]
         for hit, reason in zip(hits, reasons, strict=False):
-            hit["explanation"] = asdict(reason)
+            hit["explanation"] = to_builtins(reason)
         say_json({"confident": answer.confident, "confidence": answer.confidence, "hits": hits})
     else:
         if not answer.confident and not is_empty:

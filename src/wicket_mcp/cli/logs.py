@@ -80,7 +80,8 @@ async def _show(config: "Config", query: "AuditQuery", *, follow: bool, json: bo
 
 async def _follow(store: "Store", query: "AuditQuery", seen: "list[CallRecord]", *, json: bool) -> None:
     import asyncio
-    from dataclasses import replace
+
+    from msgspec.structs import replace
 
     from wicket_mcp.store.model import AuditQuery
 

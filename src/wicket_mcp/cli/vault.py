@@ -49,7 +49,7 @@ def rotate(
 
 
 def _shown(status: "VaultStatus") -> dict[str, Any]:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from wicket_mcp.registry.domains import timestamp
 

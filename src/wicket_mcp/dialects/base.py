@@ -4,7 +4,6 @@ A handler gets checked arguments and returns a tool result. It keeps nothing bet
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
 import msgspec
@@ -22,8 +21,7 @@ from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """An upstream tool that a name on a menu stands for by itself, and the dialect in which it does."""
 
     dialect: str
@@ -69,8 +67,7 @@ _EMPTY: JsonObject = {}
 Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
 
 
-@dataclass(frozen=True, slots=True)
-class DialectTool:
+class DialectTool(msgspec.Struct, frozen=True):
     """One row of a dialect's table. `needs` are the scopes without which nobody may call it.
 
     A row that says nothing needs both: a script, say, sees every tool and may call it.

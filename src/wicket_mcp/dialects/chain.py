@@ -4,10 +4,10 @@ Short answers unless asked for long ones. A chain is JavaScript or TypeScript; a
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.catalog.pages import page
 from wicket_mcp.codec import encode

@@ -5,9 +5,10 @@ The names are also the values of the option `dialects`, declared in `config/mode
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects.base import Dialect, Menu
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 DeskOf = Callable[[], "Desk"]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One dialect. `guide` is its part of the `instructions` that a client reads."""
 
     name: str

@@ -12,8 +12,10 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.sign_in import IssuerConfig

@@ -8,8 +8,9 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from wicket_mcp.config.model.names import is_valid
 from wicket_mcp.errors import BadArguments, Internal, RateLimited, UnknownName

@@ -8,8 +8,9 @@ and no error contains a value or a key. Who uses it names an owner: a principal'
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from wicket_mcp.errors import ConfigError, Internal
 from wicket_mcp.identity.wrapping import KEY_BYTES, Wrapping, key_id, new_key
@@ -26,8 +27,7 @@ _ATTEMPTS = 5
 """How often another process may rotate while we put one secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class VaultStatus:
+class VaultStatus(msgspec.Struct, frozen=True):
     """What may be said of a vault: numbers and names, no secret."""
 
     place: str

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.index import Match, Shelf, listing
 from wicket_mcp.search.text import STOP, stem, words
@@ -49,8 +51,7 @@ class Recommendation:
     tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """The answer to a need."""
 
     recommendations: tuple[Recommendation, ...]

@@ -11,8 +11,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from wicket_mcp.errors import BadArguments, UnknownName
 from wicket_mcp.model import JsonObject, Principal

@@ -8,8 +8,10 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config

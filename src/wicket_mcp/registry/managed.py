@@ -8,10 +8,11 @@ at every await: what it allows is looked up again behind each, right before a se
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, ServerConfig

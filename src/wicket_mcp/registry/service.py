@@ -8,9 +8,10 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any
+
+from msgspec.structs import replace
 
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments, Denied, UnknownName

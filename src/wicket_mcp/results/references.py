@@ -5,8 +5,9 @@ results, off the event loop.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
+
+import msgspec
 
 from wicket_mcp.budget import MAX_PATH, MAX_SUBSTITUTED, check_length
 from wicket_mcp.codec import encode, pretty
@@ -21,8 +22,7 @@ TextAt: TypeAlias = Callable[[Path], bool]
 """Whether at this place in the arguments only text goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """One of them: where it stands, and what it refers to."""
 
     place: Path

@@ -9,10 +9,11 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, TypeVar
+
+import msgspec
 
 from wicket_mcp.budget import MAX_NAME, MAX_PATH, MAX_REFERENCES, MAX_SUBSTITUTED, check_length
 from wicket_mcp.codec import LARGE, decode, encode, pretty, weighs_over
@@ -44,8 +45,7 @@ KEPT = 30.0  # seconds for which the result that was read last stays decoded
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(msgspec.Struct, frozen=True):
     """A part of a stored result, as text, and what there is beyond it."""
 
     text: str

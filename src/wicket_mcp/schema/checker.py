@@ -7,8 +7,9 @@ unchecked too, for the upstream checks them again. Knows nothing of tools or of 
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
 
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject
@@ -36,8 +37,7 @@ _SAME_VALUE_ONE = ("not", "if", "then", "else")
 _KEPT = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Checker:
+class Checker(msgspec.Struct, frozen=True):
     """A compiled schema; without a validator it lets everything pass."""
 
     schema: JsonObject

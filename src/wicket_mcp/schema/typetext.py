@@ -7,10 +7,11 @@ fixed amount of work; what is cut is shown as `…`. Knows nothing of tools.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeGuard
 from urllib.parse import unquote
+
+import msgspec
 
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject
@@ -35,8 +36,7 @@ _NAME_LENGTH = 128
 _BIG = 10**18
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """How much of a type is written out."""
 
     depth: int = 2
@@ -62,8 +62,7 @@ class Style:
 TYPESCRIPT = Style(depth=4, values=_WORK, fields=_WORK, length=_WORK, typescript=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """One property of an object schema."""
 
     name: str

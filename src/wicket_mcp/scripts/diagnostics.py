@@ -4,8 +4,9 @@ Pure functions. A child's report is untrusted text: every field is checked, and 
 """
 
 import re
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from wicket_mcp.model import JsonObject
 from wicket_mcp.scripts.api import HELPERS, Api

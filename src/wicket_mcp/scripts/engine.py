@@ -8,10 +8,11 @@ import asyncio
 import logging
 import os
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments, Overloaded

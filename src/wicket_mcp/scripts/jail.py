@@ -14,9 +14,10 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import msgspec
 
 from wicket_mcp.scripts import seccomp
 from wicket_mcp.scripts.seccomp import libc
@@ -40,8 +41,7 @@ class JailError(Exception):
     """A wall that should stand could not be put up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Strength:
+class Strength(msgspec.Struct, frozen=True):
     """Which walls this system has. Process, kill and rlimits are always there on POSIX."""
 
     landlock: int

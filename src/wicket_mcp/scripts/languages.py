@@ -5,16 +5,16 @@ almost nothing: the zygote and the command line both load it at start.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Literal, TypeAlias
+
+import msgspec
 
 Kind: TypeAlias = Literal["vm", "python"]
 """How a child is built: around an interpreter in its own process, or around a worker of the engine's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(msgspec.Struct, frozen=True):
     """One language: its names, what must be installed, and what its authors need to be told."""
 
     name: str
@@ -35,7 +35,7 @@ class Language:
     """Its messages begin with the line, also when processor time runs out."""
     interfaces: bool = False
     """Its scripts can read TypeScript interfaces of the tools."""
-    missing_names: Mapping[str, str] = field(default_factory=dict[str, str])
+    missing_names: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Names that authors know from elsewhere and that are not here, and what to use instead."""
     reserved: str = ""
     """Words that a server cannot be called by in it."""

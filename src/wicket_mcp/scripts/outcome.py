@@ -4,8 +4,9 @@ Plain data and one rendering for agents. An outcome is returned, never raised: a
 that its author can act on.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from wicket_mcp.model import Json, JsonObject
 
@@ -13,8 +14,7 @@ State: TypeAlias = Literal["done", "error", "limit", "crash"]
 CallState: TypeAlias = Literal["ok", "failed", "unfinished", "not_sent"]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """What went wrong, where, and what to do about it."""
 
     kind: str
@@ -38,8 +38,7 @@ class Problem:
         return "\n".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, frozen=True):
     """One call that a script made: side effects remain when the script fails, unless it was never sent."""
 
     tool: str
@@ -51,8 +50,7 @@ class CallRecord:
         return f"{self.tool}: {self.state.replace('_', ' ')}{f' ({self.error})' if self.error else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(msgspec.Struct, frozen=True):
     """What a script cost. CPU time and memory are the child's own account where it ended by itself."""
 
     wall_ms: float = 0.0
@@ -60,8 +58,7 @@ class Stats:
     peak_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The end of one run."""
 
     state: State
@@ -72,7 +69,7 @@ class Outcome:
     printed: str = ""
     problem: Problem | None = None
     calls: tuple[CallRecord, ...] = ()
-    stats: Stats = field(default_factory=Stats)
+    stats: Stats = msgspec.field(default_factory=Stats)
 
     @property
     def ok(self) -> bool:

@@ -10,11 +10,11 @@ import os
 import re
 import sys
 import time
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pydantic_monty
+from msgspec.structs import replace
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 from pydantic_monty._binary import find_monty_binary
 

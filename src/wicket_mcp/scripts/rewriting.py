@@ -11,8 +11,9 @@ A generator becomes a function that collects what it yields: it runs to its end 
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 _ADDED = frozenset({"operator", "heapq", "io", "contextlib", "types", "uuid", "pprint", "logging"})
 """Modules that live in the prelude as a whole."""
@@ -36,8 +37,7 @@ _TAKES_FUNCTION = frozenset({"map", "filter", "reduce", "partial"})
 _YIELD = re.compile(rb"yield(\s+from\b)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewritten(msgspec.Struct, frozen=True):
     """A script as the engine reads it."""
 
     source: str

@@ -8,10 +8,10 @@ import asyncio
 import logging
 import signal
 import time
-from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_VALUES
 from wicket_mcp.codec import LARGE

@@ -1,29 +1,27 @@
 """What a search answers with: hits, and what to say when they are not good enough."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from wicket_mcp.model import Hit
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
+class Withheld(msgspec.Struct, frozen=True):
     """A tool that would have been among the best, but cannot be used now, and why."""
 
     hit: Hit
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One of several requests in a query, and the keys of the hits that serve it, best first."""
 
     text: str
     tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """Why a tool stands where it stands. The first six add up to `score`."""
 
     letters: float
@@ -35,14 +33,13 @@ class Explanation:
     named: float
     """What the server's name in the query brought."""
     score: float
-    fields: Mapping[str, float] = field(default_factory=dict[str, float])
+    fields: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """Share of `letters` that each field of the tool brought, the largest first."""
     words: tuple[str, ...] = ()
     """Words of the query that the tool's text has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The tools that fit a query, best first. Not `confident` means that probably none does."""
 
     hits: tuple[Hit, ...]

@@ -5,15 +5,15 @@ earlier ones do, and a hit is dropped only when even its name does not fit.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from wicket_mcp.model import Hit, Tool
 
 Writer = Callable[[Tool], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A hit as it is disclosed: the text, and which of the given levels it was written at (0 says most)."""
 
     hit: Hit

@@ -5,8 +5,9 @@ worthless. Reads definitions as upstreams send them, so it trusts no type and no
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from wicket_mcp.model import JsonObject, Listing, Tool
 from wicket_mcp.search.text import words
@@ -22,8 +23,7 @@ _MAX_ENUM = 12
 _MAX_DEPTH = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ToolText:
+class ToolText(msgspec.Struct, frozen=True):
     """What search may read of one tool."""
 
     server: str

@@ -10,8 +10,9 @@ import struct
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from math import sqrt
+
+import msgspec
 
 from wicket_mcp.errors import WicketError
 from wicket_mcp.search.features import stem_numbers
@@ -40,21 +41,19 @@ _FRESH = 60.0
 Query = frozenset[int]
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(msgspec.Struct):
     query: Query
     shown: frozenset[str]
     at: float
-    called: set[str] = field(default_factory=set[str])
+    called: set[str] = msgspec.field(default_factory=set[str])
 
 
-@dataclass(slots=True)
-class _Past:
+class _Past(msgspec.Struct):
     """What one principal searched and chose."""
 
     read_at: float = float("-inf")
-    searches: deque[_Search] = field(default_factory=lambda: deque[_Search](maxlen=_SEARCHES))
-    choices: dict[tuple[Query, str], tuple[float, float]] = field(
+    searches: deque[_Search] = msgspec.field(default_factory=lambda: deque[_Search](maxlen=_SEARCHES))
+    choices: dict[tuple[Query, str], tuple[float, float]] = msgspec.field(
         default_factory=dict[tuple[Query, str], tuple[float, float]]
     )
     """Weight and time of the last call, by query and tool."""

@@ -7,9 +7,10 @@ The choice asks this module of the few tools it is about to show. Knows no score
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+import msgspec
 
 from wicket_mcp.model import Tool
 from wicket_mcp.search.text import STOP, stem, words
@@ -18,8 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9]+(?:\.[A-Za-z0-9]+)*")
 _MOST_TEXT = 1200
 
 
-@dataclass(frozen=True, slots=True)
-class Mentions:
+class Mentions(msgspec.Struct, frozen=True):
     """What a query names, and what of it no tool mentions."""
 
     products: tuple[str, ...] = ()

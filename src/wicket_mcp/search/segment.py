@@ -6,10 +6,11 @@ refused by `Segment.read`, and rebuilt. The model's vectors are the last part, a
 """
 
 import struct
-from dataclasses import dataclass
 from itertools import accumulate
 from math import log
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from wicket_mcp.model import Listing
 from wicket_mcp.search.encoder import PACKAGED
@@ -136,8 +137,7 @@ def weigh(text: ToolText) -> list[tuple[int, float]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """A segment as arrays over its bytes: the listing's features in order, and for each the tools that have it."""
 
     numbers: "NDArray[np.uint32]"

@@ -5,17 +5,17 @@ No behaviour and no I/O. A new owner of state adds its records here, its Protoco
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from wicket_mcp.model import JsonObject, Listing
+import msgspec
+
+from wicket_mcp.model import Discreet, JsonObject, Listing
 
 Status: TypeAlias = Literal["active", "deprecated", "deleted"]
 DomainState: TypeAlias = Literal["pending", "verified", "failed", "expired"]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredListing:
+class StoredListing(msgspec.Struct, frozen=True):
     """A listing as it was kept: for which configuration it was made, and its search segment."""
 
     listing: Listing
@@ -23,8 +23,7 @@ class StoredListing:
     segment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
+class StoredResult(msgspec.Struct, frozen=True):
     """A large result, kept whole (as encoded JSON) for the principal who caused it."""
 
     id: str
@@ -34,8 +33,7 @@ class StoredResult:
     expires_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, frozen=True):
     """One line of the audit: who did what, with what outcome. Arguments only as a digest."""
 
     at: float
@@ -60,12 +58,11 @@ class CallRecord:
     arguments_bytes: int = 0
     rule: str = ""
     """The rule of the configuration that decided, and what it decided."""
-    id: int = field(default=0, compare=False)
+    id: int = 0
     """Its place in the store; later records have larger ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditQuery:
+class AuditQuery(msgspec.Struct, frozen=True):
     """Which records of the audit are asked for; empty means any."""
 
     principal: str = ""
@@ -81,8 +78,7 @@ class AuditQuery:
     newest_first: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CallTotals:
+class CallTotals(msgspec.Struct, frozen=True):
     """The calls of one server within one stretch of time."""
 
     start: float
@@ -96,13 +92,14 @@ class CallTotals:
     result_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRecord:
+class StoredRecord(Discreet, frozen=True):
     """One version of one registered server: its `server.json`, and what the registry adds."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"body"})
 
     name: str
     version: str
-    body: JsonObject = field(repr=False)
+    body: JsonObject
     status: Status = "active"
     published_at: float = 0.0
     updated_at: float = 0.0
@@ -113,8 +110,7 @@ class StoredRecord:
     """The principal who may change it; empty for seeded and mirrored ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordQuery:
+class RecordQuery(msgspec.Struct, frozen=True):
     """Which records a page is asked for. `after` is the (name, version) that the last page ended with."""
 
     after: tuple[str, str] = ("", "")
@@ -126,12 +122,13 @@ class RecordQuery:
     include_deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredKey:
+class StoredKey(Discreet, frozen=True):
     """An API key as it is kept: never the key itself."""
 
+    hidden: ClassVar[frozenset[str]] = frozenset({"digest"})
+
     name: str
-    digest: bytes = field(repr=False)
+    digest: bytes
     hint: str
     """The first characters, by which a person tells keys apart."""
     scopes: frozenset[str]
@@ -139,34 +136,35 @@ class StoredKey:
     expires_at: float | None = None
     revoked_at: float | None = None
     used_at: float | None = None
-    rates: Mapping[str, int] = field(default_factory=dict[str, int])
+    rates: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     """Requests an hour by kind, where they differ from the configured ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDataKey:
+class StoredDataKey(Discreet, frozen=True):
     """A data key of the vault, encrypted ("wrapped") by a key that the store never sees."""
 
+    hidden: ClassVar[frozenset[str]] = frozenset({"wrapped"})
+
     id: str
-    wrapped: bytes = field(repr=False)
+    wrapped: bytes
     wrapped_by: str
     """The id of the wrapping key."""
     created_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSecret:
+class StoredSecret(Discreet, frozen=True):
     """One secret of the vault, as it rests: encrypted by the data key with id `key`."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"sealed"})
 
     owner: str
     name: str
     key: str
-    sealed: bytes = field(repr=False)
+    sealed: bytes
     updated_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredClient:
+class StoredClient(msgspec.Struct, frozen=True):
     """An OAuth client that registered itself with our authorization server."""
 
     id: str
@@ -175,15 +173,16 @@ class StoredClient:
     created_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGrant:
+class StoredGrant(Discreet, frozen=True):
     """What somebody allowed an OAuth client; all its tokens are one family, and end with it."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"credential"})
 
     id: str
     client: str
     client_name: str
     principal: str
-    credential: bytes = field(repr=False)
+    credential: bytes
     """The digest of what it was approved with; a grant ends when that does."""
     scopes: frozenset[str]
     created_at: float
@@ -194,11 +193,12 @@ class StoredGrant:
     """Why it was revoked."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTicket:
+class StoredTicket(Discreet, frozen=True):
     """Something that is shown to us once or for a while: a code, a token, a session. Kept as a digest."""
 
-    digest: bytes = field(repr=False)
+    hidden: ClassVar[frozenset[str]] = frozenset({"digest"})
+
+    digest: bytes
     kind: str
     grant: str
     body: JsonObject
@@ -206,13 +206,14 @@ class StoredTicket:
     used_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDomain:
+class StoredDomain(Discreet, frozen=True):
     """One principal's claim to one domain."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"token"})
 
     principal: str
     domain: str
-    token: str = field(repr=False)
+    token: str
     state: DomainState
     created_at: float
     checked_at: float | None = None
@@ -221,21 +222,21 @@ class StoredDomain:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredManaged:
+class StoredManaged(Discreet, frozen=True):
     """A server that was installed while the gateway ran: what to start, and whether it should run."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"options"})
 
     name: str
     kind: str
-    options: JsonObject = field(repr=False)
+    options: JsonObject
     """The fields of its ServerConfig that are not at their default."""
     running: bool
     owner: str
     created_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredChoice:
+class StoredChoice(msgspec.Struct, frozen=True):
     """That a principal called a tool after asking search for something."""
 
     principal: str
@@ -247,9 +248,10 @@ class StoredChoice:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPin:
+class StoredPin(Discreet, frozen=True):
     """A definition of a server that somebody accepted, as it was then."""
+
+    hidden: ClassVar[frozenset[str]] = frozenset({"definition"})
 
     server: str
     source: str
@@ -259,13 +261,12 @@ class StoredPin:
     name: str
     digest: str
     """SHA-256 over the canonical form; for a package its integrity hash."""
-    definition: bytes = field(repr=False)
+    definition: bytes
     approved_by: str
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StoredApproval:
+class StoredApproval(msgspec.Struct, frozen=True):
     """A call that a rule holds until a person says yes: to this call of this principal, once."""
 
     id: str
@@ -283,8 +284,7 @@ class StoredApproval:
     spent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """One thing seen of a server: a real call, or a probe."""
 
     at: float

@@ -10,7 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from wicket_mcp.errors import WicketError
 from wicket_mcp.store.model import CallRecord
@@ -28,12 +29,11 @@ SUCCESSES = ("ok", "cached", "cancelled")
 """Outcomes that are nobody's failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """What is written together."""
 
     calls: Sequence[CallRecord]
-    keys_used: dict[bytes, float] = field(default_factory=dict[bytes, float])
+    keys_used: dict[bytes, float] = msgspec.field(default_factory=dict[bytes, float])
 
     def usage(self) -> Counter[tuple[str, str]]:
         """Successful calls by principal and tool key."""

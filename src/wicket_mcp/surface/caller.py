@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from wicket_mcp.errors import Unasked
 from wicket_mcp.model import (
     JsonObject,
@@ -22,15 +24,14 @@ if TYPE_CHECKING:
 Send = Callable[[JsonObject], None]
 
 
-@dataclass(slots=True)
-class RequestCaller:
+class RequestCaller(msgspec.Struct):
     """Implements `Caller` for one request of one client."""
 
     principal: Principal
     session: str
     send: Send
     """Hands the client a message that belongs to this request."""
-    capabilities: JsonObject = field(default_factory=dict[str, Any])
+    capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
     log_level: str = ""
     resumes: bool = False
     questions: Rpc | None = None

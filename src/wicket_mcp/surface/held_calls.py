@@ -14,8 +14,9 @@ import itertools
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import INVALID_PARAMS, Overloaded
@@ -64,30 +65,28 @@ def _sign(key: bytes, body: bytes) -> str:
     return hmac.digest(key, body, "sha256").hex()
 
 
-@dataclass(slots=True)
-class _Question:
+class _Question(msgspec.Struct):
     method: str
     params: JsonObject
     reply: "asyncio.Future[JsonObject]"
 
 
-@dataclass
-class HeldCall:
+class HeldCall(msgspec.Struct):
     """One call, its open questions, and the client's request that waits for it now."""
 
     id: str
     principal: Principal
     waiter: Caller
-    questions: dict[str, _Question] = field(default_factory=dict[str, _Question])
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    questions: dict[str, _Question] = msgspec.field(default_factory=dict[str, _Question])
+    changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     work: "asyncio.Task[JsonObject] | None" = None
     expiry: asyncio.TimerHandle | None = None
     token: Any = None
     """Under which the client's request that waits now hears of progress."""
     away: bool = False
     """The client was asked something and has not come back: nobody waits, and what is said is kept for its return."""
-    unheard: Outbox = field(default_factory=Outbox)
-    numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    unheard: Outbox = msgspec.field(default_factory=Outbox)
+    numbers: "itertools.count[int]" = msgspec.field(default_factory=lambda: itertools.count(1))
 
     # The call's `Caller`
 

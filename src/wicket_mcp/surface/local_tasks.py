@@ -12,9 +12,10 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, cast
+
+import msgspec
 
 from wicket_mcp.calls.task_wait import Followed
 from wicket_mcp.codec import decode, encode
@@ -42,32 +43,30 @@ Status = Literal["working", "input_required", "completed", "failed", "cancelled"
 Work = Callable[["LocalTask"], Awaitable[JsonObject]]
 
 
-@dataclass(slots=True)
-class Question:
+class Question(msgspec.Struct):
     method: str
     params: JsonObject
     reply: "asyncio.Future[JsonObject]"
 
 
-@dataclass(eq=False)
-class LocalTask:
+class LocalTask(msgspec.Struct, eq=False):
     """One task. `on_change` are called whenever its status or its questions change."""
 
     id: str
     principal: Principal
     ttl: float
-    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    created_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+    updated_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
     status: Status = "working"
     result: JsonObject | None = None
     error: JsonObject | None = None
-    followed: Followed = field(default_factory=Followed)
-    saved: set[str] = field(default_factory=set[str])
+    followed: Followed = msgspec.field(default_factory=Followed)
+    saved: set[str] = msgspec.field(default_factory=set[str])
     """The stages at which it was stored."""
-    questions: dict[str, Question] = field(default_factory=dict[str, Question])
-    on_change: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    questions: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
+    on_change: list[Callable[[], None]] = msgspec.field(default_factory=list[Callable[[], None]])
     work: "asyncio.Task[None] | None" = None
-    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    _numbers: "itertools.count[int]" = msgspec.field(default_factory=lambda: itertools.count(1))
 
     @property
     def ended(self) -> bool:
@@ -243,8 +242,7 @@ class LocalTasks:
         self.cancel(task)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskCaller(Represented):
+class TaskCaller(Represented, frozen=True):
     """The client of a legacy task: it hears nothing on the way, and is asked when it comes for the result."""
 
     task: LocalTask

@@ -9,7 +9,8 @@ one for each call in flight, and `StallWatch` cuts a client that stops reading. 
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import Overloaded
@@ -28,8 +29,7 @@ _KEPT = frozenset({"notifications/cancelled", "notifications/subscriptions/ackno
 """Notifications that mean something only once; there are no more of them than requests."""
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(msgspec.Struct):
     """What slow clients have missed; shared by the outboxes of one gateway."""
 
     dropped: int = 0

@@ -8,9 +8,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
@@ -132,8 +134,7 @@ def error_response(number: Any, problem: WicketError) -> JsonObject:
     return {"jsonrpc": "2.0", "id": number, "error": error_of(problem)}
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request of a client; `client` is what a legacy one said of itself before."""
 
     id: Any
@@ -197,8 +198,7 @@ class Serving:
         self.now = now
 
 
-@dataclass
-class Protocol:
+class Protocol(msgspec.Struct):
     """The methods, over one menu of dialects: of those that are named or, without names, of the configured ones."""
 
     serving: Serving
@@ -206,7 +206,7 @@ class Protocol:
     feed: Feed
     held: HeldCalls
     tasks: LocalTasks
-    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    closing: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     trace: "ServerTrace | None" = None
     """Goes around every answer where traces are exported."""
 

@@ -9,9 +9,10 @@ it wants to hear of progress, which only a call under way can tell.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from wicket_mcp.calls.task_wait import Followed, wait_for_task
 from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName

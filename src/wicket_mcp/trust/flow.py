@@ -9,8 +9,9 @@ Knows what was seen lately, in memory; decides nothing but `flow` itself.
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Reversible, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from wicket_mcp.config.model.policy import DataLabel
 from wicket_mcp.config.model.policy import Flow as Mode
@@ -28,8 +29,7 @@ MAX_TEXT = 1024**2  # characters of results that are remembered for a session
 _NAMED = 3  # arguments whose origin a question names
 
 
-@dataclass(slots=True)
-class Source:
+class Source(msgspec.Struct):
     """One untrusted or private result: what it says, and where it came from."""
 
     tool: str
@@ -37,7 +37,7 @@ class Source:
     run: str
     labels: Labels
     text: Text
-    asked: dict[str, bool] = field(default_factory=dict[str, bool])
+    asked: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
     """The tools whose work its prose was searched for, and whether it asks for it: a long text is searched once."""
 
     @property
@@ -51,8 +51,7 @@ class Source:
         return self.asked[tool]
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A stored result that an argument refers to: the argument, and the call that the result is of."""
 
     argument: str
@@ -60,8 +59,7 @@ class Stored:
     meta: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """Data that reaches a tool that does something: whose, and how that is known."""
 
     labels: tuple[DataLabel, ...]

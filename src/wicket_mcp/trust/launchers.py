@@ -5,9 +5,10 @@ they change (`pins.py`), `wicket doctor` names it, and `wicket pin` writes the v
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from wicket_mcp.config.model.server import ServerConfig
 
@@ -27,8 +28,7 @@ _VERSION = re.compile(r".@(?!latest$)[^@/]+$|==")
 _TAG = re.compile(r":(?!latest$)[\w.-]+$")
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(msgspec.Struct, frozen=True):
     """What a launcher fetches: the argument that names it, and where that argument stands."""
 
     registry: Registry

@@ -10,11 +10,12 @@ than any honest description has.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import chain
 from typing import Any
+
+import msgspec
 
 from wicket_mcp.model import JsonObject, Listing, Tool, as_list, as_object, as_text
 from wicket_mcp.trust.lint_patterns import NAMED, ORDERS, WORDS, Severity
@@ -33,8 +34,7 @@ _JOINERS = "\u200d\ufe0f"  # inside an emoji they are honest
 _ESCAPE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong, and where."""
 
     id: str
@@ -92,8 +92,7 @@ def lint_name(name: str) -> Iterator[tuple[str, Severity, str]]:
         yield "attack-name", "medium", f"‘{match[0]}’"
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(msgspec.Struct, frozen=True):
     """What is wrong with one definition, in words of ours: an agent may read them."""
 
     severity: Severity

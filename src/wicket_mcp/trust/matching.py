@@ -8,9 +8,10 @@ field of a result was computed.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from wicket_mcp.codec import decode
 from wicket_mcp.model import JsonObject, as_list, as_object, as_text
@@ -39,8 +40,7 @@ _VISIT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """What a result says, folded for matching: the prose in it, and its whole fields."""
 
     prose: str

@@ -11,11 +11,13 @@ import ipaddress
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.codec import canonical, decode, encode, pretty
 from wicket_mcp.config.model.server import Change, ServerConfig
@@ -41,8 +43,7 @@ Entry: TypeAlias = tuple[str, str]
 """Kind and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """An entry of a server that nobody has accepted as it is now."""
 
     server: str
@@ -77,8 +78,7 @@ class Held:
         return "\n".join(list(unified_diff(before, after, "approved", "now", lineterm="", n=1))[2:])
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True):
     """A listing as it may be shown, what of it is held, and what is to be remembered and told."""
 
     listing: Listing

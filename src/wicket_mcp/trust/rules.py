@@ -7,7 +7,6 @@ matches only calls that have those arguments. What no rule is about passes.
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -24,8 +23,7 @@ _DEFAULTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": F
 """What an annotation means where a tool does not say it, by the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """What rules look at."""
 
     server: str
@@ -48,8 +46,7 @@ class Call:
 _UNNAMED = re.compile(r"rule \d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What a rule says about a call."""
 
     action: Action

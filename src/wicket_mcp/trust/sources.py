@@ -7,9 +7,10 @@ others wrote and nobody minds: labels err on the side of asking. Joined, never w
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+
+import msgspec
 
 from wicket_mcp.model import JsonObject, Tool, as_object
 
@@ -17,8 +18,7 @@ META_IFC = "ifc"
 META_TRUST = "io.modelcontextprotocol/trust-annotations"
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True):
     """Integrity and confidentiality of a value, and what it is in words."""
 
     untrusted: bool

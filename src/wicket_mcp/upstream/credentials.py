@@ -6,8 +6,9 @@ given a `CredentialSource`, or none, and then servers are sent their configured 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.model import Principal
@@ -20,8 +21,7 @@ SHARED = "shared"
 """The owner of credentials that all principals use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Challenge:
+class Challenge(msgspec.Struct, frozen=True):
     """What a server says in `WWW-Authenticate` when it wants a token, or a better one."""
 
     resource_metadata: str = ""

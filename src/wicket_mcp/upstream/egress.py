@@ -6,11 +6,11 @@ redirect leaves the origin. The HTTP library behind it is loaded on first use. K
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from wicket_mcp.errors import Unavailable
+from wicket_mcp.model import Discreet
 from wicket_mcp.telemetry.redact import Redactor, mask_url, url_secrets
 
 if TYPE_CHECKING:
@@ -22,14 +22,15 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 MAY_HAVE_ACTED = "A call that was under way may have had effects; check before you repeat it."
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Discreet, frozen=True):
     """An upstream's address, and how to speak of it without telling a secret."""
 
+    hidden: ClassVar[frozenset[str]] = frozenset({"url", "redact"})
+
     server: str
-    url: str = field(repr=False)
+    url: str
     shown: str
-    redact: Redactor = field(repr=False)
+    redact: Redactor
 
     @classmethod
     def of(cls, server: str, url: str, headers: Mapping[str, str]) -> "Endpoint":

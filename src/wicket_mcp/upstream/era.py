@@ -7,8 +7,9 @@ well after a moment, and whichever is answered first decides.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from wicket_mcp.errors import UNSUPPORTED_VERSION, Crashed, ProtocolViolation, Refused, Unavailable
 from wicket_mcp.extensions import AS_CLIENT
@@ -36,13 +37,12 @@ LEGACY_CAPABILITIES: JsonObject = {
 SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(msgspec.Struct, frozen=True):
     """What an upstream says of itself when it is met."""
 
     protocol_version: str
-    capabilities: JsonObject = field(default_factory=dict[str, Any])
-    server_info: JsonObject = field(default_factory=dict[str, Any])
+    capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
+    server_info: JsonObject = msgspec.field(default_factory=dict[str, Any])
     instructions: str = ""
 
     @property
@@ -50,8 +50,7 @@ class Greeting:
         return self.protocol_version == MODERN_VERSION
 
 
-@dataclass(slots=True)
-class Session:
+class Session(msgspec.Struct):
     """A connection whose era is known."""
 
     connection: Connection

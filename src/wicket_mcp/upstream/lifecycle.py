@@ -19,9 +19,10 @@ commands.
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from wicket_mcp.errors import Crashed, NeedsSignIn, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
@@ -50,23 +51,20 @@ class State(StrEnum):
 # Events
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
+class Needed(msgspec.Struct, frozen=True):
     """Somebody waits for a session. `Admit` or `Reject` follows, now or later."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Connected(Generic[S]):
+class Connected(msgspec.Struct, Generic[S], frozen=True):
     """The connection stands, and the upstream has been greeted."""
 
     generation: int
     session: S
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """The connection could not be made, or has ended by itself."""
 
     generation: int
@@ -74,36 +72,31 @@ class Failed:
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """The upstream has forgotten the session, or it was gone when something was to be sent: no failure of a call."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """A call was answered: past failures do not count any more."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rested:
+class Rested(msgspec.Struct, frozen=True):
     """Nobody has used the session for long enough."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(msgspec.Struct, frozen=True):
     """The session that was to be closed is closed."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """The upstream is not to be used any more."""
 
 
@@ -112,37 +105,32 @@ Event: TypeAlias = "Needed | Connected[S] | Failed | Lost | Answered | Rested | 
 # Commands
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(msgspec.Struct, frozen=True):
     """Connect after a pause, in seconds; report `Connected` or `Failed` with this generation."""
 
     generation: int
     after: float
 
 
-@dataclass(frozen=True, slots=True)
-class Abandon:
+class Abandon(msgspec.Struct, frozen=True):
     """Nobody waits any more for the connection of this generation that is being made."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admit(Generic[S]):
+class Admit(msgspec.Struct, Generic[S], frozen=True):
     """Let everybody who waits use this session."""
 
     session: S
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(msgspec.Struct, frozen=True):
     """Fail everybody who waits."""
 
     problem: WicketError
 
 
-@dataclass(frozen=True, slots=True)
-class Close(Generic[S]):
+class Close(msgspec.Struct, Generic[S], frozen=True):
     """Close this session and report `Stopped` with this generation."""
 
     generation: int

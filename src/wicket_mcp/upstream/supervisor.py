@@ -8,7 +8,8 @@ behind a shield. `pool.py` makes upstreams and finds the one for a request; tran
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
@@ -51,8 +52,7 @@ HUNG_AFTER = 3  # calls in a row without an answer, after which a server is aske
 PING_TIMEOUT = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamEvent:
+class UpstreamEvent(msgspec.Struct, frozen=True):
     """A notification that belongs to no call; or `connected` and `disconnected`, when a server has just been."""
 
     server: str

@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject, as_object
@@ -21,8 +22,7 @@ Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 """Sends one request to the upstream under its limits."""
 
 
-@dataclass(slots=True)
-class Wishes:
+class Wishes(msgspec.Struct):
     """See the module's docstring."""
 
     server: str

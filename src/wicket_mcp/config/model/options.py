@@ -6,7 +6,6 @@ where text is wanted.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -20,8 +19,7 @@ from wicket_mcp.spelling import nearest
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One declared option. A section (a struct inside a struct) is an option whose `section` is set."""
 
     name: str

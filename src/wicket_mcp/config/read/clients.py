@@ -7,8 +7,9 @@ mean nothing to Wicket, such as approvals and window settings, are passed over.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
+
+import msgspec
 
 from wicket_mcp.config.model.units import seconds
 from wicket_mcp.config.model.validation import KeyPath
@@ -114,12 +115,11 @@ WORDS: dict[str, tuple[str, Convert]] = {
 }
 
 
-@dataclass(slots=True)
-class Words:
+class Words(msgspec.Struct):
     """One entry in Wicket's words, and the key that each came from where it differs."""
 
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    sources: dict[str, KeyPath] = field(default_factory=dict[str, KeyPath])
+    values: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    sources: dict[str, KeyPath] = msgspec.field(default_factory=dict[str, KeyPath])
 
     def put(self, option: str, value: Any, source: KeyPath) -> None:
         self.values[option] = value

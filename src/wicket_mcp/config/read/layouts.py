@@ -8,8 +8,9 @@ own file. Which layout it is shows in the content: `mcpServers`, `mcp_servers`, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
 
 from wicket_mcp.config.model import names
 from wicket_mcp.config.model.validation import InvalidOption, KeyPath, value_at
@@ -30,14 +31,13 @@ _SECTIONS: tuple[KeyPath, ...] = (
 )
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct):
     """A server as the file has it, under Wicket's names for its options."""
 
     name: str
     at: KeyPath
     values: dict[str, Any]
-    sources: dict[str, KeyPath] = field(default_factory=dict[str, KeyPath])
+    sources: dict[str, KeyPath] = msgspec.field(default_factory=dict[str, KeyPath])
     """Where an option stands below `at`, when the file has another word for it."""
 
     def relocate(self, problem: InvalidOption) -> InvalidOption:
@@ -46,16 +46,15 @@ class Draft:
         return InvalidOption((*self.at, *source, *rest), problem.message, problem.hint)
 
 
-@dataclass(slots=True)
-class Outline:
+class Outline(msgspec.Struct):
     """A whole file: its servers in order, and Wicket's options."""
 
     servers: list[Draft]
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     lenient: bool = True
     """Whether keys that Wicket does not know are passed over: the file belongs to another program."""
-    sources: dict[KeyPath, KeyPath] = field(default_factory=dict[KeyPath, KeyPath])
-    notes: list[str] = field(default_factory=list[str])
+    sources: dict[KeyPath, KeyPath] = msgspec.field(default_factory=dict[KeyPath, KeyPath])
+    notes: list[str] = msgspec.field(default_factory=list[str])
 
     def relocate(self, problem: InvalidOption) -> InvalidOption:
         return InvalidOption(self.sources.get(problem.path, problem.path), problem.message, problem.hint)
