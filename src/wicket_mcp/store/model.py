@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from wicket_mcp.model import Discreet, JsonObject, Listing
 
@@ -59,7 +60,13 @@ class CallRecord(msgspec.Struct, frozen=True):
     rule: str = ""
     """The rule of the configuration that decided, and what it decided."""
     id: int = 0
-    """Its place in the store; later records have larger ones."""
+    """Its place in the store; later records have larger ones. Says nothing of what it is a record of."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CallRecord) and structs.astuple(self)[:-1] == structs.astuple(other)[:-1]
+
+    def __hash__(self) -> int:
+        return hash(structs.astuple(self)[:-1])
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
