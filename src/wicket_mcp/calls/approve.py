@@ -10,10 +10,10 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.calls.asking import ALWAYS, NO, SESSION, YES, can_ask, choose
 from wicket_mcp.codec import pretty

@@ -41,6 +41,9 @@ class ScriptedConnection:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     may_close: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def stderr_tail(self) -> Sequence[str]:
+        return ()
+
     def speak(self, version: str) -> None:
         self.protocol_version = version
 
