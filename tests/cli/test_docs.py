@@ -17,7 +17,9 @@ from wicket_mcp.config.read.client_files import CLIENTS, folders, user_files
 from wicket_mcp.config.read.formats import parse
 
 PAGES = sorted(DOCS.glob("*.md"))
-MINE = [DOCS / name for name in ("index.md", "clients.md", "command-line.md", "dialects.md", "security.md")]
+MINE = [
+    DOCS / name for name in ("index.md", "clients.md", "cookbook.md", "command-line.md", "dialects.md", "security.md")
+]
 
 
 @pytest.fixture
@@ -58,6 +60,11 @@ def test_every_verb_has_a_heading() -> None:
     named = {heading.removeprefix("wicket ") for heading in headings(DOCS / "command-line.md", 3)}
     assert _commands().keys() <= named
     assert named - _commands().keys() <= {"run", "approve"}
+
+
+def test_no_page_is_an_orphan() -> None:
+    navigation = (DOCS.parent / "mkdocs.yml").read_text("utf-8")
+    assert [page.name for page in PAGES if f": {page.name}\n" not in navigation] == []
 
 
 @pytest.mark.parametrize("page", [*MINE, README], ids=lambda page: page.name)

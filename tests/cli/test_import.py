@@ -473,6 +473,13 @@ def test_a_server_is_handed_the_variables_that_it_inherits_by_name(shell: Shell)
     assert "AWS_PROFILE" not in said[-1]
 
 
+def test_a_server_that_is_added_later_says_which_clients_do_not_see_it(shell: Shell) -> None:
+    shell.write(".cursor/mcp.json", _json({"mcpServers": {"time": {"command": "mcp-server-time"}}}))
+    assert shell.run("import", "cursor", "--take-over").code == 0
+    done = shell.run("add", "git", "--", "mcp-server-git")
+    assert "Not shown in: cursor." in done.err
+
+
 def _json_line(value: object) -> str:
     return encode(value).decode() + "\n"
 

@@ -103,13 +103,15 @@ def add(
     text = wicket_toml.add_server(wicket_toml.read_or_start(path), server, path)
     wicket_toml.write_secrets(secrets)
     with keep_trust(path):
-        wicket_toml.save(path, text)
+        saved = wicket_toml.save(path, text)
     if json:
         say_json({"config": str(path), "added": name, "secrets": [str(file) for file in secrets]})
         return
     say(f"Added {name} to {path}")
     for file in secrets:
         note(f"A secret is kept in {file} (only you can read it), not in wicket.toml.")
+    if hidden := [profile.name for profile in saved.profiles if not profile.shows_server(name)]:
+        note(f"Not shown in: {', '.join(hidden)}. Name it under 'servers' of [profiles.{hidden[0]}] to show it there.")
     _warn_of_another_file(path)
     note(f"See what it offers: wicket tools {name}")
 
