@@ -75,7 +75,7 @@ class Gateway(Library):
         self.feed = Feed()
         self.scripting = Scripting(config.scripts)
         self.watches = Watches(self.catalogue, self.pool)
-        self.audit_file = AuditFile(config.audit_path)
+        self.audit_file = AuditFile(config)
         self.audit = Audit(self.store.record_call)
         self.audit.listen(self.audit_file.record)
         self.audit.listen(self.finder.hear)

@@ -1,4 +1,4 @@
-"""An OTLP collector that keeps what it is sent: spans and the names of metrics."""
+"""An OTLP collector that keeps what it is sent: spans, metrics and log records."""
 
 import threading
 from collections.abc import Generator
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -17,6 +18,7 @@ class Received:
 
     address: str = ""
     spans: list[Any] = field(default_factory=list[Any])
+    logs: list[Any] = field(default_factory=list[Any])
     metrics: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def named(self, name: str) -> list[Any]:
@@ -37,6 +39,9 @@ def collector() -> Generator[Received]:
             if self.path == "/v1/traces":
                 for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                     received.spans += [span for scope in resource.scope_spans for span in scope.spans]
+            elif self.path == "/v1/logs":
+                for resource in ExportLogsServiceRequest.FromString(body).resource_logs:
+                    received.logs += [entry for scope in resource.scope_logs for entry in scope.log_records]
             elif self.path == "/v1/metrics":
                 for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
                     received.metrics |= {m.name: m for scope in resource.scope_metrics for m in scope.metrics}

@@ -11,6 +11,8 @@ pytest.importorskip("opentelemetry.proto", reason="the protocol's own classes ar
 from tests.peers.otlp_receiver import Received, attributes, collector
 from tests.surface.loaded import modules_of_a_served_gateway
 
+from wicket_mcp.codec import decode
+from wicket_mcp.errors import Denied
 from wicket_mcp.telemetry.durations import BUCKETS
 from wicket_mcp.telemetry.trace import NAMES
 
@@ -163,6 +165,27 @@ async def test_a_share_of_the_traces_is_kept(open_gateway: OpenGateway) -> None:
         async with open_gateway({"echo": peer("Echo")}, trace=settings) as gateway:
             await gateway.call("echo.pid")
         assert received.spans == []
+
+
+async def test_the_audit_goes_to_a_collector_as_log_records(open_gateway: OpenGateway) -> None:
+    with collector() as received:
+        policy = [{"action": "deny", "tool": "pid", "name": "no numbers"}]
+        options: dict[str, Any] = {"audit": {"file": received.address}, "policy": policy}
+        async with open_gateway({"echo": peer("Echo")}, **options) as gateway:
+            await gateway.call("echo.echo", {"message": "hello"})
+            with pytest.raises(Denied):
+                await gateway.call("echo.pid")
+            gateway.audit.act("ann\nforged", "revoke key", "ci")
+            assert gateway.lost_records == 0
+    calls = {attributes(entry).get("gen_ai.tool.name", ""): entry for entry in received.logs}
+    assert {entry.event_name for entry in received.logs} == {"wicket.audit"}
+    assert attributes(calls["echo"]).items() >= {("wicket.outcome", "ok"), ("wicket.server", "echo")}
+    assert (calls["echo"].severity_text, calls["pid"].severity_text) == ("INFO", "WARN")
+    assert decode(calls["echo"].body.string_value.encode())["steps_ms"]["server"] > 0
+    assert decode(calls["pid"].body.string_value.encode())["rule"] == "no numbers: deny"
+    act = calls[""]
+    assert (attributes(act)["wicket.act"], "\n" in act.body.string_value) == ("revoke key", False)
+    assert act.time_unix_nano > 1e18
 
 
 def test_nothing_of_it_is_loaded_where_nothing_is_exported() -> None:

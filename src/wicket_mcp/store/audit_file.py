@@ -1,13 +1,15 @@
 """The audit as JSON lines: one object a line, appended to a file that other programs read.
 
-A sink beside the store, used where `[audit] file` names a file. A call never waits for it: lines are gathered and
-written by a thread, and what cannot be written is counted. Control characters are escaped once, here, at the end.
+A sink beside the store, used where `[audit] file` names a file, or a collector that gets the same as OTLP. A call never
+waits for it: lines are gathered and written by a thread, and what cannot be written is counted. Control characters are
+escaped once, here, at the end.
 """
 
 import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config
@@ -16,6 +18,9 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.store.records import Batch, Recorder
 from wicket_mcp.telemetry.log import escape
+
+if TYPE_CHECKING:
+    from wicket_mcp.telemetry.otlp import Collector
 
 CHARS_PER_TOKEN = 4
 
@@ -32,6 +37,7 @@ def as_json(record: CallRecord) -> JsonObject:
         "outcome": record.outcome,
         "detail": record.detail,
         "run": record.run,
+        "rule": record.rule,
         "duration_ms": round(record.duration_ms, 3),
         "steps_ms": {
             "gateway": round(max(0.0, record.duration_ms - record.upstream_ms), 3),
@@ -54,25 +60,40 @@ def line_of(record: CallRecord) -> str:
 
 
 class AuditFile:
-    """Appends to the file that the configuration names at the moment; to none where it names none."""
+    """Appends to the file, or sends to the collector, that the configuration names at the moment, if any."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, config: Config) -> None:
         self._recorder = Recorder(self._write)
+        self._collectors: dict[str, Collector] = {}
+        """By address; those of earlier configurations may still have something to send."""
+        self.reconfigure(config)
 
     @property
     def lost(self) -> int:
-        return self._recorder.lost
+        return self._recorder.lost + sum(collector.lost for collector in self._collectors.values())
 
     def reconfigure(self, config: Config) -> None:
-        self._path = config.audit_path
+        self._path, self._address = config.audit_path, config.audit_collector
 
     def record(self, record: CallRecord) -> None:
         if self._path is not None:
             self._recorder.record(record)
+        elif self._address:
+            self._send(record)
 
     async def close(self) -> None:
         await self._recorder.close()
+        for collector in self._collectors.values():
+            await collector.close()
+
+    def _send(self, record: CallRecord) -> None:
+        from wicket_mcp.store.audit_otlp import encode_record  # noqa: PLC0415  (for those who have a collector)
+        from wicket_mcp.telemetry.otlp import Collector  # noqa: PLC0415
+
+        collector = self._collectors.get(self._address)
+        if collector is None:
+            collector = self._collectors[self._address] = Collector(self._address, "logs")
+        collector.add(encode_record(record, line_of(record)))
 
     async def _write(self, batch: Batch) -> None:
         if self._path is None:

@@ -21,7 +21,7 @@ from wicket_mcp.config.model.profile import ProfileConfig
 from wicket_mcp.config.model.profile import check as check_profile
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.config.model.search import SearchConfig
-from wicket_mcp.config.model.server import ResolvedServer, ServerConfig
+from wicket_mcp.config.model.server import ResolvedServer, ServerConfig, is_web_address
 from wicket_mcp.config.model.sign_in import AuthorizationConfig, IssuerConfig
 from wicket_mcp.config.model.units import Bytes, Count, Seconds
 from wicket_mcp.config.model.validation import InvalidOption, dotted
@@ -102,7 +102,11 @@ class AuditConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The audit: who did what, with what outcome. Kept for 30 days in the state folder (`wicket logs`)."""
 
     file: Annotated[
-        str | None, Meta(description="File to which every record is appended as a line of JSON, for other programs.")
+        str | None,
+        Meta(
+            description="File to which every record is appended as a line of JSON, for other programs; or the address "
+            "of an OTLP collector over HTTP, which gets every record as a log record."
+        ),
     ] = None
 
 
@@ -242,7 +246,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def audit_path(self) -> Path | None:
         """The file that the audit is appended to, where one is named."""
-        return self.base_dir / Path(self.audit.file).expanduser() if self.audit.file else None
+        file = self.audit.file
+        return self.base_dir / Path(file).expanduser() if file and not is_web_address(file) else None
+
+    @property
+    def audit_collector(self) -> str:
+        """The collector that the audit is sent to; empty where none is named."""
+        return self.audit.file if self.audit.file and is_web_address(self.audit.file) else ""
 
     def __repr__(self) -> str:
         return f"<Config {self.path or 'in memory'}: {len(self.servers)} servers>"
