@@ -79,7 +79,10 @@ def add(
     header: Annotated[list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to it.")] = None,
     cwd: Annotated[str | None, typer.Option("--cwd", help="Folder to start it in.", show_default=False)] = None,
     description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: add all that a domain publishes.")] = False,
+    from_registry: Annotated[
+        bool, typer.Option("--from-registry", help="NAME is that of a server in the registry.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: add what is offered.")] = False,
     config: FileOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -93,6 +96,11 @@ def add(
     from wicket_mcp.config.edit import wicket_toml
 
     path = wicket_toml.find_target(config)
+    if from_registry:
+        from wicket_mcp.cli.from_registry import add_from_registry
+
+        add_from_registry(name, path, yes=yes, json=json)
+        return
     if "." in name and not command and not url:
         from wicket_mcp.cli.domain import add_from_domain
 

@@ -1,0 +1,115 @@
+"""`wicket add --from-registry NAME`: a server of the registry, shown and asked about before it is added.
+
+A record is data of its publisher: its package runs through npx, uvx or docker at the version that the record names, its
+variables become references, and arguments of the launcher itself are left out. What it cannot say is told as a note.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from wicket_mcp.cli.common import with_gateway
+from wicket_mcp.cli.output import note, say, say_json
+from wicket_mcp.cli.trust import keep_trust
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.model import JsonObject, as_list, as_object, as_text
+
+if TYPE_CHECKING:
+    from wicket_mcp.config.model.server import ServerConfig
+
+
+def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
+    """Add the server of this id or full name. Raises WicketError where there is none, or none that can run."""
+    from wicket_mcp.config.edit import wicket_toml
+
+    with keep_trust(path):
+        if not path.exists():
+            wicket_toml.save(path, wicket_toml.TEMPLATE)
+    record = with_gateway(path, lambda gateway: gateway.registry.registry.find(name))
+    notes: list[str] = []
+    server = _server_of(as_object(record.body), notes)
+    shown = server.url or " ".join((server.command or "", *server.args))
+    if not json:
+        say(f"{record.name} {record.version}: {server.description}")
+        say(f"  runs {shown}")
+        for text in notes:
+            say(f"  {text}")
+    if not yes and (json or not typer.confirm(f"Add it as {server.name}?", default=False)):
+        if json:
+            say_json({"config": str(path), "offered": shown, "notes": notes, "added": None})
+        return
+    with keep_trust(path):
+        wicket_toml.save(path, wicket_toml.add_server(wicket_toml.read_or_start(path), server, path))
+    if json:
+        say_json({"config": str(path), "offered": shown, "notes": notes, "added": server.name})
+    else:
+        say(f"Added {server.name} to {path}")
+        note(f"See what it offers: wicket tools {server.name}")
+
+
+def _server_of(body: JsonObject, notes: list[str]) -> "ServerConfig":
+    from wicket_mcp.config.model.config import Config
+    from wicket_mcp.config.model.names import derive
+    from wicket_mcp.registry.server_json import remotes
+
+    packages = [as_object(entry) for entry in as_list(body.get("packages"))]
+    usable = [entry for kind in ("npm", "pypi", "oci") for entry in packages if entry.get("registryType") == kind]
+    values: dict[str, Any] = {"description": as_text(body.get("description"))}
+    if usable:
+        values |= _launch(usable[0], notes)
+    elif addresses := remotes(body):
+        values["url"] = addresses[0]
+        notes.append("Where it asks for a sign-in: wicket login NAME; for a key: headers in wicket.toml.")
+    else:
+        raise ConfigError(
+            f"{as_text(body.get('name'))} has no package or address that Wicket can run.",
+            hint="Add it by its command: wicket add NAME -- COMMAND",
+        )
+    name = derive(as_text(body.get("name")).rpartition("/")[2])
+    return Config.from_dict({"servers": {name: values}}).servers[0]
+
+
+def _launch(package: JsonObject, notes: list[str]) -> dict[str, Any]:
+    from wicket_mcp.registry.install import container
+
+    identifier, version = as_text(package.get("identifier")), as_text(package.get("version"))
+    if identifier.startswith("-"):
+        raise ConfigError(f"'{identifier}' is not the name of a package.", hint="Do not use this record.")
+    env = _variables(package, notes)
+    kind = package.get("registryType")
+    if kind == "npm":
+        command = ["npx", "-y", f"{identifier}@{version}" if version else identifier]
+    elif kind == "pypi":
+        command = ["uvx", f"{identifier}=={version}" if version else identifier]
+    else:
+        tagged = f"{identifier}:{version}" if version and ":" not in identifier.rpartition("/")[2] else identifier
+        command = list(container(tagged, env))
+    command += _arguments(package, notes)
+    if as_list(package.get("runtimeArguments")):
+        notes.append("Its arguments for the launcher itself are left out: look at them with wicket registry show.")
+    return {"command": command[0], "args": command[1:], "env": env}
+
+
+def _variables(package: JsonObject, notes: list[str]) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for entry in map(as_object, as_list(package.get("environmentVariables"))):
+        name, default = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
+        if not name.isidentifier() or set("{}") & set(default):
+            continue
+        if entry.get("isRequired") or default:
+            env[name] = f"${{env:{name}:-{default}}}" if default else f"${{env:{name}}}"
+        if entry.get("isRequired") and not default:
+            notes.append(f"It needs {name}: set it before Wicket starts.")
+    return env
+
+
+def _arguments(package: JsonObject, notes: list[str]) -> list[str]:
+    arguments: list[str] = []
+    for entry in map(as_object, as_list(package.get("packageArguments"))):
+        name, value = as_text(entry.get("name")), as_text(entry.get("value") or entry.get("default"))
+        if value and "{" not in value:
+            arguments += [name, value] if entry.get("type") == "named" else [value]
+        elif entry.get("isRequired"):
+            notes.append(f"It needs the argument {name or as_text(entry.get('valueHint'))}: add it to args.")
+    return arguments
