@@ -110,3 +110,9 @@ def test_init_on_a_terminal_offers_what_clients_have(shell: Shell) -> None:
     done = shell.type("init", answers=[("Cursor: time?", "y\n"), ("Gemini CLI: old?", "n\n")])
     assert done.code == 0, done.out
     assert [server.name for server in load(shell.config).servers] == ["time"]
+
+
+def test_a_header_without_a_value_is_not_accepted(shell: Shell) -> None:
+    done = shell.run("add", "docs", "https://docs.example/mcp", "--header", "NoColon")
+    assert (done.code, "Write --header 'Name: value'" in done.err) == (2, True)
+    assert not shell.config.exists()

@@ -202,6 +202,8 @@ def _server(
     values |= {"url": url} if url else {"command": command[0], "args": command[1:]}
     if env:
         values["env"] = {key: value if equals else f"${{{key}}}" for key, equals, value in _pairs(env, "=")}
+    if wrong := next((item for item in header if not item.partition(":")[2].strip()), None):
+        raise ConfigError(f"the header '{wrong.partition(':')[0]}' has no value.", hint="Write --header 'Name: value'.")
     if header:
         values["headers"] = {key.strip(): value.strip() for key, _, value in _pairs(header, ":")}
     return Config.from_dict({"servers": {name: values}}).servers[0]
