@@ -244,10 +244,11 @@ class Gateway(Library):
         if new.allow_runtime_servers and self._desk is None:
             self.tasks.start(self.registry.managed.restore(), "restore installed servers")
 
-    def protocol(self, *names: str) -> Protocol:
+    def protocol(self, *names: str, transport: str = "pipe") -> Protocol:
         """The MCP methods over the dialects of these names; over those that are configured, without any."""
         self._serving.replace({**self._serving.now, names: _served(self._rooms, names)})
-        return Protocol(self._serving, names, self.feed, self.held, self.local_tasks)
+        trace = self.tracing.server(transport) if self.tracing else None
+        return Protocol(self._serving, names, self.feed, self.held, self.local_tasks, trace=trace)
 
     async def instructions(self, *dialects: str) -> str:
         """The capability index for clients."""
@@ -267,7 +268,6 @@ class Gateway(Library):
     async def admit_client(self, environ: Mapping[str, str], *dialects: str) -> tuple[Protocol, Principal]:
         """What the client of a pipe is served, and who it is by its environment. Raises ConfigError."""
         protocol = self.protocol(*dialects)
-        protocol.trace = self.tracing.server("pipe") if self.tracing else None
         return protocol, protocol.served.admit(await self._principal(environ))
 
     async def serve_http(

@@ -31,7 +31,7 @@ from wicket_mcp.telemetry.loop_lag import LoopLag
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.identity.grants import Grants
-    from wicket_mcp.replicas import Replicas as AllReplicas
+    from wicket_mcp.replicas import Replicas
 
 
 async def serve_http(
@@ -50,116 +50,161 @@ async def serve_http(
     """
     http = gateway.config.http
     check_exposure(http, authenticated=token is not None)
-    protocols = {"/mcp": gateway.protocol(*dialects)}
-    protocols |= {f"/mcp/{name}": gateway.protocol(name) for name in factory.NAMES}
-
-    def add_profiles(config: Config) -> None:
-        """An address for each profile that has none; one that is gone keeps its address and shows nothing there."""
-        for profile in config.profiles:
-            if (path := f"/mcp/p/{profile.name}") not in protocols:
-                protocols[path] = gateway.protocol(profile_name(profile.name))
-        for protocol in protocols.values():
-            protocol.trace = gateway.tracing.server("tcp") if gateway.tracing else None
-
-    add_profiles(gateway.config)
-    leaving = asyncio.Event()
     gateway.pool.serve_many()
-
-    def end_session(session: str) -> None:
-        gateway.tasks.start(gateway.pool.close_session(session), "end session")
-
-    sessions = Sessions(end_session, gateway.outbox_counters)
-    sessions.on_duration = gateway.tracing.end_session if gateway.tracing else None
-    gateway.feed.subscribe(sessions.changed)
-    replicas: AllReplicas | None = None
-    if gateway.config.store is not None or workers is not None:
-        from wicket_mcp.replicas import Replicas  # noqa: PLC0415  (for those who have some)
-
-        replicas = await Replicas.open(gateway, sessions)
-    lag = LoopLag()
-    admission = Admission(lag)
-    metrics = observe(gateway, sessions, lag, admission)
-
-    def grants() -> "Grants":
-        from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
-        from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
-        from wicket_mcp.identity.people import People  # noqa: PLC0415
-
-        people = People(gateway.store, lambda: gateway.config.http.issuers)
-        holders = CredentialHolders(token, gateway.registry.keys, people)
-        seal = replicas.ring.derive("grants")[0] if replicas else b""
-        return Grants(gateway.store, holders, gateway.audit.act, seal=seal)
-
-    sign_in = SignIn(
-        gateway.config, tuple(protocols), gateway.tasks, grants, gateway.store, gateway.audit.act, gateway.audit.reject
-    )
-
-    def guard(config: Config) -> Guard:
-        return Guard(config.http, token, gateway.registry.keys, door=sign_in.door, public=config.registry.public)
-
-    def mounts(config: Config) -> tuple[Mount, ...]:
-        mcp = StreamableHttp(
-            protocols, sessions, config.http.max_body, admission, sign_in.door, replicas and replicas.router
-        )
-        return (
-            mcp,
-            Health(leaving, lambda: replicas.problem if replicas else ""),
-            Cards(tuple(protocols)),
-            Callback(gateway.accounts),
-            *sign_in.mounts,
-            Rest(gateway.registry),
-            MetricsPage(metrics),
-            dashboard,
-            *((replicas.mount(protocols["/mcp"], config.http.max_body),) if replicas else ()),
-        )
-
-    def make_dashboard() -> Mount:
-        from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
-        from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
-
-        people = UiSessions(ring=replicas.ring if replicas else None)
-        return Dashboard(source_of(gateway, lambda: f"{address}/mcp"), people, app.identify, token)
-
-    address = ""
-    dashboard = LazyDashboard(make_dashboard)
-
-    def reconfigure(config: Config) -> None:
-        add_profiles(config)
-        sign_in.reconfigure(config)
-        app.reconfigure(mounts(config), guard(config))
-
-    app = App(mounts(gateway.config), guard(gateway.config), gateway.audit.reject)
-    if replicas is not None:
-        app.vouched = replicas.relay.admit
-    gateway.on_reload.append(reconfigure)
+    sessions = _follow_sessions(gateway)
+    replicas = await _join_others(gateway, sessions, alone=gateway.config.store is None and workers is None)
+    front = Front(gateway, dialects, token, sessions, replicas)
+    gateway.on_reload.append(front.reconfigure)
     gateway.attend()
     async with AsyncExitStack() as ending:
-        ending.push_async_callback(sign_in.close)
+        ending.push_async_callback(front.close)
         sock = ending.enter_context(closing(listener or listen(http.host, http.port)))
-        server = make_server(app, last_call=0.0 if listener is None else LAST_CALL)
-        lag.start()
-        ending.callback(lag.stop)
         inner = None if workers is None else ending.enter_context(closing(listen("127.0.0.1", 0)))
-        sockets = [sock] if inner is None else [sock, inner]
-        serving = gateway.tasks.start(server.serve(sockets), "http", awaited=True)
-        address = address_of(sock)
-        gateway.accounts.address = (http.public_url or address).rstrip("/")
+        server = make_server(front.app, last_call=0.0 if listener is None else LAST_CALL)
+        front.lag.start()
+        serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
+        front.serve_at(address_of(sock))
         if replicas is not None:
             ending.push_async_callback(replicas.close)
             if workers is not None and inner is not None:
                 await replicas.join_workers(workers, address_of(inner))
             else:
                 await replicas.join(http, sock.getsockname()[1])
-        on_ready(f"{address}/mcp")
+        on_ready(f"{front.address}/mcp")
         waiting = gateway.tasks.start(stop.wait(), "stop")
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        leaving.set()
+        front.leaving.set()
         if replicas is not None:
             await replicas.leave()
         if gateway.config.http.leave_after and not serving.done():
             await asyncio.wait({serving}, timeout=gateway.config.http.leave_after)
-        for protocol in protocols.values():
-            protocol.closing.set()
-        sessions.end_all()
+        front.end_conversations()
         server.should_exit = True
         await serving
+
+
+def _follow_sessions(gateway: "Gateway") -> Sessions:
+    def end(session: str) -> None:
+        gateway.tasks.start(gateway.pool.close_session(session), "end session")
+
+    on_duration = gateway.tracing.end_session if gateway.tracing else None
+    sessions = Sessions(end, gateway.outbox_counters, on_duration=on_duration)
+    gateway.feed.subscribe(sessions.changed)
+    return sessions
+
+
+async def _join_others(gateway: "Gateway", sessions: Sessions, *, alone: bool) -> "Replicas | None":
+    if alone:
+        return None
+    from wicket_mcp.replicas import Replicas  # noqa: PLC0415  (for those who have some)
+
+    return await Replicas.open(gateway, sessions)
+
+
+class Front:
+    """What is served at which address, by the configuration of the moment."""
+
+    def __init__(
+        self,
+        gateway: "Gateway",
+        dialects: tuple[str, ...],
+        token: str | None,
+        sessions: Sessions,
+        replicas: "Replicas | None",
+    ) -> None:
+        self.address = ""
+        """Known once we listen."""
+        self.leaving = asyncio.Event()
+        self.lag = LoopLag()
+        self._gateway = gateway
+        self._token = token
+        self._sessions = sessions
+        self._replicas = replicas
+        self._protocols = {"/mcp": gateway.protocol(*dialects, transport="tcp")}
+        self._protocols |= {f"/mcp/{name}": gateway.protocol(name, transport="tcp") for name in factory.NAMES}
+        self._add_profiles(gateway.config)
+        self._admission = Admission(self.lag)
+        self._metrics = observe(gateway, sessions, self.lag, self._admission)
+        audit = gateway.audit
+        self._sign_in = SignIn(
+            gateway.config,
+            tuple(self._protocols),
+            gateway.tasks,
+            self._make_grants,
+            gateway.store,
+            audit.act,
+            audit.reject,
+        )
+        self._dashboard = LazyDashboard(self._make_dashboard)
+        self.app = App(
+            self._mounts(gateway.config),
+            self._guard(gateway.config),
+            audit.reject,
+            vouched=replicas.relay.admit if replicas else None,
+        )
+
+    def reconfigure(self, config: Config) -> None:
+        """Serve what another configuration says, from the next request on."""
+        self._add_profiles(config)
+        self._sign_in.reconfigure(config)
+        self.app.reconfigure(self._mounts(config), self._guard(config))
+
+    def serve_at(self, address: str) -> None:
+        """We are reached at this address."""
+        self.address = address
+        self._gateway.accounts.serve_at((self._gateway.config.http.public_url or address).rstrip("/"))
+
+    def end_conversations(self) -> None:
+        """Tell who listens that we leave."""
+        for protocol in self._protocols.values():
+            protocol.closing.set()
+        self._sessions.end_all()
+
+    async def close(self) -> None:
+        self.lag.stop()
+        await self._sign_in.close()
+
+    def _add_profiles(self, config: Config) -> None:
+        """An address for each profile that has none; one that is gone keeps its address and shows nothing there."""
+        for profile in config.profiles:
+            if (path := f"/mcp/p/{profile.name}") not in self._protocols:
+                self._protocols[path] = self._gateway.protocol(profile_name(profile.name), transport="tcp")
+
+    def _guard(self, config: Config) -> Guard:
+        keys, public = self._gateway.registry.keys, config.registry.public
+        return Guard(config.http, self._token, keys, door=self._sign_in.door, public=public)
+
+    def _mounts(self, config: Config) -> tuple[Mount, ...]:
+        replicas, protocols = self._replicas, self._protocols
+        router = replicas and replicas.router
+        most = config.http.max_body
+        return (
+            StreamableHttp(protocols, self._sessions, most, self._admission, self._sign_in.door, router),
+            Health(self.leaving, lambda: replicas.problem if replicas else ""),
+            Cards(tuple(protocols)),
+            Callback(self._gateway.accounts),
+            *self._sign_in.mounts,
+            Rest(self._gateway.registry),
+            MetricsPage(self._metrics),
+            self._dashboard,
+            *((replicas.mount(protocols["/mcp"], most),) if replicas else ()),
+        )
+
+    def _make_grants(self) -> "Grants":
+        from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
+        from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
+        from wicket_mcp.identity.people import People  # noqa: PLC0415
+
+        gateway = self._gateway
+        people = People(gateway.store, lambda: gateway.config.http.issuers)
+        holders = CredentialHolders(self._token, gateway.registry.keys, people)
+        seal = self._replicas.ring.derive("grants")[0] if self._replicas else b""
+        return Grants(gateway.store, holders, gateway.audit.act, seal=seal)
+
+    def _make_dashboard(self) -> Mount:
+        from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
+        from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
+
+        people = UiSessions(ring=self._replicas.ring if self._replicas else None)
+        source = source_of(self._gateway, lambda: f"{self.address}/mcp")
+        return Dashboard(source, people, self.app.identify, self._token)

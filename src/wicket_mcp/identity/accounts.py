@@ -82,6 +82,10 @@ class Accounts:
         if config.http.public_url:
             self.address = config.http.public_url.rstrip("/")
 
+    def serve_at(self, address: str) -> None:
+        """Browsers come back to this address of ours."""
+        self.address = address
+
     async def close(self) -> None:
         if self._sign_ins is not None:
             await self._sign_ins.close()

@@ -45,12 +45,18 @@ class App:
     """The ASGI application."""
 
     def __init__(
-        self, mounts: Sequence[Mount], guard: Guard, on_rejected: OnRejected = lambda client, reason: None
+        self,
+        mounts: Sequence[Mount],
+        guard: Guard,
+        on_rejected: OnRejected = lambda client, reason: None,
+        *,
+        vouched: Callable[[str, str, str], Principal | None] | None = None,
     ) -> None:
-        """`on_rejected` hears of every request that the guard turns away."""
+        """`on_rejected` hears of every request that the guard turns away. `vouched` says whom another replica vouches
+        for (header, method and path), where there are replicas.
+        """
         self._on_rejected = on_rejected
-        self.vouched: Callable[[str, str, str], Principal | None] | None = None
-        """Whom another replica vouches for: header, method and path. Where there are replicas."""
+        self._vouched = vouched
         self._mounts = mounts
         self._guard = guard
 
@@ -72,8 +78,8 @@ class App:
         headers = RequestHeaders(scope["headers"])
         client: str = (scope.get("client") or ("",))[0]
         authentication = "required" if mount is None else mount.authentication
-        if self.vouched is not None and mount is not None and (peer := headers.get(b"wicket-peer")) is not None:
-            vouched = self.vouched(peer, scope["method"], path)
+        if self._vouched is not None and mount is not None and (peer := headers.get(b"wicket-peer")) is not None:
+            vouched = self._vouched(peer, scope["method"], path)
             if vouched is None:
                 self._on_rejected(client, f"401 {scope['method']} {path[:100]}: no replica of ours")
                 await send_json(send, 401, {"error": "No replica of this gateway sent this."})

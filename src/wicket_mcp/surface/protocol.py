@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -198,7 +199,8 @@ class Serving:
         self.now = now
 
 
-class Protocol(msgspec.Struct):
+@dataclass
+class Protocol:
     """The methods, over one menu of dialects: of those that are named or, without names, of the configured ones."""
 
     serving: Serving
@@ -206,7 +208,7 @@ class Protocol(msgspec.Struct):
     feed: Feed
     held: HeldCalls
     tasks: LocalTasks
-    closing: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
     trace: "ServerTrace | None" = None
     """Goes around every answer where traces are exported."""
 

@@ -63,6 +63,7 @@ class Sessions:
         on_end: Callable[[str], None],
         counters: Counters | None = None,
         *,
+        on_duration: Callable[[float], None] | None = None,
         most: int = MAX_SESSIONS,
         most_per_principal: int = MAX_PER_PRINCIPAL,
         clock: Callable[[], float] = time.monotonic,
@@ -75,7 +76,7 @@ class Sessions:
         """The id of a new session: of whom, at which path, begun with which parameters."""
         self._sessions: dict[str, HttpSession] = {}
         self._on_end = on_end
-        self.on_duration: Callable[[float], None] | None = None
+        self._on_duration = on_duration
         """Hears how long each session was, in seconds."""
         self._most = most
         self._most_per_principal = most_per_principal
@@ -113,8 +114,8 @@ class Sessions:
             if session.stream is not None:
                 session.stream.end()
             self._on_end(session.id)
-            if self.on_duration is not None:
-                self.on_duration(time.monotonic() - session.began)
+            if self._on_duration is not None:
+                self._on_duration(time.monotonic() - session.began)
 
     def end_all(self) -> None:
         if self._sweeping is not None:
