@@ -22,6 +22,7 @@ from wicket_mcp.config.model.config import (
 )
 from wicket_mcp.config.model.policy import PolicyConfig, Rule
 from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.config.model.search import SearchConfig
 from wicket_mcp.config.read import formats
 from wicket_mcp.errors import ConfigError
 
@@ -57,6 +58,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         fallback=("remote",),
         start="eager",
         idle_stop=0.0,
+        placement="each",
         isolation="session",
         credentials="user",
         changed="tell",
@@ -87,6 +89,9 @@ def test_every_option_of_wicket_toml_is_read() -> None:
         dotted_names=True,
         unprefixed=True,
         state_dir="state",
+        store="postgresql://wicket@db.example/wicket",
+        shared_limits="redis://cache.example",
+        search=SearchConfig(model="models/small", learn=False),
         allow_runtime_servers=True,
         aliases={"commit": "git.git_commit"},
         log_level="debug",
@@ -97,6 +102,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             allowed_origins=("https://app.example",),
             max_body=8 * 1024**2,
             public_url="https://wicket.example",
+            leave_after=20.0,
             authorization=AuthorizationConfig(enabled=True),
             issuers=(
                 IssuerConfig(
