@@ -3,6 +3,7 @@
 A hit of `find_tools` is a typed signature, enough to call at once, so that most tasks take two steps.
 """
 
+from functools import partial
 from typing import Any
 
 from wicket_mcp.catalog.instructions import capability_index
@@ -42,7 +43,13 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
         nothing = f"Server '{server}' offers no tools.{_failures(await verbs.known(principal))}"
         return text("\n".join(lines) + more if lines else nothing)
-    answer = await verbs.search(query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None)
+    before = await verbs.known(principal)
+    search = partial(
+        verbs.search, query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None
+    )
+    answer = await search()
+    if not answer.confident and len((await verbs.known(principal)).tools) > len(before.tools):
+        answer = await search()  # a server came up while the first was made, and is named as starting no more
     skills = [] if server else matches(await verbs.skills.entries(call.caller.principal), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
     view = await verbs.known(principal)
