@@ -152,7 +152,9 @@ def _install(machine: Machine, site: Path) -> Path:
 
 
 def _children(pid: int, name: str) -> list[int]:
-    listed = subprocess.run(("ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)), capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ("ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)), capture_output=True, text=True, check=True
+    )
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
 
 

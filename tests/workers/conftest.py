@@ -28,7 +28,7 @@ class Served:
 
     def workers(self) -> list[int]:
         """The process ids of its workers."""
-        command = ("ps", "-o", "pid=,args=", "--ppid", str(self.process.pid))
+        command = ("ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid))
         listed = subprocess.run(command, capture_output=True, text=True, check=False)
         return [int(line.split()[0]) for line in listed.stdout.splitlines() if "wicket_mcp" in line]
 

@@ -110,7 +110,9 @@ async def _ask_everybody(served: Served) -> set[str]:
 
 
 def _children(pid: int, name: str) -> list[int]:
-    listed = subprocess.run(("ps", "-o", "pid=,args=", "--ppid", str(pid)), capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ("ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)), capture_output=True, text=True, check=False
+    )
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
 
 
