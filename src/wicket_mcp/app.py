@@ -111,7 +111,7 @@ class Gateway(Library):
         )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
-        self.accounts.on_change = self._take_account
+        self.accounts.tell(self._take_account)
 
     @property
     def verbs(self) -> Verbs:

@@ -57,7 +57,7 @@ class Replicas:
         self.members: Members | None = None
         self._gateway = gateway
         self._ownership: Ownership | None = None
-        sessions.identify = self.router.session_id
+        sessions.name_by(self.router.session_id)
         gateway.held.seal = Seal(*ring.derive("held"), home=self.me)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
 
@@ -87,16 +87,16 @@ class Replicas:
 
         address = expand(config.store or "", "store", config.base_dir)
         members = self.members = self.router.members = await join_members(address, self.me, locate)
-        self.ring.clock = members.clock
+        self.ring.use_clock(members.clock)
         await self._own_by_locks(members)
         limits = self._gateway.store.shared_limits
         if limits is not None:
-            limits.share = lambda: max(1, len(members.all))
+            limits.divide_by(lambda: max(1, len(members.all)))
 
     async def join_workers(self, folder: Path, address: str) -> None:
         """Be there for the other workers of this machine, which find each other in a folder."""
         members = self.members = self.router.members = await FileMembers.join(folder, self.me, address)
-        self._gateway.buckets.share = lambda: max(1, len(members.all))
+        self._gateway.buckets.divide_by(lambda: max(1, len(members.all)))
         self.own(FileOwnership(folder, address))
         for server in self._gateway.config.servers:  # what was started before we could ask whose it is
             await self._gateway.pool.stop(server.name)
@@ -173,7 +173,7 @@ class Replicas:
             for key in self._ownership.keys:
                 await self._gateway.pool.stop(key.partition(" for ")[0])
             await self._ownership.close()
-        self.ring.clock = time.time
+        self.ring.use_clock(time.time)
         if self.members is not None:
             await self.members.close()
         await self.relay.close()

@@ -47,7 +47,7 @@ async def test_without_redis_each_grants_its_share_and_says_so(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = await RedisLimits.open(server.address)
-    limits.share = lambda: 3
+    limits.divide_by(lambda: 3)
     server.stop()
     waits = [await limits.take("ann", "a", 9, NOW) for _ in range(4)]
     assert [wait == 0.0 for wait in waits] == [True, True, True, False]

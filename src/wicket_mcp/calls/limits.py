@@ -58,18 +58,22 @@ class ServerBuckets:
     def __init__(self, clock: Callable[[], float] = time.monotonic, shared: SharedLimits | None = None) -> None:
         self.shared = shared
         """Where replicas count together."""
-        self.share: Callable[[], int] = lambda: 1
+        self._share: Callable[[], int] = lambda: 1
         """How many gateways have a part of every limit, where they do not count together."""
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
         """Calls left, and when that was so."""
+
+    def divide_by(self, share: Callable[[], int]) -> None:
+        """How many we are: while there is nobody to count for all, each grants its part."""
+        self._share = share
 
     def admit(self, server: ServerConfig) -> None:
         """Take one call. Raises RateLimited."""
         most = server.calls_per_minute
         if not most:
             return
-        now, own = self._clock(), max(1.0, most / self.share())
+        now, own = self._clock(), max(1.0, most / self._share())
         left, at = self._buckets.get(server.name, (own, now))
         left = min(own, left + (now - at) * own / 60)
         if left < 1:

@@ -27,7 +27,11 @@ class Ring:
 
     def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
-        self.clock = clock
+        self._clock = clock
+
+    def use_clock(self, clock: Callable[[], float]) -> None:
+        """Tell the time by another clock: the one that all members share."""
+        self._clock = clock
 
     def __repr__(self) -> str:
         return f"<Ring of {len(self._keys)} keys>"
@@ -38,7 +42,7 @@ class Ring:
 
     def close(self, purpose: str, content: Any, lifetime: float, bound: str = "") -> str:
         key = self.derive(purpose)[0]
-        nonce, body = secrets.token_bytes(_NONCE), encode([content, self.clock() + lifetime])
+        nonce, body = secrets.token_bytes(_NONCE), encode([content, self._clock() + lifetime])
         sealed = nonce + AESGCM(key).encrypt(nonce, body, f"{purpose} {bound}".encode())
         return f"{_name(key)}.{base64.urlsafe_b64encode(sealed).decode().rstrip('=')}"
 
@@ -54,7 +58,7 @@ class Ring:
         except (InvalidTag, binascii.Error, ValueError):
             return None
         content, expires_at = decode(body)
-        return content if expires_at >= self.clock() else None
+        return content if expires_at >= self._clock() else None
 
 
 def _name(key: bytes) -> str:

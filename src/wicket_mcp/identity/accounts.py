@@ -59,8 +59,7 @@ class Accounts:
         """Our own address, where browsers come back to it; else they come to a loopback port."""
         self.serves_callback = False
         """Whether we run for long enough that a browser can come back to us."""
-        self.on_change: Callable[[str, str], None] | None = None
-        """Called with server and owner when somebody has signed in or out."""
+        self._on_change: Callable[[str, str], None] | None = None
         self._sign_ins: SignIns | None = None
 
     def __repr__(self) -> str:
@@ -81,6 +80,10 @@ class Accounts:
         self.options = config.oauth
         if config.http.public_url:
             self.address = config.http.public_url.rstrip("/")
+
+    def tell(self, on_change: Callable[[str, str], None]) -> None:
+        """Have `on_change` called with server and owner whenever somebody has signed in or out."""
+        self._on_change = on_change
 
     def serve_at(self, address: str) -> None:
         """Browsers come back to this address of ours."""
@@ -154,16 +157,16 @@ class Accounts:
         """Somebody signed in (or out, without a version): connections from now on are other ones."""
         self._supersede(server, owner, version)
         await self.need(server, owner, None)
-        if self.on_change is not None:
-            self.on_change(server, owner)
+        if self._on_change is not None:
+            self._on_change(server, owner)
 
     def disown(self, servers: Iterable[ServerConfig], owner: str) -> None:
         """A name is somebody else's from now on, who must not meet what was opened for the one before."""
         for config in servers:
             if config.credentials == "user":
                 self._supersede(config.name, owner, "")
-                if self.on_change is not None:
-                    self.on_change(config.name, owner)
+                if self._on_change is not None:
+                    self._on_change(config.name, owner)
 
     def _supersede(self, server: str, owner: str, version: str) -> None:
         if (known := self._credentials.get((server, owner))) is not None:

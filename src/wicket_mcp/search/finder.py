@@ -118,7 +118,7 @@ class Finder:
     def reconfigure(self, config: Config) -> None:
         """Rank by other favourites and another model from now on, and learn or not."""
         self._favourites = _tool_keys(config.favourites)
-        self._learning.enabled = config.search.learn
+        self._learning.reconfigure(enabled=config.search.learn)
         if config.search.model != self._model_name:
             self._model_name = config.search.model
             self._model = _open_model(config.search.model, config.base_dir)

@@ -63,7 +63,7 @@ class Learning:
     """The choices of the principals that searched last. Belongs to one event loop."""
 
     def __init__(self, store: ChoiceStore, *, enabled: bool = True, clock: Callable[[], float] = time.time) -> None:
-        self.enabled = enabled
+        self._enabled = enabled
         self._store = store
         self._clock = clock
         self._past: OrderedDict[str, _Past] = OrderedDict()
@@ -72,7 +72,7 @@ class Learning:
     async def lifts(self, query: str, principal: str) -> Mapping[str, float]:
         """What is added to the scores of tools that this principal called after similar queries, by tool key."""
         stems = _stems(query)
-        if not self.enabled or not stems:
+        if not self._enabled or not stems:
             return {}
         past = self._of(principal)
         now = self._clock()
@@ -87,16 +87,20 @@ class Learning:
                 lifts[tool] = max(lift, lifts.get(tool, 0.0))
         return lifts
 
+    def reconfigure(self, *, enabled: bool) -> None:
+        """Learn, and use what was learned, or neither."""
+        self._enabled = enabled
+
     def note_search(self, query: str, principal: str, shown: Iterable[str]) -> None:
         """Remember a search for the calls that may follow."""
         stems = _stems(query)
-        if self.enabled and stems:
+        if self._enabled and stems:
             self._of(principal).searches.append(_Search(stems, frozenset(shown), self._clock()))
 
     def hear(self, record: CallRecord) -> None:
         """Learn from a call, where its principal searched shortly before. Never waits."""
         past = self._past.get(record.principal)
-        if past is None or not self.enabled or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
+        if past is None or not self._enabled or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
             return
         tool = f"{record.server}.{record.tool}"
         search = _search_of(past.searches, tool, record.at)

@@ -221,8 +221,9 @@ class LimitStore(Protocol):
 class SharedLimits(LimitStore, Protocol):
     """Token buckets that replicas share, where they have a place for that."""
 
-    share: Callable[[], int]
-    """Among how many replicas a limit is divided while that place is away."""
+    def divide_by(self, share: Callable[[], int]) -> None:
+        """Divide limits among so many replicas while that place is away."""
+        ...
 
     async def take_from(self, bucket: str, most: float, rate: float) -> float:
         """Take one from a bucket that holds `most` and gains `rate` a second: 0.0, or the seconds to wait."""
@@ -363,6 +364,10 @@ class Store(
 
     shared_limits: SharedLimits | None
     """Where limits are counted, if not here."""
+
+    def share_limits(self, limits: SharedLimits) -> None:
+        """Have `limits` count what principals use, for all who share them."""
+        ...
 
     async def close(self) -> None:
         """Write what was handed over, then let go of the state."""

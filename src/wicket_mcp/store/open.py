@@ -23,7 +23,7 @@ async def open_state(config: Config) -> Store:
     store = await open_store(location)
     if config.shared_limits is not None:
         try:
-            store.shared_limits = await _open_limits(expand(config.shared_limits, "shared_limits", config.base_dir))
+            store.share_limits(await _open_limits(expand(config.shared_limits, "shared_limits", config.base_dir)))
         except BaseException:
             await store.close()
             raise

@@ -44,7 +44,7 @@ class RedisLimits:
     """Open it with `RedisLimits.open(address)`."""
 
     def __init__(self, client: Redis, shown: str) -> None:
-        self.share: Callable[[], int] = lambda: 1
+        self._share: Callable[[], int] = lambda: 1
         """Among how many replicas a limit is divided while Redis is away."""
         self._client = client
         self._shown = shown
@@ -52,6 +52,10 @@ class RedisLimits:
         self._away_until = 0.0
         self._away = False
         self._own: dict[str, tuple[float, float]] = {}
+
+    def divide_by(self, share: Callable[[], int]) -> None:
+        """How many we are: while there is nobody to count for all, each grants its part."""
+        self._share = share
 
     @classmethod
     async def open(cls, address: str) -> "RedisLimits":
@@ -86,7 +90,7 @@ class RedisLimits:
             else:
                 self._note_back()
                 return wait
-        return self._take_own(bucket, max(1.0, most / self.share()), rate / self.share(), now)
+        return self._take_own(bucket, max(1.0, most / self._share()), rate / self._share(), now)
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -70,7 +70,7 @@ class Sessions:
     ) -> None:
         self.counters = Counters() if counters is None else counters
         """What slow clients have missed."""
-        self.identify: Callable[[Principal, str, JsonObject], str] = lambda _principal, _path, _params: (
+        self._identify: Callable[[Principal, str, JsonObject], str] = lambda _principal, _path, _params: (
             secrets.token_urlsafe(24)
         )
         """The id of a new session: of whom, at which path, begun with which parameters."""
@@ -83,13 +83,17 @@ class Sessions:
         self._clock = clock
         self._sweeping: asyncio.TimerHandle | None = None
 
+    def name_by(self, identify: Callable[[Principal, str, JsonObject], str]) -> None:
+        """Have `identify` make the ids of new sessions."""
+        self._identify = identify
+
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, principal: Principal, protocol: Protocol, path: str, params: JsonObject) -> HttpSession:
         """A new session. Raises Overloaded when there is no room, and none of the principal's own to end."""
         self._make_room(principal)
-        return self.adopt(self.identify(principal, path, params), principal, protocol)
+        return self.adopt(self._identify(principal, path, params), principal, protocol)
 
     def adopt(self, number: str, principal: Principal, protocol: Protocol) -> HttpSession:
         """A session of this id, which may have begun elsewhere."""

@@ -56,7 +56,7 @@ class Connector:
         """Servers that are reached through another client than the others."""
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._keeper = Keeper()
-        self.many_clients = False
+        self._many_clients = False
         """Whether clients share connections: then no single one's roots may decide what a shared server works on."""
         self._ownership: Ownership | None = None
         self._vouch: Vouch | None = None
@@ -72,6 +72,10 @@ class Connector:
     def assign(self, server: str, client: HttpClient) -> None:
         """Reach `server` through this client from now on."""
         self._clients[server] = client
+
+    def serve_many(self) -> None:
+        """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
+        self._many_clients = True
 
     def unassign(self, server: str) -> None:
         """Reach `server` like all others from now on."""
@@ -121,7 +125,7 @@ class Connector:
         return Session(cast("Connection", OwnedChild(child, lambda: ownership.release(key))), session.greeting)
 
     def _offers_roots(self, config: ServerConfig) -> bool:
-        return config.isolation == "session" or not self.many_clients
+        return config.isolation == "session" or not self._many_clients
 
     @asynccontextmanager
     async def _starting_slot(self) -> AsyncGenerator[None]:

@@ -299,7 +299,7 @@ class Pool:
 
     def serve_many(self) -> None:
         """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
-        self._connector.many_clients = True
+        self._connector.serve_many()
 
     async def stop(self, server: str) -> None:
         """End the connections to a server at once; the next request finds out anew where it is."""

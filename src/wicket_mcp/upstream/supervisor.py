@@ -305,9 +305,7 @@ class Upstream:
             self._tasks.start(ending, f"stop watching at {self._config.name}")
 
     async def set_log_level(self, level: str) -> None:
-        self._wishes.log_level = level
-        if self._life.session:
-            await self._wishes.send_log_level(self._life.session)
+        await self._wishes.want_logs(level, self._life.session)
 
     async def retire(self) -> None:
         """Close once the calls in flight have ended, or had the time that any call has."""

@@ -55,6 +55,12 @@ class Wishes(msgspec.Struct):
         except WicketError as problem:
             log.info("server '%s' did not subscribe to resources again: %s", self.server, problem)
 
+    async def want_logs(self, level: str, session: Session | None) -> None:
+        """From this level on: of the present session, where there is one, and of all later ones."""
+        self.log_level = level
+        if session is not None:
+            await self.send_log_level(session)
+
     async def send_log_level(self, session: Session) -> None:
         """Tell a legacy upstream what to log, before the calls whose log it is; but do not wait for long."""
         if not self.log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:

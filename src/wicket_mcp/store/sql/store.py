@@ -45,6 +45,10 @@ class SqlStore(
         super().__init__(connection, Recorder(self._write))
         self.shared_limits: SharedLimits | None = None
 
+    def share_limits(self, limits: SharedLimits) -> None:
+        """Have `limits` count what principals use, for all who share them."""
+        self.shared_limits = limits
+
     def __repr__(self) -> str:
         return f"<SqlStore {self._recorder!r}>"
 
