@@ -22,7 +22,7 @@ from wicket_mcp.codec import LARGE, MAX_DEPTH, TOO_DEEP, collector_paused, encod
 WINDOW = 64 * 1024
 """Characters that are parsed or written in one call."""
 MAX_VALUES = 1_000_000
-MAX_CONTAINERS = 200_000
+MAX_CONTAINERS = 300_000
 """Lists and objects, all of which the garbage collector looks at in one go."""
 THREADS = 2
 
@@ -57,6 +57,9 @@ def decode_in_pieces(
     text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
     with collector_paused():
         return _Reader(text, most, window).document()
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 class _Reader:
@@ -97,7 +100,14 @@ class _Reader:
             case '"':
                 return self._string(at + 1)
             case _:
-                raise self._malformed(at)
+                return self._number(at)
+
+    def _number(self, at: int) -> tuple[Any, int]:
+        """One that is longer than a window."""
+        number = _NUMBER.match(self._text, at)
+        if number is None:
+            raise self._malformed(at)
+        return _scan(number[0], 0)[0], number.end()
 
     def _scan(self, at: int, depth: int) -> tuple[Any, int] | None:
         """The value, where it lies within a window; a number at its end may go on behind it, as "1.5e+9" does."""

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.errors import WicketError
 from wicket_mcp.store.model import CallRecord
@@ -35,10 +36,28 @@ class Batch(msgspec.Struct, frozen=True):
     calls: Sequence[CallRecord]
     keys_used: dict[bytes, float] = msgspec.field(default_factory=dict[bytes, float])
 
+    def storable(self) -> "Batch":
+        """With names that a database takes: a client may call a tool by half a character."""
+        if all(_is_plain(r.tool) and _is_plain(r.client) and _is_plain(r.detail) for r in self.calls):
+            return self
+        return Batch([_make_storable(r) for r in self.calls], self.keys_used)
+
     def usage(self) -> Counter[tuple[str, str]]:
         """Successful calls by principal and tool key."""
         used = [r for r in self.calls if r.outcome in ("ok", "cached") and r.method == "tools/call"]
         return Counter((r.principal, f"{r.server}.{r.tool}") for r in used)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and "\0" not in text
+
+
+def _make_storable(record: CallRecord) -> CallRecord:
+    tool, client, detail = (
+        text.encode("utf-8", "replace").decode().replace("\0", "?")
+        for text in (record.tool, record.client, record.detail)
+    )
+    return replace(record, tool=tool, client=client, detail=detail)
 
 
 class Recorder:

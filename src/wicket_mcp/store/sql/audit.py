@@ -66,6 +66,7 @@ class SqlAudit(Part):
 
 def write_batch(db: Database, batch: Batch) -> None:
     """Keep one batch, and drop what has become too old."""
+    batch = batch.storable()
     calls = [
         (
             *(r.at, r.principal, r.server, r.tool, r.arguments_digest, r.outcome, r.duration_ms, r.result_bytes),
