@@ -158,7 +158,7 @@ class TestResults:
 class TestCalls:
     async def test_a_name_that_is_no_text_costs_no_record(self, store: Store) -> None:
         for name in ("half \ud800 a character", "a\0b", "whole"):
-            store.record_call(CallRecord(1.0, "ann", "x", name, "", "ok", 1.0, 1, client=name, detail=name))
+            store.record_call(replace(call(principal="ann", tool=name), client=name, detail=name))
         kept = await store.find_calls(AuditQuery(principal="ann"))
         assert {record.tool for record in kept} == {"half ? a character", "a?b", "whole"}
         assert store.lost_records == 0
