@@ -15,7 +15,7 @@ from wicket_mcp.app import Gateway
 from wicket_mcp.surface.outbox import LIMIT
 from wicket_mcp.surface.stdio import StdioClient
 
-FLOOD = 5000  # messages that were not sent, after which it is clear that nothing grows
+FLOOD = 1000  # messages that were not sent, after which it is clear that nothing grows
 
 
 @pytest.fixture

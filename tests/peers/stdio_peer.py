@@ -346,7 +346,7 @@ class FloodsProgress(Echo):
         progress = 0
         while number in self.waiting:
             progress += 1
-            said = {"progressToken": token, "progress": progress, "message": "x" * 99}
+            said = {"progressToken": token, "progress": progress, "message": "x" * 999}
             self.notify("notifications/progress", said)
             if progress % 100 == 0:
                 self.notify("notifications/message", {"level": "error", "data": "y" * 99})

@@ -32,7 +32,8 @@ class Skills:
     async def entries(self, principal: Principal) -> list[tuple[str, JsonObject]]:
         """Server and entry of every skill that somebody may see. A server that cannot be asked is left out."""
         found: list[tuple[str, JsonObject]] = []
-        for server, listing in (await self._catalogue.complete(None, principal)).view(principal).listings.items():
+        snapshot = await self._catalogue.complete(None, principal, patience=self._catalogue.patience)
+        for server, listing in snapshot.view(principal).listings.items():
             if declares(listing.capabilities, SKILLS):
                 found += [(server, entry) for entry in await self._list(server)]
         return found
