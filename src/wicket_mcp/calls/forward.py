@@ -22,7 +22,7 @@ from wicket_mcp.errors import (
     Unasked,
     Unavailable,
 )
-from wicket_mcp.extensions import APP_MARK, AS_CLIENT, forwarded
+from wicket_mcp.extensions import APP_MARK, forwarded
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -46,6 +46,7 @@ _OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, 
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a client must have declared to be asked this."""
+_ASKED_BY = frozenset(NEEDS.values())
 
 
 class Forward:
@@ -65,7 +66,7 @@ class Forward:
             return Result({}, request)
         token = meta.get("progressToken")
         # Who wants to hear nothing and can be asked nothing needs nobody to listen for it.
-        unasked = not caller.capabilities or caller.capabilities is AS_CLIENT
+        unasked = not caller.capabilities or _ASKED_BY.isdisjoint(caller.capabilities)
         silent = token is None and unasked and not caller.log_level
         callbacks = NO_CALLBACKS
         if not silent:
