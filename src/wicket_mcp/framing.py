@@ -34,3 +34,13 @@ class LineFramer:
         if longest > self._limit and (self._size > self._limit or any(len(line) > self._limit for line in ended)):
             raise LineTooLong
         return ended
+
+
+PIPE = 64 * 1024
+"""What a pipe holds."""
+
+
+def read_by_pipefuls(transport: object) -> None:
+    """asyncio reads 256 KiB at a time, and what is so large is asked of the kernel, and given back, each time."""
+    if hasattr(transport, "max_size"):
+        transport.max_size = PIPE  # pyright: ignore[reportAttributeAccessIssue]

@@ -16,7 +16,7 @@ from typing import Any
 from wicket_mcp.budget import MAX_VALUES
 from wicket_mcp.codec import LARGE, decode, encode, weighs_over
 from wicket_mcp.errors import PARSE_ERROR, Overloaded
-from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.framing import LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import decode_off_loop, encode_off_loop
 from wicket_mcp.model import LOCAL, META_VERSION, Changed, JsonObject, Principal, as_object
 from wicket_mcp.surface.caller import LegacyClient
@@ -94,6 +94,7 @@ class StdioClient(asyncio.Protocol):
             self._flushed.set()
         if _can_be_awaited(source):
             self._source, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(source, "rb", 0, closefd=False))
+            read_by_pipefuls(self._source)
         else:
             threading.Thread(target=self._read_file, args=(source, loop), daemon=True).start()
 

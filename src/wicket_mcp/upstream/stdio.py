@@ -19,7 +19,7 @@ from typing import Any, cast
 from wicket_mcp.codec import LARGE, decode, encode
 from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
-from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.framing import LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
@@ -409,6 +409,7 @@ class _DirectReader(asyncio.Protocol):
         transport = cast("asyncio.Transport", pipe)
         self._replaced = cast("asyncio.Protocol", transport.get_protocol())
         self._take = take
+        read_by_pipefuls(transport)
         transport.set_protocol(self)
 
     def data_received(self, data: bytes) -> None:
