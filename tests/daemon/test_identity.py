@@ -22,7 +22,7 @@ def test_the_shim_loads_the_standard_library_alone_and_little_of_it() -> None:
     assert [name for name in loaded if not name.startswith("wicket_mcp")] == ["_socket", "fcntl", "select"]
     assert {name for name in loaded if name.startswith("wicket_mcp.")} == {
         "wicket_mcp.shim",
-        *(f"wicket_mcp.shim.{name}" for name in ("finding", "identity", "main", "relay")),
+        *(f"wicket_mcp.shim.{name}" for name in ("finding", "identity", "link", "main", "messages", "relay")),
     }
 
 

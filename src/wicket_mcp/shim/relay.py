@@ -12,11 +12,23 @@ import select
 import sys
 import time
 
+from wicket_mcp.shim.link import Link, half_close
+from wicket_mcp.shim.messages import (
+    ANSWER,
+    answer_for_lost,
+    as_object,
+    key_of,
+    read_id,
+    read_object,
+    split,
+    write_object,
+)
+
 TYPE_CHECKING = False  # typing and collections take longer to load than everything here together
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Key = tuple[str, str | int | float | None]
+    from wicket_mcp.shim.messages import Key
 
 READ = 65536
 WRITTEN_AT_ONCE = 4096
@@ -30,54 +42,15 @@ DRAIN = 35.0
 DEATHS, DEATHS_WITHIN = 4, 10.0
 """Gateways that may die in so many seconds before the client gets one of its own."""
 
-ANSWER = b'{"jsonrpc":"2.0","id":'
-MODERN = "io.modelcontextprotocol/protocolVersion"
 REPEATABLE = frozenset(
     {"initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list"}
     | {"prompts/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"}
 )
 """What changes nothing but the session, and may be asked of the next gateway when one dies."""
-LOST = (
-    "Wicket's daemon ended before this call was answered: it may have had effects. "
-    "A new one is started; check before you try again."
-)
 
 
 class Ended(Exception):
     """The client is served no more; the exit status."""
-
-
-class Link:
-    """One connection to a gateway."""
-
-    def __init__(self, fd: int, hello: bytes, key: str = "", out: int = -1, child: int = 0) -> None:
-        """`key` says which daemon it is; `child` is the process id of a gateway of our own, written to at `out`."""
-        self.fd = fd
-        self.out = out if child else fd
-        self.key = key
-        self.child = child
-        self.outgoing = bytearray(hello)
-        self.incoming: list[bytes] = []
-        self.ready = bool(child)
-        self.opened = time.monotonic()
-        self.asked: dict[Key, tuple[str, bytes]] = {}
-        """Method and line of every request of the client that it has not answered."""
-        self.own: set[Key] = set()
-        """Ids of what we asked ourselves, whose answers the client does not see."""
-        self.greeting: Key | None = None
-        """The id under which we tell it of the client's session, until it has answered."""
-        self.later = bytearray()
-        """What is sent then."""
-        self.closing = False
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self.out, False)
-
-    def put(self, line: bytes) -> None:
-        """Queue a line; after what it must know before."""
-        if self.greeting is None:
-            self.outgoing += line
-        else:
-            self.later += line
 
 
 class Relay:
@@ -215,7 +188,7 @@ class Relay:
         if newline:
             lines = b"".join((*self._partial, whole, newline))
             self._partial, self._partial_size = [], 0
-            for line in _split(lines):
+            for line in split(lines):
                 if line.strip():
                     self._take(line)
         if rest:
@@ -239,17 +212,17 @@ class Relay:
         if told:  # there is nobody else whom it could be for: it goes before we look at it
             link.put(line)
             self._flush(link)
-        message = _read_object(line)
+        message = read_object(line)
         number, method = message.get("id"), message.get("method")
         if isinstance(method, str) and "id" in message:
-            link.asked[_key(number)] = method, line
+            link.asked[key_of(number)] = method, line
         elif method == "notifications/initialized":
             self._session["notifications/initialized"] = line
         elif method == "notifications/cancelled":
-            key = _key(_as_object(message.get("params")).get("requestId"))
+            key = key_of(as_object(message.get("params")).get("requestId"))
             link = next((each for each in self._draining if key in each.asked), link)
         elif method is None and number is not None:
-            link = self._questions.pop(_key(number), link)
+            link = self._questions.pop(key_of(number), link)
         if not told and link in (self._link, *self._draining):  # else who asked is gone
             link.put(line)
             self._flush(link)
@@ -259,7 +232,7 @@ class Relay:
         if method in ("initialize", "logging/setLevel"):
             self._session[method] = line
         elif method in ("resources/subscribe", "resources/unsubscribe"):
-            uri = str(_as_object(_read_object(line).get("params")).get("uri"))
+            uri = str(as_object(read_object(line).get("params")).get("uri"))
             self._watched.pop(uri, None)
             if method == "resources/subscribe":
                 self._watched[uri] = line
@@ -304,14 +277,14 @@ class Relay:
             self._repeat(link, line)
 
     def _repeat(self, link: Link, line: bytes) -> None:
-        message = _read_object(line)
+        message = read_object(line)
         if "id" in message:
             self._numbers += 1
             message["id"] = f"wicket-shim-{self._numbers}"
-            link.own.add(_key(message["id"]))
-        link.put(_write_object(message))
+            link.own.add(key_of(message["id"]))
+        link.put(write_object(message))
         if message.get("method") == "initialize":
-            link.greeting = _key(message["id"])
+            link.greeting = key_of(message["id"])
 
     def _say_goodbye(self, link: Link) -> None:
         """Nothing more comes from us; what was asked may still be answered. Without the word we would count as dead."""
@@ -324,7 +297,7 @@ class Relay:
             return
         link.outgoing += b"!done\n"
         self._flush(link)
-        _half_close(link.fd)
+        half_close(link.fd)
 
     def _flush(self, link: Link) -> None:
         while link.outgoing:
@@ -354,7 +327,7 @@ class Relay:
         whole, _, rest = data.rpartition(b"\n")
         lines = b"".join((*link.incoming, whole, b"\n"))
         link.incoming = [rest] if rest else []
-        for line in _split(lines):
+        for line in split(lines):
             if line.startswith(b"!"):
                 self._obey(link, line)
             elif not line.startswith(ANSWER) or self._settle(link, line):
@@ -366,29 +339,29 @@ class Relay:
 
     def _settle(self, link: Link, line: bytes) -> bool:
         """Note what a gateway answers or asks; whether the client is to see it."""
-        number, after = _read_id(line)
+        number, after = read_id(line)
         if line.startswith(b'"method"', after):
-            self._questions[_key(number)] = link
+            self._questions[key_of(number)] = link
             return True
-        if _key(number) in link.own:
-            link.own.discard(_key(number))
-            if _key(number) == link.greeting:
+        if key_of(number) in link.own:
+            link.own.discard(key_of(number))
+            if key_of(number) == link.greeting:
                 link.greeting = None
                 link.outgoing += link.later
                 link.later.clear()
                 self._flush(link)
                 self._name_changes(line)
             return False
-        if (asked := link.asked.pop(_key(number), None)) is not None:
+        if (asked := link.asked.pop(key_of(number), None)) is not None:
             self._remember(*asked)
         return True
 
     def _name_changes(self, line: bytes) -> None:
         """The client's session goes on at another gateway, whose lists may be others."""
-        offered = _as_object(_as_object(_read_object(line).get("result")).get("capabilities"))
+        offered = as_object(as_object(read_object(line).get("result")).get("capabilities"))
         for kind in ("tools", "resources", "prompts"):
-            if _as_object(offered.get(kind)).get("listChanged"):
-                self._to_client += _write_object({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+            if as_object(offered.get(kind)).get("listChanged"):
+                self._to_client += write_object({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
 
     def _obey(self, link: Link, line: bytes) -> None:
         """What a daemon tells us and not the client."""
@@ -441,7 +414,7 @@ class Relay:
         for question in [key for key, asker in self._questions.items() if asker is link]:
             del self._questions[question]
             about: dict[str, object] = {"requestId": question[1]}
-            self._to_client += _write_object({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": about})
+            self._to_client += write_object({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": about})
         if link in self._draining:
             self._draining.remove(link)
             self._fail(link, keep=False)
@@ -466,12 +439,12 @@ class Relay:
     def _fail(self, link: Link, *, keep: bool) -> "list[tuple[Key, tuple[str, bytes]]]":
         """Answer what died with a gateway; what may be asked of the next one is returned where `keep` says so."""
         kept: list[tuple[Key, tuple[str, bytes]]] = []
-        unsent = set(_split(bytes(link.outgoing + link.later)))
+        unsent = set(split(bytes(link.outgoing + link.later)))
         for key, (method, line) in link.asked.items():
             if keep and (method in REPEATABLE or not link.ready or line in unsent):
                 kept.append((key, (method, line)))
             else:
-                self._to_client += _write_object(_lost(_read_object(line), method))
+                self._to_client += write_object(answer_for_lost(read_object(line), method))
         return kept
 
     def _end_with(self, child: int) -> None:
@@ -487,78 +460,9 @@ class Relay:
         link.fd = link.out = -1
 
 
-def _lost(request: "dict[str, object]", method: str) -> "dict[str, object]":
-    """The answer to a request whose gateway died; as `errors.Crashed` is answered."""
-    detail: dict[str, object] = {"code": "crashed", "retryable": False}
-    if method != "tools/call":
-        error: dict[str, object] = {"code": -32603, "message": LOST, "data": detail}
-        return {"jsonrpc": "2.0", "id": request.get("id"), "error": error}
-    meta = _as_object(_as_object(request.get("params")).get("_meta"))
-    era: dict[str, object] = {"resultType": "complete"} if MODERN in meta else {}
-    content = [{"type": "text", "text": LOST}]
-    result: dict[str, object] = {**era, "content": content, "isError": True, "_meta": {"wicket/error": detail}}
-    return {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
-
-
 def _wait(wanted: dict[int, int], patience: "float | None") -> dict[int, int]:
     """What has happened at descriptors, for which of those is asked."""
     poll = select.poll()
     for fd, events in wanted.items():
         poll.register(fd, events)
     return dict(poll.poll(None if patience is None else patience * 1000 + 1))
-
-
-def _half_close(fd: int) -> None:
-    from _socket import SHUT_WR, dup, socket  # pyright: ignore[reportMissingImports]
-
-    sock = socket(fileno=dup(fd))
-    try:
-        sock.shutdown(SHUT_WR)
-    except OSError:
-        pass
-    finally:
-        sock.close()
-
-
-def _split(lines: bytes) -> list[bytes]:
-    return [line + b"\n" for line in lines[:-1].split(b"\n")]
-
-
-def _key(number: object) -> "Key":
-    """An id as a key: 1 and "1" are two, and so are 1 and true."""
-    return type(number).__name__, number if isinstance(number, str | int | float) else None
-
-
-def _as_object(value: object) -> "dict[str, object]":
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def _read_id(line: bytes) -> tuple[object, int]:
-    """The id of a message that begins as ours do, and where what follows it begins."""
-    from json import JSONDecoder  # loaded when the first answer is on its way
-
-    at = len(ANSWER)
-    text = line[at : at + 300].decode("utf-8", "replace")
-    try:
-        number, end = JSONDecoder().raw_decode(text)
-    except ValueError:
-        text = line[at:].decode("utf-8", "replace")
-        number, end = JSONDecoder().raw_decode(text)
-    return number, at + len(text[:end].encode()) + 1
-
-
-def _read_object(line: bytes) -> "dict[str, object]":
-    """A line as an object; an empty one where it is none, which the gateway will say."""
-    import json
-
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return _as_object(message)
-
-
-def _write_object(message: "dict[str, object]") -> bytes:
-    import json
-
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

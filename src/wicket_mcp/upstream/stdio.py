@@ -65,6 +65,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._backlog: deque[bytes] = deque()
         """Lines that have been read and not been taken yet; reading is paused meanwhile."""
         self._draining: asyncio.TimerHandle | None = None
+        self._reading = True
+        """Whether its output is read; the pipes of older asyncio cannot say so."""
         self._large: bytes | None = None
         """A message that is being decoded off the loop; what came behind it waits."""
         self._tasks = Tasks()
@@ -241,8 +243,9 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def _set_reading(self, *, on: bool) -> None:
         pipe = cast("asyncio.ReadTransport | None", self._process and self._process.get_pipe_transport(1))
-        if pipe is None or pipe.is_closing() or pipe.is_reading() == on:
+        if pipe is None or pipe.is_closing() or self._reading == on:
             return
+        self._reading = on
         if on:
             pipe.resume_reading()
         else:
