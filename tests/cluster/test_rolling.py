@@ -25,6 +25,7 @@ class Load:
         self.sent: list[str] = []
         self.failed: dict[str, Any] = {}
         self._raw = Raw(http, f"{house.address}/mcp")
+        self._begun = asyncio.Event()
         self._stop = False
         self._tasks = Tasks()
 
@@ -41,7 +42,8 @@ class Load:
         until = len(self.sent) + calls
         async with asyncio.timeout(60):
             while len(self.sent) < until:
-                await asyncio.sleep(0.01)
+                self._begun.clear()
+                await self._begun.wait()
 
     async def _call(self, client: int) -> None:
         number = 0
@@ -49,6 +51,7 @@ class Load:
             number += 1
             message = f"{client}-{number}"
             self.sent.append(message)
+            self._begun.set()
             params = {"name": "call_tool", "arguments": {"name": "x.echo", "arguments": {"message": message}}}
             try:
                 status, body = await self._raw.modern("tools/call", params)
