@@ -131,6 +131,8 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
     from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
     from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415
+    from wicket_mcp.trust.always import FILE as ALWAYS_FILE  # noqa: PLC0415
+    from wicket_mcp.trust.always import Always  # noqa: PLC0415
 
     pool, catalogue = gateway.pool, gateway.catalogue
 
@@ -159,6 +161,7 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         verbs=lambda: gateway.verbs,
         store=gateway.store,
         approvals=gateway.store,
+        always=lambda: Always(gateway.store, gateway.config.state_path / ALWAYS_FILE),
         audit=gateway.audit,
         keys=gateway.registry.keys,
         grants=lambda: Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act),

@@ -211,7 +211,8 @@ def _approvals(config: Config, live: Live, results: Results) -> Approvals | None
     rules = Rules(policy.rules)
     follows = policy.flow != "off" or rules.looks_at_labels
     flow = Flow(policy.flow, policy.trusted, live.memory) if follows else None
-    return Approvals(rules, live.library.store, results.origin, Always(config.state_path / ALWAYS_FILE), flow)
+    store = live.library.store
+    return Approvals(rules, store, results.origin, Always(store, config.state_path / ALWAYS_FILE), flow)
 
 
 def _traced(library: Library, tracing: "Tracing | None") -> Handler:

@@ -79,11 +79,25 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
     assert mail.run("approve", "m.send", "--always").code == 2
     approved = mail.run("approve", waiting["name"], "--always")
     assert approved.out == f"Approved call {waiting['name']} of m.send.\n"
-    assert "always-allowed.toml" in approved.err
+    assert "wicket approve --list" in approved.err
     assert [mail.run("call", "m.send", "to=ann").code for _ in range(2)] == [0, 0]
     assert mail.run("call", "m.send", "to=eve").code == 1
     assert "is made, by 'mail, always, said by" in mail.run("policy", "explain", "m.send", "to=ann").out
     assert "needs a person's yes, by 'mail'" in mail.run("policy", "explain", "m.send", "to=eve").out
+    (standing,) = mail.run("approve", "--list", "--json").json
+    assert (standing["tool"], standing["arguments"]) == ("m.send", {"to": {"const": "ann"}})
+    listed = mail.run("approve", "--list")
+    assert ('arguments.to = {const = "ann"}' in listed.out, "--revoke ID" in listed.err) == (True, True)
+    assert mail.run("approve", "m.send", "--list").code == 2
+    unknown = mail.run("approve", "--revoke", "always-0")
+    assert (unknown.code, standing["id"] in unknown.err) == (2, True)
+    assert (
+        f"Revoked {standing['id']}: m.send is asked about again." in mail.run("approve", "--revoke", standing["id"]).out
+    )
+    assert mail.run("call", "m.send", "to=ann").code == 1
+    assert mail.run("approve", "--list").out == "Nothing is always allowed.\n"
+    log = mail.run("logs").out
+    assert all(act in log for act in ("approve tool", "approve call, always", "revoke always"))
 
 
 def test_a_package_is_pinned_to_the_version_that_its_registry_names(shell: Shell, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from wicket_mcp.store.model import (
     CallTotals,
     Observation,
     RecordQuery,
+    StandingApproval,
     StoredApproval,
     StoredChoice,
     StoredClient,
@@ -513,6 +514,22 @@ class TestApprovals:
         assert (await store.approve("a1", "bob", NOW)) is not None
         assert await store.approve("a1", "eve", NOW) is None
         assert await store.approve("none", "eve", NOW) is None
+
+
+def standing(number: str = "always-1", at: float = NOW) -> StandingApproval:
+    return StandingApproval(number, "ann", "x", "send", b'{"to":{"const":"bob"}}', "ann", at)
+
+
+class TestStandingApprovals:
+    async def test_they_are_kept_in_order_until_they_are_revoked(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        before = other.standing_approvals_version()
+        for rule in (standing("always-2", NOW + 1), standing(), standing(at=NOW + 9)):
+            await store.save_standing_approval(rule)
+        assert await changed(other, other.standing_approvals_version, before) != before
+        assert await other.standing_approvals() == [standing(), standing("always-2", NOW + 1)]
+        assert [await other.revoke_standing_approval("always-1") for _ in range(2)] == [standing(), None]
+        assert await store.standing_approvals() == [standing("always-2", NOW + 1)]
 
 
 class TestChoices:

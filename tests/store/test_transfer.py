@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.peers.postgres import Postgres
-from tests.store.contract import ANN, NOW, approval, call, key, listing, pin, record
+from tests.store.contract import ANN, NOW, approval, call, key, listing, pin, record, standing
 from tests.unit.store.test_migrations import HISTORY
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.store.base import Store
@@ -61,6 +61,7 @@ async def fill(store: Store) -> None:
     await store.watch("x", SOON)
     await store.save_pins([pin("2", at=NOW + 1), pin("1")])
     await store.save_approval(approval())
+    await store.save_standing_approval(standing())
 
 
 async def read_all(store: Store) -> list[object]:
@@ -86,6 +87,7 @@ async def read_all(store: Store) -> list[object]:
         await store.watched(NOW),
         await store.pins(),
         await store.approvals(NOW),
+        await store.standing_approvals(),
         await store.take("ann", "discovery", 2, NOW),
         await store.take("ann", "discovery", 2, NOW),
     ]

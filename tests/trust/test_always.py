@@ -1,6 +1,7 @@
-"""What a person said "always" to: a rule in a file, which covers exactly that call."""
+"""What a person said "always" to: a rule that every gateway of the store has, which covers exactly that call."""
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from tests.trust.conftest import READ, SEND, Offer
 from tests.trust.test_rules import KEEPER, Person, call, last, yes
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import JsonObject, Silent
-from wicket_mcp.trust.always import FILE
+from wicket_mcp.trust.always import FILE, Always
 
 POLICY = [{"action": "deny", "arguments": {"to": {"const": "eve"}}}, {"action": "ask", "tool": "send"}]
 TOOL: JsonObject = {**SEND, "inputSchema": {"type": "object"}}
@@ -39,27 +40,68 @@ async def test_always_makes_a_rule_that_names_its_arguments(offer: Offer, open_g
             await call(gateway, Silent(KEEPER), "m.send", to="ann", text='say "hi"\n')
 
 
-async def test_the_file_is_the_users_to_change(offer: Offer, open_gateway: OpenGateway) -> None:
-    async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
-        file = gateway.config.state_path / FILE
-        await call(gateway, Person(always), "m.send", to="ann", text="hello")
-        file.write_text(file.read_text().replace('{const = "hello"}', "{}"))
+async def test_every_gateway_of_a_store_has_it_until_it_is_revoked(
+    offer: Offer, open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    server = offer(SEND)
+    async with open_gateway({"m": server}, policy=POLICY) as gateway:
+        async with open_gateway({"m": server}, policy=POLICY) as replica:
+            with pytest.raises(Denied, match="asks for a person's yes"):
+                await call(replica, Silent(), "m.send", to="ann", text="hello")
+            await call(gateway, Person(always), "m.send", to="ann", text="hello")
+            assert (await call(replica, Silent(), "m.send", to="ann", text="hello"))["content"]
+            (rule,) = await gateway.store.standing_approvals()
+            assert (rule.principal, rule.approved_by) == ("local", "local")
+            assert await Always(replica.store, tmp_path / "elsewhere.toml").revoke(rule.id) == rule
+            with pytest.raises(Denied, match="asks for a person's yes"):
+                await call(gateway, Silent(), "m.send", to="ann", text="hello")
+
+
+OF_AN_EARLIER_VERSION = """\
+# Calls that are made without asking, because somebody said "always".
+
+[[policy]]
+action = "allow"
+name = "always, said by ann on 2026-11-03"
+principal = "local"
+server = "m"
+tool = "send"
+arguments.to = {const = "ann"}
+arguments.text = {}
+
+[[policy]]
+action = "allow"
+principal = "local"
+server = "m"
+tool = "send"
+arguments.to = {const = "eve"}
+"""
+
+
+async def test_the_file_of_an_earlier_version_is_taken_over_once(
+    offer: Offer, open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / FILE).write_text(OF_AN_EARLIER_VERSION)
+    for _ in range(2):
+        async with open_gateway({"m": offer(SEND)}, policy=POLICY, state_dir=str(state)) as gateway:
+            assert (await call(gateway, Silent(), "m.send", to="ann", text="anything"))["content"]
+            assert "always, said by ann on" in (await last(gateway)).rule
+            with pytest.raises(Denied, match="rule 1 refuses it"):
+                await call(gateway, Silent(), "m.send", to="eve")
+            assert len(await gateway.store.standing_approvals()) == 2
+    assert (state / FILE).read_text().startswith("# A copy for reading.")
+    (state / FILE).write_text("[[policy")
+    async with open_gateway({"m": offer(SEND)}, policy=POLICY, state_dir=str(state)) as gateway:
         assert (await call(gateway, Silent(), "m.send", to="ann", text="anything"))["content"]
-        file.write_text(file.read_text().replace('"ann"', '"eve"'))
-        with pytest.raises(Denied, match="rule 1 refuses it"):
-            await call(gateway, Silent(), "m.send", to="eve", text="x")
-        file.write_text("[[policy")
-        with pytest.raises(Denied, match="asks for a person's yes"):
-            await call(gateway, Silent(), "m.send", to="ann", text="hello")
-        file.unlink()
-        with pytest.raises(Denied, match="asks for a person's yes"):
-            await call(gateway, Silent(), "m.send", to="ann", text="hello")
 
 
 async def test_only_who_may_change_the_gateway_can_say_always(offer: Offer, open_gateway: OpenGateway) -> None:
     async with open_gateway({"m": offer(SEND)}, policy=POLICY) as gateway:
         with pytest.raises(Denied, match="the user refused"):
             await call(gateway, Person(always, principal=KEEPER), "m.send", to="ann")
+        assert await gateway.store.standing_approvals() == []
         assert not (gateway.config.state_path / FILE).exists()
 
 

@@ -48,3 +48,9 @@ async def test_a_call_is_approved_once_for_a_session_or_always(offer: Offer, ope
         assert (await call(gateway, Silent(session="another"), "m.send", to="bob"))["content"]
         with pytest.raises(Denied):
             await gateway.call("m.send", {"to": "ann"})
+        (standing,) = await gateway.store.standing_approvals()
+        assert "arguments.to = {const = &#34;bob&#34;}" in (await visitor.get("/ui/approvals"))[1]
+        assert (await visitor.post("/ui/approvals/always-0/revoke", csrf=csrf))[0] == 404
+        assert (await visitor.post(f"/ui/approvals/{standing.id}/revoke", csrf=csrf))[0] == 303
+        with pytest.raises(Denied):
+            await gateway.call("m.send", {"to": "bob"})

@@ -1,7 +1,6 @@
-"""`wicket pins`, `approve` and `pin`: what servers may say, who accepted it, and which version of them runs."""
+"""`wicket pins` and `pin`: what servers may say, who accepted it, and which version of them runs."""
 
 import getpass
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from wicket_mcp.store.model import StoredPin
     from wicket_mcp.trust.launchers import Package
     from wicket_mcp.trust.pins import Held
-
-
-_WAITING = "wicket approve lists what waits."
 
 
 def pins(
@@ -53,70 +49,6 @@ def pins(
     else:
         shown = ((r["name"], r["kind"], r["digest"][:12], r["state"], r["by"], r["at"]) for r in rows)
         table(("NAME", "KIND", "DIGEST", "STATE", "APPROVED BY", "WHEN"), shown)
-
-
-def approve(
-    name: Annotated[
-        str,
-        typer.Argument(help="A held tool (server.tool), a server, or the id of a call; without, what waits."),
-    ] = "",
-    always: Annotated[
-        bool, typer.Option("--always", help="Approve this call, and each one with the same arguments from now on.")
-    ] = False,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """Approve a tool that changed, or a call that waits.
-
-    Shows what changed, word for word. A server's name approves everything of it that is held.
-
-    Example: wicket approve github.create_issue
-    """
-    by = getpass.getuser()
-    if not name:
-        _list_waiting(config, json=json, verbose=verbose)
-        return
-
-    async def work(library: "Library") -> list[str]:
-        from wicket_mcp.calls.approve import ALWAYS_MARK
-        from wicket_mcp.trust.always import FILE
-
-        catalogue = library.catalogue
-        await catalogue.load()
-        call = await library.store.approve(name, f"{by}{ALWAYS_MARK}" if always else by, time.time())
-        if call is not None:
-            note(call.words)
-            if always:
-                note(f"The rule will stand in {library.config.state_path / FILE}, once the call is made again.")
-            return [f"call {call.id} of {call.server}.{call.tool}"]
-        if always:
-            raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
-        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
-        wanted = [held for held in changes if name in (held.key, held.server)]
-        if not wanted:
-            raise UnknownName("held tool or waiting call", name, [held.key for held in changes][:3], hint=_WAITING)
-        approved: list[str] = []
-        for held in wanted:
-            note(f"{held.kind} {held.key}: {held.words}\n{held.diff()}")
-            if _agrees():
-                await catalogue.approve(held, by)
-                approved.append(f"{held.kind} {held.key}")
-        return approved
-
-    approved = with_library(config, work, verbose=verbose)
-    if json:
-        say_json({"approved": approved, "by": by})
-    else:
-        say(f"Approved {', '.join(approved)}." if approved else "Nothing was approved.")
-    if not approved:
-        raise typer.Exit(1)
-
-
-def _agrees() -> bool:
-    """Whether somebody at a terminal agrees to what was just shown; the command itself is a yes where nobody is."""
-    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    return not at_terminal or typer.confirm("Approve it?", default=False, err=True)
 
 
 def pin(
@@ -198,24 +130,6 @@ def _abbreviate(integrity: str) -> str:
     first, _, others = integrity.partition(" ")
     more = f" and {len(others.split())} more" if others else ""
     return f"{first[:24]}…{more}" if first else "the registry gives none"
-
-
-def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
-    async def work(library: "Library") -> list[dict[str, str]]:
-        catalogue = library.catalogue
-        await catalogue.load()
-        calls = [one for one in await library.store.approvals(time.time()) if not one.approved_by]
-        rows = [{"name": one.id, "what": one.words} for one in calls]
-        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
-        return rows + [{"name": held.key, "what": f"{held.kind}: {held.words}"} for held in changes]
-
-    rows = with_library(config, work, verbose=verbose)
-    if json:
-        say_json(rows)
-    elif not rows:
-        say("Nothing waits for an approval.")
-    else:
-        table(("NAME", "WHAT"), ((row["name"], row["what"]) for row in rows))
 
 
 async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:

@@ -54,7 +54,7 @@ def explain(
         call = Call(tool.server, tool.name, parse(arguments or [], tool), annotations, principal, profile)
         decision = Rules(library.config.policy.rules).decide(call)
         if decision is not None and decision.action == "ask":
-            covered = await Always(library.config.state_path / FILE).find(call)
+            covered = await Always(library.store, library.config.state_path / FILE).find(call)
             decision = Decision("allow", f"{decision.rule}, {covered}") if covered else decision
         held = library.catalogue.held(tool.server).get(("tool", tool.name))
         return {

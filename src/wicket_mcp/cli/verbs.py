@@ -50,7 +50,7 @@ VERBS = (
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
     Verb("lint", KEEP, "lint:lint", "Look for hidden text and orders in what servers say."),
     Verb("pins", KEEP, "pins:pins", "List what servers may say, and who approved it."),
-    Verb("approve", KEEP, "pins:approve", "Approve a tool that changed, or a call that waits."),
+    Verb("approve", KEEP, "approve:approve", "Approve a tool that changed, or a call that waits."),
     Verb("pin", KEEP, "pins:pin", "Pin the packages of servers to their versions."),
     Verb("policy", KEEP, "policy:app", "Explain the rules about calls."),
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),

@@ -16,6 +16,7 @@ from wicket_mcp.store.model import (
     CallTotals,
     Observation,
     RecordQuery,
+    StandingApproval,
     StoredApproval,
     StoredChoice,
     StoredClient,
@@ -321,7 +322,7 @@ class PinStore(Protocol):
 
 
 class ApprovalStore(Protocol):
-    """Calls that wait for a person's yes."""
+    """Calls that wait for a person's yes, and what a person said "always" to."""
 
     async def save_approval(self, approval: StoredApproval) -> None:
         """Keep a question; those that have expired are dropped."""
@@ -337,6 +338,22 @@ class ApprovalStore(Protocol):
 
     async def spend(self, call: StoredApproval, at: float) -> str | None:
         """Use up an approval of exactly this call, under these rules; who gave it, or None where there is none."""
+        ...
+
+    async def standing_approvals(self) -> Sequence[StandingApproval]:
+        """All of them, oldest first."""
+        ...
+
+    async def save_standing_approval(self, approval: StandingApproval) -> None:
+        """Keep one; one of the same id is left as it is."""
+        ...
+
+    async def revoke_standing_approval(self, approval: str) -> StandingApproval | None:
+        """Forget one; what it was, or None where there is none."""
+        ...
+
+    def standing_approvals_version(self) -> int | None:
+        """As `KeyStore.keys_version`, for standing approvals."""
         ...
 
 

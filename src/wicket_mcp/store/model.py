@@ -291,6 +291,19 @@ class StoredApproval(msgspec.Struct, frozen=True):
     spent: bool = False
 
 
+class StandingApproval(msgspec.Struct, frozen=True):
+    """What a person said "always" to: calls of one tool by one principal with exactly these arguments."""
+
+    id: str
+    principal: str
+    server: str
+    tool: str
+    conditions: bytes
+    """A JSON object: a JSON Schema for each argument that it covers."""
+    approved_by: str
+    at: float
+
+
 class Observation(msgspec.Struct, frozen=True):
     """One thing seen of a server: a real call, or a probe."""
 

@@ -1,26 +1,31 @@
-"""What a person said "always" to: rules in a file of their own, which the user can read, change and delete.
+"""What a person said "always" to: standing approvals, kept in the store, so that every process and replica has them.
 
-Each names its principal, its server, its tool and every argument that it covers; a call with any other argument is
-not covered. They are asked only where a rule of the configuration would ask, so that what is refused stays refused.
-`calls/approve.py` asks, and adds; the file is read again when it has changed, by whichever process.
+Each names its principal, its server, its tool and every argument that it covers; a call with any other argument is not
+covered. They count only where a rule of the configuration would ask, so that what is refused stays refused. Beside the
+store there is a copy for reading, as the rules that they are, in the state folder of whoever changed them last.
+`calls/approve.py` asks, and adds; `wicket approve --list` and `--revoke` show them and take them back.
 """
 
 import asyncio
+import hashlib
 import logging
+import secrets
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from wicket_mcp.codec import canonical
+from wicket_mcp.codec import canonical, decode
 from wicket_mcp.config.model.policy import Rule
-from wicket_mcp.errors import BadArguments
+from wicket_mcp.errors import BadArguments, WicketError
 from wicket_mcp.files import replace_file
 from wicket_mcp.model import JsonObject, as_list, as_object
 from wicket_mcp.schema.checker import Checker, compile_schema
+from wicket_mcp.store.base import ApprovalStore
+from wicket_mcp.store.model import StandingApproval
 from wicket_mcp.trust.rules import Call
 
 log = logging.getLogger(__name__)
@@ -28,75 +33,143 @@ log = logging.getLogger(__name__)
 FILE = "always-allowed.toml"
 MAX_ARGUMENTS = 4000  # bytes of the arguments of a rule: a person must be able to read it
 _HEAD = """\
-# Calls that are made without asking, because somebody said "always". Wicket adds rules at the end and obeys what
-# stands here at the next call: delete a rule to be asked again. A rule covers calls with exactly the arguments that it
-# names. `const` is one value, and any JSON Schema may stand in its place: {} is any value.
+# A copy for reading. Calls that are made without asking, because somebody said "always": each covers calls with exactly
+# the arguments that it names. To be asked again: wicket approve --revoke ID. To allow more than these arguments, copy a
+# rule into wicket.toml and change it there. What is changed here has no effect.
 """
 
 
 class Always:
-    """The rules of one file."""
+    """The standing approvals of one store. `file` is where the copy is."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._read_at: tuple[int, int] | None = None
-        self._rules: list[tuple[Rule, Checker]] = []
+    def __init__(self, store: ApprovalStore, file: Path) -> None:
+        self._store = store
+        self._file = file
+        self._version: int | None = None
+        self._imported = False
+        self._rules: list[tuple[StandingApproval, Checker]] = []
 
     async def find(self, call: Call) -> str | None:
-        """The name of the rule that covers a call; None where none does."""
-        await asyncio.to_thread(self._refresh)
-        return next((rule.name or FILE for rule, condition in self._rules if _covers(rule, condition, call)), None)
+        """The standing approval that covers a call, in words; None where none does."""
+        await self._refresh()
+        return next((describe(rule) for rule, condition in self._rules if _covers(rule, condition, call)), None)
 
-    async def add(self, call: Call, by: str) -> None:
+    async def add(self, call: Call, by: str) -> StandingApproval:
         """Cover exactly this call from now on. Raises WicketError where it cannot be written down."""
-        arguments = {name: _condition(value) for name, value in call.arguments.items()}
         if len(canonical(call.arguments)) > MAX_ARGUMENTS:
             raise BadArguments("The arguments are too long for a rule.", hint="Approve the call once, or write a rule.")
-        words = f"always, said by {by} on {time.strftime('%Y-%m-%d')}"
-        rule = {"name": words, "principal": call.principal, "server": call.server, "tool": call.tool}
-        await asyncio.to_thread(self._append, {"action": "allow", **rule}, arguments)
-        log.info("%s is always allowed with these arguments, by %s: %s", call.key, by, self.path)
+        covered = canonical({name: _condition(value) for name, value in call.arguments.items()})
+        number = f"always-{secrets.token_hex(4)}"
+        rule = StandingApproval(number, call.principal, call.server, call.tool, covered, by, round(time.time(), 3))
+        await self._store.save_standing_approval(rule)
+        await self._write_copy()
+        log.info("%s is always allowed with these arguments, by %s: %s", call.key, by, number)
+        return rule
 
-    def _append(self, rule: Mapping[str, str], arguments: JsonObject) -> None:
-        import tomlkit  # noqa: PLC0415  (for those who say "always")
+    async def revoke(self, number: str) -> StandingApproval | None:
+        """Ask again about what it covered; None where there is no such standing approval."""
+        await self._refresh()
+        revoked = await self._store.revoke_standing_approval(number)
+        if revoked is not None:
+            await self._write_copy()
+        return revoked
 
-        before = self.path.read_text("utf-8") if self.path.exists() else _HEAD
-        lines = [f"{name} = {tomlkit.string(value).as_string()}" for name, value in rule.items()]
-        lines += [f"arguments.{tomlkit.key(name).as_string()} = {_inline(value)}" for name, value in arguments.items()]
-        replace_file(self.path, "\n".join([before.rstrip(), "", "[[policy]]", *lines, ""]))
+    async def list(self) -> Sequence[StandingApproval]:
+        await self._refresh()
+        return await self._store.standing_approvals()
 
-    def _refresh(self) -> None:
+    async def _refresh(self) -> None:
+        if not self._imported:
+            await self._import_file()
+        version = self._store.standing_approvals_version()
+        if version is not None and version == self._version:
+            return
+        rules = [(rule, _compile(rule)) for rule in await self._store.standing_approvals()]
+        self._rules = [(rule, checker) for rule, checker in rules if checker.problem is None]
+        self._version = version
+
+    async def _import_file(self) -> None:
+        """Take over what an earlier version kept in the file alone. By digest, so that doing it twice adds nothing."""
+        text = await asyncio.to_thread(_read, self._file)
+        if text and not text.startswith(_HEAD):
+            try:
+                rules = _parse(text, self._file.stat().st_mtime)
+            except (OSError, ValueError) as problem:
+                log.warning("%s cannot be used, so nothing of it is always allowed: %s", self._file, problem)
+                rules = []
+            else:
+                log.info("%d rules of %s are in the store now", len(rules), self._file)
+            for rule in rules:
+                await self._store.save_standing_approval(rule)
+            if rules:
+                await self._write_copy()
+        self._imported = True
+
+    async def _write_copy(self) -> None:
+        rules = await self._store.standing_approvals()
+        text = "\n".join([_HEAD, *(render(rule) for rule in rules)])
         try:
-            stat = self.path.stat()
-            state = stat.st_mtime_ns, stat.st_size
-            if state == self._read_at:
-                return
-            self._rules = _parse(self.path.read_text("utf-8"))
-            self._read_at = state
-        except FileNotFoundError:
-            self._rules, self._read_at = [], None
-        except (OSError, ValueError) as problem:
-            if self._rules or self._read_at is None:
-                log.warning("%s cannot be used, so nothing is always allowed: %s", self.path, problem)
-            self._rules, self._read_at = [], (0, 0)
+            await asyncio.to_thread(replace_file, self._file, text)
+        except (OSError, WicketError) as problem:
+            log.warning("%s could not be written, which is only a copy: %s", self._file, problem)
 
 
-def _parse(text: str) -> list[tuple[Rule, Checker]]:
+def describe(rule: StandingApproval) -> str:
+    """Who said it, and when; as the audit names it."""
+    return f"always, said by {rule.approved_by} on {time.strftime('%Y-%m-%d', time.localtime(rule.at))} ({rule.id})"
+
+
+def render(rule: StandingApproval) -> str:
+    """The rule of `[[policy]]` that it is, as TOML."""
+    import tomlkit  # noqa: PLC0415  (for those who say "always")
+
+    named = {"name": describe(rule), "principal": rule.principal, "server": rule.server, "tool": rule.tool}
+    lines = [f"{name} = {tomlkit.string(value).as_string()}" for name, value in {"action": "allow", **named}.items()]
+    for name, value in conditions(rule).items():
+        table: Any = tomlkit.inline_table()
+        table.update(value)
+        lines.append(f"arguments.{tomlkit.key(name).as_string()} = {table.as_string()}")
+    return "\n".join(["[[policy]]", *lines, ""])
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _parse(text: str, at: float) -> list[StandingApproval]:
     """Raises ValueError for what is not a list of rules."""
-    rules: list[tuple[Rule, Checker]] = []
+    rules: list[StandingApproval] = []
     for entry in as_list(tomllib.loads(text).get("policy")):
         rule = msgspec.convert(entry, Rule)
-        schema: JsonObject = {"type": "object", "properties": rule.arguments, "required": list(rule.arguments)}
-        checker = compile_schema({**schema, "additionalProperties": False})
-        if checker.problem is not None:
-            raise ValueError(f"{rule.name}: {checker.problem}")
-        rules.append((rule, checker))
+        by = rule.name.removeprefix("always, said by ").partition(" on ")[0] or FILE
+        covered = canonical(rule.arguments)
+        digest = hashlib.sha256(canonical([rule.principal, rule.server, rule.tool, rule.arguments])).hexdigest()
+        number = f"always-{digest[:8]}"
+        kept = StandingApproval(number, rule.principal, rule.server, rule.tool, covered, by, round(at, 3))
+        if (problem := _compile(kept).problem) is not None:
+            raise ValueError(f"{rule.name}: {problem}")
+        if rule.action == "allow":
+            rules.append(kept)
     return rules
 
 
-def _covers(rule: Rule, condition: Checker, call: Call) -> bool:
+def conditions(rule: StandingApproval) -> JsonObject:
+    """A JSON Schema for each argument that it covers."""
+    return as_object(decode(rule.conditions))
+
+
+def _compile(rule: StandingApproval) -> Checker:
+    arguments = conditions(rule)
+    schema: JsonObject = {"type": "object", "properties": arguments, "required": list(arguments)}
+    return compile_schema({**schema, "additionalProperties": False})
+
+
+def _covers(rule: StandingApproval, condition: Checker, call: Call) -> bool:
     whose = (rule.principal, rule.server, rule.tool) == (call.principal, call.server, call.tool)
-    return whose and rule.action == "allow" and condition.errors(call.arguments) == []
+    return whose and condition.errors(call.arguments) == []
 
 
 def _condition(value: Any) -> JsonObject:
@@ -114,11 +187,3 @@ def _has_null(value: Any) -> bool:
     if isinstance(value, list):
         return any(_has_null(item) for item in as_list(value))
     return value is None
-
-
-def _inline(value: JsonObject) -> str:
-    import tomlkit  # noqa: PLC0415  (see above)
-
-    table: Any = tomlkit.inline_table()
-    table.update(value)
-    return table.as_string()

@@ -1,11 +1,12 @@
-"""Calls that wait for a person's yes. Implements ApprovalStore."""
+"""Calls that wait for a person's yes, and standing approvals. Implements ApprovalStore."""
 
 from collections.abc import Sequence
 
-from wicket_mcp.store.model import StoredApproval
+from wicket_mcp.store.model import StandingApproval, StoredApproval
 from wicket_mcp.store.sql.part import Database, Part, insert
 
 _APPROVAL = "id, principal, server, tool, arguments_digest, policy, words, asked_at, expires_at, approved_by, spent"
+_STANDING = "id, principal, server, tool, conditions, approved_by, at"
 _SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ? AND policy = ?"
 
 
@@ -54,6 +55,31 @@ class SqlApprovals(Part):
             return row[1]
 
         return await self._connection.write("approval", use)
+
+    async def standing_approvals(self) -> Sequence[StandingApproval]:
+        text = f"SELECT {_STANDING} FROM standing_approval ORDER BY at, rowid"  # noqa: S608  (our own words)
+        return [StandingApproval(*row) for row in await self._rows(text)]
+
+    async def save_standing_approval(self, approval: StandingApproval) -> None:
+        one = approval
+        row = (one.id, one.principal, one.server, one.tool, one.conditions, one.approved_by, one.at)
+
+        def save(db: Database) -> None:
+            db.execute(f"{insert('standing_approval', _STANDING)} ON CONFLICT (id) DO NOTHING", row)
+
+        await self._connection.write("standing_approval", save)
+
+    async def revoke_standing_approval(self, approval: str) -> StandingApproval | None:
+        def revoke(db: Database) -> StandingApproval | None:
+            text = f"SELECT {_STANDING} FROM standing_approval WHERE id = ?"  # noqa: S608  (our own words)
+            row = db.execute(text, (approval,)).fetchone()
+            db.execute("DELETE FROM standing_approval WHERE id = ?", (approval,))
+            return StandingApproval(*row) if row is not None else None
+
+        return await self._connection.write("standing_approval", revoke)
+
+    def standing_approvals_version(self) -> int | None:
+        return self._connection.version("standing_approval")
 
 
 def _approval(row: tuple[object, ...]) -> StoredApproval:

@@ -121,6 +121,13 @@ def _8_choices(db: Database) -> None:
     )
 
 
+def _9_standing_approvals(db: Database) -> None:
+    db.execute(
+        """CREATE TABLE standing_approval (id TEXT PRIMARY KEY, principal TEXT, server TEXT, tool TEXT, conditions BLOB,
+           approved_by TEXT, at REAL)"""
+    )
+
+
 MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _1_listings_results_calls,
     _2_registry,
@@ -130,5 +137,6 @@ MIGRATIONS: tuple[Callable[[Database], None], ...] = (
     _6_grants,
     _7_hours_of_calls,
     _8_choices,
+    _9_standing_approvals,
 )
 FORMAT = len(MIGRATIONS)

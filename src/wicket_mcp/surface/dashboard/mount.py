@@ -189,6 +189,13 @@ class Dashboard:
                     raise UnknownName("open question", approval[:40])
                 self._source.audit.act(who.name, f"approve call{mark}", approval)
                 await reply.move(f"{ROOT}/approvals")
+            case ["approvals", number, "revoke"]:
+                if not who.may("admin"):
+                    raise Denied("Only administrators revoke approvals.")
+                if (revoked := await self._source.always().revoke(number)) is None:
+                    raise UnknownName("standing approval", number[:40])
+                self._source.audit.act(who.name, "revoke always", f"{revoked.server}.{revoked.tool} {number}")
+                await reply.move(f"{ROOT}/approvals")
             case ["approvals", "held"]:
                 if not who.may("admin"):
                     raise Denied("Only administrators approve what servers say.")

@@ -26,6 +26,7 @@ from wicket_mcp.surface.dashboard.forms import arguments_of, fields_of
 from wicket_mcp.surface.dashboard.option_sources import lines_of, source_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.telemetry.redact import MASK, is_secret_name
+from wicket_mcp.trust.always import render
 
 DAY, WEEK = 86400.0, 7 * 86400.0
 PAGE = 60
@@ -227,7 +228,9 @@ class Pages:
 
     async def approvals(self, who: Principal, asked: Asked) -> JsonObject:
         held = [(change, _lines(change.diff())) for change in self.source.held()]
-        return {"questions": await self.source.approvals.approvals(time.time()), "held": held}
+        standing = [(each, render(each)) for each in await self.source.always().list()]
+        questions = await self.source.approvals.approvals(time.time())
+        return {"questions": questions, "held": held, "standing": standing}
 
     async def accept(self, who: Principal, form: Asked) -> None:
         """Accept what a server says, as it was shown: a definition that has changed since is another one."""

@@ -11,6 +11,7 @@ from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import Principal, Tool
 from wicket_mcp.search import Explanation
 from wicket_mcp.store.base import ApprovalStore, AuditStore
+from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.pins import Held
 from wicket_mcp.verbs import Verbs
 
@@ -36,6 +37,8 @@ class Source:
     verbs: Callable[[], Verbs]
     store: AuditStore
     approvals: ApprovalStore
+    always: Callable[[], Always]
+    """What somebody said "always" to."""
     audit: Audit
     keys: Keys
     grants: Callable[[], Grants]

@@ -1,0 +1,174 @@
+"""`wicket approve`: a person's yes to what is held and to calls that wait, and what somebody said "always" to."""
+
+import getpass
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_library
+from wicket_mcp.cli.output import note, say, say_json, table
+from wicket_mcp.errors import BadArguments, UnknownName
+
+if TYPE_CHECKING:
+    from wicket_mcp.calls.audit import Audit
+    from wicket_mcp.library import Library
+    from wicket_mcp.trust.always import Always
+
+
+_WAITING = "wicket approve lists what waits."
+_LISTS = "wicket approve --list shows them."
+
+
+def approve(
+    name: Annotated[
+        str,
+        typer.Argument(help="A held tool (server.tool), a server, or the id of a call; without, what waits."),
+    ] = "",
+    always: Annotated[
+        bool, typer.Option("--always", help="Approve this call, and each one with the same arguments from now on.")
+    ] = False,
+    standing: Annotated[bool, typer.Option("--list", help='List what somebody said "always" to.')] = False,
+    revoke: Annotated[
+        str, typer.Option("--revoke", metavar="ID", help='Take back an "always": be asked again.', show_default=False)
+    ] = "",
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Approve a tool that changed, or a call that waits.
+
+    Shows what changed, word for word. A server's name approves everything of it that is held.
+
+    Example: wicket approve github.create_issue
+    """
+    if (bool(name) + standing + bool(revoke)) > 1:
+        raise BadArguments("A name, --list and --revoke exclude each other.", hint="Use one of them.")
+    if standing:
+        _list_standing(config, json=json, verbose=verbose)
+    elif revoke:
+        _revoke(config, revoke, json=json, verbose=verbose)
+    elif name:
+        _approve(config, name, always=always, json=json, verbose=verbose)
+    else:
+        _list_waiting(config, json=json, verbose=verbose)
+
+
+def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbose: bool) -> None:
+    by = getpass.getuser()
+
+    async def work(library: "Library") -> list[str]:
+        from wicket_mcp.calls.approve import ALWAYS_MARK
+
+        catalogue = library.catalogue
+        await catalogue.load()
+        call = await library.store.approve(name, f"{by}{ALWAYS_MARK}" if always else by, time.time())
+        if call is not None:
+            note(call.words)
+            if always:
+                note(f"The rule is made once the call is made again; {_LISTS}")
+            _audit(library).act(by, f"approve call{ALWAYS_MARK if always else ''}", call.id)
+            return [f"call {call.id} of {call.server}.{call.tool}"]
+        if always:
+            raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
+        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
+        wanted = [held for held in changes if name in (held.key, held.server)]
+        if not wanted:
+            raise UnknownName("held tool or waiting call", name, [held.key for held in changes][:3], hint=_WAITING)
+        approved: list[str] = []
+        for held in wanted:
+            note(f"{held.kind} {held.key}: {held.words}\n{held.diff()}")
+            if _agrees():
+                await catalogue.approve(held, by)
+                _audit(library).act(by, f"approve {held.kind}", f"{held.key} {held.digest}")
+                approved.append(f"{held.kind} {held.key}")
+        return approved
+
+    approved = with_library(config, work, verbose=verbose)
+    if json:
+        say_json({"approved": approved, "by": by})
+    else:
+        say(f"Approved {', '.join(approved)}." if approved else "Nothing was approved.")
+    if not approved:
+        raise typer.Exit(1)
+
+
+def _agrees() -> bool:
+    """Whether somebody at a terminal agrees to what was just shown; the command itself is a yes where nobody is."""
+    at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    return not at_terminal or typer.confirm("Approve it?", default=False, err=True)
+
+
+def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
+    async def work(library: "Library") -> list[dict[str, str]]:
+        catalogue = library.catalogue
+        await catalogue.load()
+        calls = [question for question in await library.store.approvals(time.time()) if not question.approved_by]
+        rows = [{"name": question.id, "what": question.words} for question in calls]
+        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
+        return rows + [{"name": held.key, "what": f"{held.kind}: {held.words}"} for held in changes]
+
+    rows = with_library(config, work, verbose=verbose)
+    if json:
+        say_json(rows)
+    elif not rows:
+        say("Nothing waits for an approval.")
+    else:
+        table(("NAME", "WHAT"), ((row["name"], row["what"]) for row in rows))
+
+
+def _list_standing(config: Path | None, *, json: bool, verbose: bool) -> None:
+    from wicket_mcp.trust.always import conditions, render
+
+    rows = with_library(config, lambda library: _always(library).list(), verbose=verbose)
+    if json:
+        shown: list[dict[str, Any]] = [
+            {
+                "id": row.id,
+                "principal": row.principal,
+                "tool": f"{row.server}.{row.tool}",
+                "arguments": conditions(row),
+                "by": row.approved_by,
+                "at": row.at,
+            }
+            for row in rows
+        ]
+        say_json(shown)
+    elif not rows:
+        say("Nothing is always allowed.")
+    else:
+        say("\n".join(render(row) for row in rows).rstrip())
+        note("To be asked again: wicket approve --revoke ID")
+
+
+def _revoke(config: Path | None, number: str, *, json: bool, verbose: bool) -> None:
+    by = getpass.getuser()
+
+    async def work(library: "Library") -> str:
+        always = _always(library)
+        revoked = await always.revoke(number)
+        if revoked is None:
+            raise UnknownName("standing approval", number, [each.id for each in await always.list()][:3], hint=_LISTS)
+        key = f"{revoked.server}.{revoked.tool}"
+        _audit(library).act(by, "revoke always", f"{key} {number}")
+        return key
+
+    key = with_library(config, work, verbose=verbose)
+    if json:
+        say_json({"revoked": number, "tool": key, "by": by})
+    else:
+        say(f"Revoked {number}: {key} is asked about again.")
+
+
+def _always(library: "Library") -> "Always":
+    from wicket_mcp.trust.always import FILE, Always
+
+    return Always(library.store, library.config.state_path / FILE)
+
+
+def _audit(library: "Library") -> "Audit":
+    from wicket_mcp.calls.audit import Audit
+
+    return Audit(library.store.record_call)
