@@ -235,7 +235,7 @@ async def test_a_tool_for_apps_only_is_hidden_from_models_and_callable_by_hosts(
 async def mark_of(client: Raw, server: str) -> dict[str, Any]:
     """What the page of a server's interface adds to what it asks, read out of the page."""
     read = await ask(client, "resources/read", {"uri": f"ui://{server}/board/main.html"}, {UI: {}})
-    mark = re.search(r'const mark="([^"]+)"', read["contents"][0]["text"])
+    mark = re.search(r'"mark":"([^"]+)"', read["contents"][0]["text"])
     assert mark is not None
     return {"_meta": {APP_MARK: mark[1]}}
 
@@ -248,7 +248,7 @@ async def test_an_app_reaches_its_own_server_and_no_other(open_gateway: OpenGate
         async def call(name: str, marked: dict[str, Any]) -> Any:
             return await ask(client, "tools/call", {"name": name, "arguments": {}, **marked}, {UI: {}})
 
-        for name in ("refresh", "two__refresh", "only_two", "seen"):
+        for name in ("refresh", "two__refresh", "only_two", "seen", "two.seen"):
             assert (await call(name, mark))["structuredContent"]["server"] == "two"
         assert APP_MARK not in (await call("seen", mark))["structuredContent"]["meta"]
         for name in ("only_one", "one__refresh", "one__open", "one.seen", "call_tool", "find_tools"):
@@ -276,17 +276,48 @@ async def test_hosts_are_told_that_our_own_tools_are_not_for_apps(open_gateway: 
         assert "ui" not in plain["call_tool"].get("_meta", {})
 
 
-async def test_the_only_app_is_passed_untouched_and_calls_by_its_own_names(open_gateway: OpenGateway) -> None:
+@shows("ui", "the only app is confined too", clients="modern", servers="modern")
+async def test_the_only_app_is_kept_from_other_servers_and_from_our_own_tools_too(open_gateway: OpenGateway) -> None:
     async with (
         open_gateway({"one": extended("modern", "one"), "x": peer("Echo")}) as gateway,
         serve_http(gateway) as address,
         raw_client(address) as client,
     ):
         await gateway.tools()
-        page = await ask(client, "resources/read", {"uri": "ui://one/board/main.html"}, {UI: {}})
+        mark = await mark_of(client, "one")
+
+        async def call(name: str, marked: dict[str, Any]) -> Any:
+            return await ask(client, "tools/call", {"name": name, "arguments": {}, **marked}, {UI: {}})
+
+        assert (await call("refresh", mark))["structuredContent"]["server"] == "one"
+        for name in ("x.echo", "x__echo", "echo", "run_script"):
+            assert (await call(name, mark))["code"] == -32602, name
+        assert (await call("refresh", {}))["code"] == -32602, "no words of an app are understood without its mark"
+
+
+async def test_an_app_whose_server_is_served_as_it_is_passes_as_it_is(open_gateway: OpenGateway) -> None:
+    async with (
+        open_gateway({"one": extended("modern", "one")}, unprefixed=True) as gateway,
+        serve_http(gateway, "flat") as address,
+        raw_client(address) as client,
+    ):
+        page = await ask(client, "resources/read", {"uri": "ui://board/main.html"}, {UI: {}})
         assert page["contents"][0]["text"] == "<html>one</html>"
-        own = await ask(client, "tools/call", {"name": "refresh", "arguments": {}}, {UI: {}})
-        assert own["structuredContent"]["server"] == "one"
+
+
+async def test_an_app_inside_a_result_may_ask_nobody(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, "modern") as client:
+        result = await ask(client, "tools/call", {"name": "one__open", "arguments": {"page": True}}, {UI: {}})
+        page = result["content"][-1]["resource"]
+        mark = re.search(r'"mark":"([^"]+)"', page["text"])
+        assert page["uri"] == "ui://one/board/main.html"
+        assert mark is not None
+        params = {"name": "refresh", "arguments": {}, "_meta": {APP_MARK: mark[1]}}
+        assert (await ask(client, "tools/call", params, {UI: {}}))["code"] == -32602
+        plain = await ask(
+            client, "tools/call", {"name": "call_tool", "arguments": {"name": "one.open", "arguments": {"page": True}}}
+        )
+        assert plain["content"][-1]["resource"]["text"] == "<html>one</html>", "other clients get what the server sent"
 
 
 # Skills, groups, tool resolution

@@ -24,6 +24,7 @@ class ExtendedServer:
         self.name = name
         self.handshake: Message = {}
         self.notified: list[Message] = []
+        self.called: list[str] = []
 
     def run(self) -> None:
         for line in sys.stdin.buffer:
@@ -105,13 +106,26 @@ class ExtendedServer:
         ]
 
     def call(self, name: str, params: Message) -> Message:
-        seen = {"server": self.name, "meta": params.get("_meta", {}), "handshake": self.handshake}
+        self.called.append(name)
+        seen = {
+            "server": self.name,
+            "called": self.called,
+            "meta": params.get("_meta", {}),
+            "handshake": self.handshake,
+        }
         content: list[Message] = [{"type": "text", "text": name}]
         if name == "open":
             content.append({"type": "resource_link", "uri": PAGE, "name": "main"})
             content.append({"type": "resource", "resource": {"uri": PAGE, "text": "x"}, "vendor": 1})
+        if params.get("arguments", {}).get("page"):
+            page = {"uri": PAGE, "mimeType": "text/html;profile=mcp-app", "text": f"<html>{self.name}</html>"}
+            content.append({"type": "resource", "resource": page})
         ui = {"_meta": {"ui": {"resourceUri": PAGE}, "com.example/mark": 2}} if name == "open" else {}
-        return {"content": content, "structuredContent": {**seen, "notified": self.notified}, **ui}
+        return {
+            "content": content,
+            "structuredContent": {**seen, "notified": self.notified, "called": self.called},
+            **ui,
+        }
 
 
 if __name__ == "__main__":

@@ -58,7 +58,8 @@ class Host:
         """Open an interface; the frame that it runs in, once it says something."""
         await self.page.get_by_text(title, exact=True).first.click()
         button = self.page.get_by_role("button", name="Open App")
-        frame = self.page.frame_locator("iframe").frame_locator("iframe")
+        # Inspector's frame, the page that Wicket puts around an interface, and the interface.
+        frame = self.page.frame_locator("iframe").frame_locator("iframe").frame_locator("iframe")
         shown = frame.locator("body")
         await button.or_(self.page.locator("iframe")).first.wait_for()
         if await button.count():
@@ -71,13 +72,15 @@ class Host:
 
 
 @asynccontextmanager
-async def web_host(playwright: Any, folder: Path, address: str, token: str) -> AsyncGenerator[Host]:
+async def web_host(
+    playwright: Any, folder: Path, address: str, token: str, era: str = "legacy"
+) -> AsyncGenerator[Host]:
     """Inspector's web page in Chromium, connected to the server at `address`, with its interfaces on show."""
     ports = {"CLIENT_PORT": str(free_port()), "MCP_SANDBOX_PORT": str(free_port())}
     quiet = {"MCP_AUTO_OPEN_ENABLED": "false", "MCP_INSPECTOR_SECRET_STORE": "memory"}
     environment = {"HOME": str(folder), **quiet, **ports}
     command = [str(node()), str(HOME / "web" / "build" / "index.js"), "--transport", "http", "--server-url", address]
-    header = ["--header", f"Authorization: Bearer {token}"]
+    header = ["--protocol-era", era, "--header", f"Authorization: Bearer {token}"]
     async with serving([*command, *header], environment, r"http://\S+MCP_INSPECTOR_API_TOKEN=\w+") as url:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:

@@ -84,29 +84,47 @@ async def test_two_published_interfaces_are_shown_by_a_host_in_a_browser(
         assert any("cesium.com" in url for url in host.asked), "the addresses that the server allows its page pass"
 
 
-@shows("ui", "an app's calls and reads in MCP Inspector, in Chromium", clients="legacy", servers="modern")
+def live(name: str, other: str, *temper: str) -> Server:
+    return {"command": sys.executable, "args": [str(PEERS / "live_pages.py"), name, other, *temper]}
+
+
+def own_answers(name: str) -> list[str]:
+    """What a page tells that got what is its own server's, and nothing else."""
+    page = f"page: ui://{name}/board/main.html"
+    return [f"refresh: {name}", "only: refused", "listed: refused", "menu: refused", page, "end"]
+
+
+@shows("ui", "an app's calls and reads in MCP Inspector, in Chromium", clients="both", servers="modern")
+@pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
 async def test_what_an_interface_asks_in_a_browser_stays_within_its_server(
-    open_gateway: OpenGateway, tmp_path: Path
+    open_gateway: OpenGateway, tmp_path: Path, era: str
 ) -> None:
-    def live(name: str, other: str) -> Server:
-        return {"command": sys.executable, "args": [str(PEERS / "live_pages.py"), name, other]}
-
     async with (
         open_gateway({"one": live("one", "two"), "two": live("two", "one")}) as gateway,
         serve_http(gateway) as address,
         playwright.async_playwright() as play,
-        web_host(play, tmp_path, address, TOKEN) as host,
+        web_host(play, tmp_path, address, TOKEN, era) as host,
     ):
         for name in ("one", "two"):
             frame = await host.open_app(f"open of {name}")
             await playwright.expect(frame.locator("body")).to_contain_text("end")
-            assert (await frame.locator("body").inner_text()).split("\n") == [
-                f"refresh: {name}",
-                "only: refused",
-                "listed: refused",
-                "menu: refused",
-                f"page: ui://{name}/board/main.html",
-                "end",
-            ]
+            assert (await frame.locator("body").inner_text()).split("\n") == own_answers(name)
             await host.close_app()
+
+
+@shows("ui", "a hostile page in MCP Inspector, in Chromium", clients="legacy", servers="modern")
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: apt-get install chromium")
+async def test_a_hostile_interface_finds_no_way_to_another_server(open_gateway: OpenGateway, tmp_path: Path) -> None:
+    servers = {"one": live("one", "two", "hostile"), "two": live("two", "one")}
+    async with (
+        open_gateway(servers) as gateway,
+        serve_http(gateway) as address,
+        playwright.async_playwright() as play,
+        web_host(play, tmp_path, address, TOKEN) as host,
+    ):
+        frame = await host.open_app("open of one")
+        await playwright.expect(frame.locator("body")).to_contain_text("end")
+        assert (await frame.locator("body").inner_text()).split("\n") == own_answers("one")
+        seen = (await gateway.call("two.seen"))["structuredContent"]
+        assert seen["called"] == ["seen"], "the other server was called by this test alone"

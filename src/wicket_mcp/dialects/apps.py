@@ -1,9 +1,8 @@
 """Tools with an interface (MCP Apps), listed beside the menu for clients that declare the extension.
 
 A tool that is called by way of `call_tool` cannot open its interface: the host must see the tool itself. Its interface
-then calls tools of its own server by the names that the server gave them, through the host. Such a name is understood
-where one server alone has an interface, or where the request says whose interface it comes from
-(`surface/app_methods.py`). Clients without the extension see and reach nothing of this.
+then calls tools of its own server by the names that the server gave them, through the host; the request says whose
+interface it comes from (`surface/app_methods.py`). Clients without the extension see and reach nothing of this.
 """
 
 from collections.abc import Collection
@@ -34,9 +33,6 @@ async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
     """The result of a tool of a server with an interface; None where the name is none of theirs."""
     view = await verbs.view(call.caller.principal)
     tool = names(verbs, view).get(name)
-    servers = {tool.server for tool in view.app_tools}
-    if tool is None and len(servers) == 1:
-        return await call_own(verbs, servers.pop(), name, call)
     return None if tool is None else await _call(verbs, tool, call)
 
 
@@ -47,7 +43,7 @@ async def call_own(verbs: Verbs, server: str, name: str, call: ToolCall) -> Json
     view = await verbs.view(call.caller.principal, [server])
     listed = names(verbs, view).get(name)
     for tool in view.app_tools:
-        if tool.server == server and _is_for_apps(tool) and (tool.name == name or tool == listed):
+        if tool.server == server and _is_for_apps(tool) and (name in (tool.name, tool.key) or tool == listed):
             return await _call(verbs, tool, call)
     return None
 

@@ -33,9 +33,9 @@ async def read_resource(protocol: "Protocol", request: "Request", caller: Caller
         own = None if protocol.unprefixed else await own_resources.read(protocol.verbs, caller, uri)
         body = own or await protocol.verbs.read_resource(uri, caller, request.meta, resume)
         if uri.startswith(APP_SCHEME) and declares(caller.capabilities, UI):
-            from wicket_mcp.surface import app_methods  # noqa: PLC0415  (few clients show interfaces)
+            from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
 
-            body = await app_methods.mark_pages(protocol.verbs, caller, uri, body)
+            body = await app_pages.confine_read(protocol.verbs, caller, uri, body)
         return body
     except UnknownName as problem:
         code = INVALID_PARAMS if request.modern else RESOURCE_NOT_FOUND_LEGACY

@@ -335,6 +335,10 @@ class Protocol:
         verbs, menu, _, disclose, _ = self.served
         result = await menu.call(verbs, name, call)
         disclose(caller, menu.name, "call", measure(result))
+        if caller.capabilities and declares(caller.capabilities, UI):
+            from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
+
+            return app_pages.confine_result(verbs, caller, result)
         return result
 
     async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
