@@ -12,13 +12,13 @@ import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import ServerBuckets
+from wicket_mcp.calls.profile_budgets import ProfileBudgets
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.catalogue import changed_tools
 from wicket_mcp.catalog.snapshot import Snapshot
@@ -39,7 +39,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.reload import staying, watch
 from wicket_mcp.request import tool_call
-from wicket_mcp.rooms import Live, Rooms, build, check, visible_options
+from wicket_mcp.rooms import Live, build, check, visible_options
 from wicket_mcp.scripting import Scripting
 from wicket_mcp.store.audit_file import AuditFile
 from wicket_mcp.store.base import Store
@@ -48,7 +48,7 @@ from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, Seal
 from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.outbox import Counters
-from wicket_mcp.surface.protocol import Protocol, Served, Serving
+from wicket_mcp.surface.protocol import Protocol, Serving
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.flow import Memory
 from wicket_mcp.trust.policy import demand
@@ -106,6 +106,7 @@ class Gateway(Library):
             self.buckets,
             self._admit,
             Memory(),
+            ProfileBudgets(),
             lambda: self.registry,
             self.tracing,
         )
@@ -207,7 +208,7 @@ class Gateway(Library):
         stay, unless the configuration has one of that name or allows none.
         """
         rooms = build(staying(self.config, config), self._rooms.live)
-        served = {names: _served(rooms, names) for names in {*self._serving.now, ()}}
+        served = {names: rooms.serve(names) for names in {*self._serving.now, ()}}
         if self._desk is not None:
             self._desk.reconfigure(config)
         old, self._rooms = self.config, rooms
@@ -246,7 +247,7 @@ class Gateway(Library):
 
     def protocol(self, *names: str, transport: str = "pipe") -> Protocol:
         """The MCP methods over the dialects of these names; over those that are configured, without any."""
-        self._serving.replace({**self._serving.now, names: _served(self._rooms, names)})
+        self._serving.replace({**self._serving.now, names: self._rooms.serve(names)})
         trace = self.tracing.server(transport) if self.tracing else None
         return Protocol(self._serving, names, self.feed, self.held, self.local_tasks, trace=trace)
 
@@ -268,7 +269,7 @@ class Gateway(Library):
     async def admit_client(self, environ: Mapping[str, str], *dialects: str) -> tuple[Protocol, Principal]:
         """What the client of a pipe is served, and who it is by its environment. Raises ConfigError."""
         protocol = self.protocol(*dialects)
-        return protocol, protocol.served.admit(await self._principal(environ))
+        return protocol, protocol.served.admit(await self._principal(environ), "")
 
     async def serve_http(
         self,
@@ -384,11 +385,6 @@ class Gateway(Library):
         await super().close()
         if self.tracing is not None:  # the last, so that it hears of the end of every connection
             await self.tracing.close()
-
-
-def _served(rooms: Rooms, names: tuple[str, ...]) -> Served:
-    served = Served(rooms.verbs, rooms.menu(names), partial(rooms.instructions, names), rooms.live.audit.disclose)
-    return served._replace(admit=partial(rooms.admit, names)) if rooms.config.profiles else served
 
 
 def _definitions(snapshot: Snapshot) -> list[JsonObject]:

@@ -187,10 +187,17 @@ class Tool(Discreet, frozen=True):
     definition: JsonObject
     headed: bool = False
     """Whether arguments of it are repeated in HTTP headers (see `schema/headers.py`)."""
+    own_name: str = ""
+    """What its server calls it, where a profile calls it otherwise; else empty."""
 
     @property
     def key(self) -> str:
         return f"{self.server}.{self.name}"
+
+    @property
+    def own_key(self) -> str:
+        """`key` with the server's own name of it: what rules, records, usage and pins go by."""
+        return f"{self.server}.{self.own_name or self.name}"
 
     @property
     def title(self) -> str:

@@ -8,6 +8,7 @@ handed from one generation to the next (`app.py`).
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +19,7 @@ from wicket_mcp.calls.audit import Audit
 from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import Admit, ServerBuckets
 from wicket_mcp.calls.pipeline import Parts, Pipeline
+from wicket_mcp.calls.profile_budgets import ProfileBudgets, afford, charge, limit_profile
 from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
@@ -33,6 +35,7 @@ from wicket_mcp.model import LOCAL, Caller, Principal
 from wicket_mcp.request import Handler
 from wicket_mcp.results.results import Results
 from wicket_mcp.scripting import Scripting
+from wicket_mcp.surface.protocol import Served
 from wicket_mcp.trust.always import FILE as ALWAYS_FILE
 from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.flow import Flow, Memory
@@ -58,6 +61,7 @@ class Live(msgspec.Struct, frozen=True):
     admit: Admit
     memory: Memory
     """What sessions have read, for rules about flow."""
+    budgets: ProfileBudgets
     desk: DeskOf
     """The registry, made when somebody needs it."""
     tracing: "Tracing | None" = None
@@ -83,20 +87,41 @@ class Rooms(msgspec.Struct, frozen=True):
             self._menus[names] = factory.menu(self._dialects(names), self.config, self.live.desk)
         return self._menus[names]
 
-    def _dialects(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        if not (name := profile_of(names)):
+    def _dialects(self, names: tuple[str, ...], profile: str = "") -> tuple[str, ...]:
+        if not (name := profile_of(names) or ("" if names else profile)):
             return names or self.config.dialects
-        profile = self.profile(name)  # None: removed while it is served, and then shows nothing in any dialect
-        return (profile.dialects if profile else ()) or self.config.dialects
+        known = self.profile(name)  # None: removed while it is served, and then shows nothing in any dialect
+        return (known.dialects if known else ()) or self.config.dialects
+
+    def serve(self, names: tuple[str, ...]) -> Served:
+        """What is served under these names of dialects, or under none: there who is held to a profile, or whose client
+        is named in it, gets the dialects of that one."""
+        profiles = self.config.profiles
+        served = Served(self.verbs, self.menu(names), partial(self.instructions, names), self.live.audit.disclose)
+        if not profiles:
+            return served
+        own = {} if names else {each.name: self.menu((profile_name(each.name),)) for each in profiles if each.dialects}
+        served = served._replace(admit=partial(self.admit, names), profile_menus=own)
+        budgeted, budgets = _budgeted(self.config), self.live.budgets
+        if not any(profile.tokens_per_hour for profile in budgeted.values()):
+            return served
+        return served._replace(disclose=charge(budgets, budgeted, served.disclose), afford=afford(budgets, budgeted))
 
     def profile(self, name: str) -> ProfileConfig | None:
         return next((profile for profile in self.config.profiles if profile.name == name), None)
 
-    def admit(self, names: tuple[str, ...], principal: Principal) -> Principal:
-        """Somebody as they come in where these names are served: nobody leaves the profiles that they are held to."""
+    def admit(self, names: tuple[str, ...], principal: Principal, client: str = "") -> Principal:
+        """Somebody as they come in where these names are served: nobody leaves the profiles that they are held to.
+
+        The name that their client gives itself chooses among those that are left where the address chooses none.
+        """
         wanted = profile_of(names)
-        held = [profile.name for profile in self.config.profiles if profile.holds(principal)]
-        chosen = (wanted if wanted in held else held[0]) if held else wanted
+        held = [profile for profile in self.config.profiles if profile.holds(principal)]
+        open_to = held or ([] if wanted else self.config.profiles)
+        by_client = next((profile.name for profile in open_to if profile.serves(client)), "")
+        chosen = wanted
+        if not held or wanted not in {profile.name for profile in held}:
+            chosen = by_client or (held[0].name if held else wanted)
         return replace(principal, profile=chosen) if chosen != principal.profile else principal
 
     async def instructions(self, names: tuple[str, ...] = (), profile: str = "") -> str:
@@ -109,9 +134,10 @@ class Rooms(msgspec.Struct, frozen=True):
         reader = replace(LOCAL, profile=profile)
         snapshot = await library.catalogue.load()
         inlined = ""
-        if "native" in self._dialects(names) and len(snapshot.listings) == len(servers):
+        dialects = self._dialects(names, profile)
+        if "native" in dialects and len(snapshot.listings) == len(servers):
             inlined = inline_signatures(snapshot.view(reader))
-        words = factory.guide(self._dialects(names))
+        words = factory.guide(dialects)
         identity = [
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
@@ -166,6 +192,7 @@ def build(config: Config, live: Live) -> Rooms:
             task_ids=library.task_ids,
             approvals=approvals,
             trace=live.tracing.name() if live.tracing else None,
+            profiles=limit_profile(live.budgets, budgeted) if (budgeted := _budgeted(config)) else None,
         )
     )
     verbs = Verbs(
@@ -187,6 +214,11 @@ def build(config: Config, live: Live) -> Rooms:
         _note_reading(approvals.flow, results) if approvals is not None and approvals.flow is not None else None,
     )
     return Rooms(config, live, pipeline, verbs)
+
+
+def _budgeted(config: Config) -> Mapping[str, ProfileConfig]:
+    """The profiles that have a budget."""
+    return {each.name: each for each in config.profiles if each.calls_per_hour or each.tokens_per_hour}
 
 
 def may_need_sign_in(config: Config) -> bool:

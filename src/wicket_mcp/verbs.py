@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 from wicket_mcp.budget import MAX_NAMES, MAX_QUERY, check_length
 from wicket_mcp.calls.task_ids import TaskIds
@@ -136,11 +135,7 @@ class Verbs:
             check_length(servers, MAX_NAMES, "A search", "servers")
         view = self._catalogue.view(principal)
         wanted = None if servers is None else [view.server(name).name for name in servers]
-        answer = await self._finder.search(query, principal, limit=limit, servers=wanted)
-        if not principal.profile:
-            return answer
-        hits = tuple(replace(hit, tool=view.describe(hit.tool)) for hit in answer.hits)
-        return replace(answer, hits=hits)
+        return await self._finder.search(query, principal, limit=limit, servers=wanted)
 
     def tagged(self, tag: str, principal: Principal) -> list[str]:
         """The servers of a tag. Raises UnknownName with near tags."""

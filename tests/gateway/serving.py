@@ -14,7 +14,7 @@ import aiohttp
 
 from tests.conftest import Server
 from wicket_mcp.app import Gateway
-from wicket_mcp.model import as_object
+from wicket_mcp.model import META_CLIENT_INFO, as_object
 from wicket_mcp.tasks import Tasks
 
 TOKEN = "a-token-for-tests-only"
@@ -61,9 +61,12 @@ class Raw:
             content = await answer.read()
             return answer.status, answer.headers, _parsed(content, answer.content_type)
 
-    async def modern(self, method: str, params: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
-        """A well-formed modern request."""
-        given: dict[str, Any] = {**(params or {}), "_meta": META}
+    async def modern(
+        self, method: str, params: dict[str, Any] | None = None, *, client: str = "", **headers: str
+    ) -> tuple[int, Any]:
+        """A well-formed modern request; of a client that calls itself `client`."""
+        named = {META_CLIENT_INFO: {"name": client, "version": "1"}} if client else {}
+        given: dict[str, Any] = {**(params or {}), "_meta": META | named}
         routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
         if "name" in given:
             routing["Mcp-Name"] = given["name"]

@@ -8,19 +8,23 @@ from typing import Any
 
 import msgspec
 import pytest
+from mcp import Client
+from mcp.types import Implementation
 from msgspec.structs import replace
 
 from tests.conftest import OpenGateway, Server, peer, replay
 from tests.gateway.serving import raw_client, serve_http
 from wicket_mcp.app import Gateway
+from wicket_mcp.calls.profile_budgets import ProfileBudgets
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.profile import ProfileConfig
 from wicket_mcp.dialects.base import ToolCall
-from wicket_mcp.errors import ConfigError, WicketError
+from wicket_mcp.errors import ConfigError, RateLimited, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Silent
 
 DIALECTS = ("native", "flat", "lua", "meta", "chain", "broker")
 MARK = "xyzzy"
+TOKYO: JsonObject = {"timezone": "Asia/Tokyo"}
 OBJECT: JsonObject = {"type": "object"}
 
 
@@ -105,6 +109,11 @@ PROFILES: Mapping[str, Any] = {
     "few": {"tools": ["git.git_l*", "time.*"]},
     "both": {"servers": ["git", "time"], "tools": ["*.git_status", "time.get_*"], "dialects": ["flat"]},
     "open": {"servers": ["*"]},
+}
+RENAMED: Mapping[str, Any] = {
+    "servers": ["git", "safe"],
+    "names": {f"safe.{MARK}_{n}": f"locker_{n}" for n in range(3)},
+    "descriptions": {f"safe.{MARK}_{n}": f"Empty locker number {n}" for n in range(3)},
 }
 
 
@@ -208,9 +217,9 @@ async def test_who_is_held_to_a_profile_sees_no_other(open_gateway: OpenGateway)
     async with open_gateway({"git": replay("git"), "time": replay("time")}, profiles=profiles) as gateway:
         agent = replace(LOCAL, name="agent")
         for names in ((), ("flat",), ("profile:other",), ("profile:work",)):
-            assert gateway.protocol(*names).served.admit(agent).profile == "work"
-        assert gateway.protocol("profile:other").served.admit(LOCAL).profile == "other"
-        assert gateway.protocol().served.admit(LOCAL).profile == ""
+            assert gateway.protocol(*names).served.admit(agent, "").profile == "work"
+        assert gateway.protocol("profile:other").served.admit(LOCAL, "").profile == "other"
+        assert gateway.protocol().served.admit(LOCAL, "").profile == ""
 
 
 @pytest.mark.parametrize(
@@ -220,6 +229,9 @@ async def test_who_is_held_to_a_profile_sees_no_other(open_gateway: OpenGateway)
         ({"work": {"servers": ["git"], "dialects": ["bridge"]}}, "profiles.work.dialects"),
         ({"a/b": {"servers": ["git"]}}, "cannot be part of an address"),
         ({"work": {"serverz": ["git"]}}, "profiles.work"),
+        ({"work": {"servers": ["git"], "names": {"git_log": "history"}}}, "names no tool"),
+        ({"work": {"servers": ["git"], "names": {"git.git_log": "a b"}}}, "'a b' cannot be the name of a tool"),
+        ({"work": {"servers": ["git"], "names": {"git.a": "c", "git.b": "c"}}}, "'c' is the name of 'git.a' already"),
     ],
 )
 async def test_a_profile_that_cannot_be_is_named(open_gateway: OpenGateway, profiles: JsonObject, said: str) -> None:
@@ -227,3 +239,121 @@ async def test_a_profile_that_cannot_be_is_named(open_gateway: OpenGateway, prof
         async with open_gateway({"git": replay("git")}, profiles=profiles):
             pass
     assert said in str(caught.value)
+
+
+async def test_a_tool_under_another_name_has_no_trace_of_its_own_in_any_dialect(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    servers = {"git": replay("git"), "safe": marked(tmp_path)}
+    async with open_gateway(servers, profiles={"renamed": RENAMED}) as gateway:
+        said = await ask_everything(gateway, "renamed")
+        listings = 3  # of resources, templates and prompts, which have no other names
+        assert sum("locker_1" in each for each in said) > 5
+        for each in said[:-listings]:
+            assert f"{MARK}_0" not in each
+            assert f"Open the {MARK}" not in each
+        principal = replace(LOCAL, profile="renamed")
+        for name in (f"safe.{MARK}_1", f"{MARK}_1", f"safe__{MARK}_1", f"safe/{MARK}_1"):
+            with pytest.raises(WicketError):
+                await gateway.verbs.resolve(name, principal)
+
+
+async def test_a_renamed_tool_is_found_called_scripted_and_recorded(open_gateway: OpenGateway) -> None:
+    profiles = {
+        "work": {
+            "servers": ["git"],
+            "names": {"git.git_log": "story_of_acme", "git.git_status": "weather"},
+            "descriptions": {"git.git_log": "What the wombats did"},
+        }
+    }
+    rule = {"server": "git", "tool": "git_status", "action": "deny"}
+    options: dict[str, Any] = {"aliases": {"history": "git.git_log"}, "policy": [rule]}
+    async with open_gateway({"git": replay("git")}, profiles=profiles, **options) as gateway:
+        principal = replace(LOCAL, profile="work")
+        answer = await gateway.verbs.search("what did the wombats do", principal=principal)
+        assert answer.hits[0].tool.key == "git.story_of_acme"
+        assert (await gateway.verbs.resolve("history", principal)).key == "git.story_of_acme"
+        menu, caller = gateway.protocol("native").menu, Silent(principal)
+        arguments: JsonObject = {"repo_path": "/repo", "max_count": 1}
+        call = ToolCall({"name": "git.story_of_acme", "arguments": arguments}, caller)
+        assert not (await menu.call(gateway.verbs, "call_tool", call)).get("isError")
+        script = f"await git.story_of_acme(**{arguments!r})"
+        assert not (await menu.call(gateway.verbs, "run_script", ToolCall({"code": script}, caller))).get("isError")
+        wrong = ToolCall({"name": "git.story_of_acme", "arguments": {"max_count": []}}, caller)
+        said = encode(await menu.call(gateway.verbs, "call_tool", wrong)).decode()
+        assert "git.story_of_acme(repo_path: string" in said
+        denied = ToolCall({"name": "git.weather", "arguments": {"repo_path": "/"}}, caller)
+        said = encode(await menu.call(gateway.verbs, "call_tool", denied)).decode()
+        assert "git.git_status' was not called" in said  # rules go by the tool's own name
+        recent = [record for record in await gateway.verbs.recent(LOCAL, 10) if record.tool != "git_status"]
+        assert [record.tool for record in recent] == ["git_log"] * 3
+        after = await gateway.verbs.search("wombats", principal=principal)
+        assert after.hits[0].tool.key == "git.story_of_acme"
+
+
+async def test_a_client_is_served_the_profile_that_names_it(open_gateway: OpenGateway) -> None:
+    profiles = {
+        "code": {"servers": ["git"], "clients": ["claude-code"], "dialects": ["flat"]},
+        "chat": {"servers": ["time"], "clients": ["cursor*", "windsurf"]},
+    }
+    async with open_gateway({"git": replay("git"), "time": replay("time")}, profiles=profiles) as gateway:
+        async with serve_http(gateway) as address, raw_client(address) as client:
+            for name, shown in (("claude-code", 12), ("cursor-vscode", 0), ("other", 0)):
+                _, body = await client.modern("tools/list", client=name)
+                tools = {tool["name"] for tool in body["result"]["tools"]}
+                assert len({tool for tool in tools if tool.startswith("git__")}) == shown
+                _, told = await client.modern("server/discover", client=name)
+                assert ("time" in told["result"]["instructions"]) == (name != "claude-code")
+            _, found = await client.modern(
+                "tools/call", {"name": "find_tools", "arguments": {"query": "git log"}}, client="cursor-vscode"
+            )
+            assert "git_log" not in encode(found).decode()
+        both = replace(LOCAL, name="agent")
+        served = gateway.protocol("profile:chat").served
+        assert served.admit(both, "claude-code").profile == "chat"  # the address says more than a name
+
+
+async def test_a_legacy_client_is_served_the_profile_that_names_it(open_gateway: OpenGateway) -> None:
+    profiles = {"code": {"servers": ["git"], "clients": ["claude-code"], "dialects": ["flat"]}}
+    async with open_gateway({"git": replay("git"), "time": replay("time")}, profiles=profiles) as gateway:
+        async with serve_http(gateway, token=None) as address:
+            for name, shown in (("claude-code", 12), ("other", 0)):
+                info = Implementation(name=name, version="1")
+                async with Client(address, mode="legacy", client_info=info) as client:
+                    listed = await client.list_tools()
+                    assert sum(tool.name.startswith("git__") for tool in listed.tools) == shown
+
+
+async def test_a_profile_has_a_budget_of_calls_and_tokens(open_gateway: OpenGateway) -> None:
+    profiles = {
+        "few": {"servers": ["time"], "calls_per_hour": 2},
+        "short": {"servers": ["time"], "tokens_per_hour": 20},
+    }
+    call: JsonObject = {"name": "call_tool", "arguments": {"name": "time.get_current_time", "arguments": TOKYO}}
+    async with open_gateway({"time": replay("time")}, profiles=profiles) as gateway:
+        async with serve_http(gateway) as address:
+            async with raw_client(f"{address}/p/few") as client:
+                for _ in range(2):
+                    _, body = await client.modern("tools/call", call)
+                    assert not body["result"].get("isError")
+                _, body = await client.modern("tools/call", call)
+                assert "Profile 'few' has used its 2 calls an hour" in encode(body).decode()
+            async with raw_client(f"{address}/p/short") as client:
+                _, body = await client.modern("tools/call", {"name": "find_tools", "arguments": {"query": "time"}})
+                assert "time.get_current_time" in encode(body).decode()
+                _, body = await client.modern("tools/call", call)
+                assert "Profile 'short' has used its 20 tokens an hour" in encode(body).decode()
+            async with raw_client(address) as client:
+                _, body = await client.modern("tools/call", call)
+                assert not body["result"].get("isError")
+
+
+def test_a_budget_fills_up_again() -> None:
+    clock = [0.0]
+    budgets, profile = ProfileBudgets(lambda: clock[0]), ProfileConfig(name="work", tokens_per_hour=3600)
+    budgets.spend_tokens(profile, 4 * 3700)
+    with pytest.raises(RateLimited) as caught:
+        budgets.check_tokens(profile)
+    assert caught.value.retry_after == 101
+    clock[0] = 102.0
+    budgets.check_tokens(profile)

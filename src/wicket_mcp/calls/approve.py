@@ -114,7 +114,7 @@ def _call(request: Request) -> Call:
     tool = request.tool
     arguments: JsonObject = as_object(request.params.get("arguments"))
     annotations = as_object(tool.definition.get("annotations")) if tool is not None else {}
-    name = tool.name if tool is not None else request.name
+    name = (tool.own_name or tool.name) if tool is not None else request.name
     return Call(request.server, name, arguments, annotations, request.principal.name, request.principal.profile)
 
 

@@ -39,7 +39,7 @@ def check(results: Results) -> Layer:
             if not fits(tool.definition, arguments):
                 arguments = fit_arguments(tool, arguments)
             request.span.arguments = arguments
-            params: JsonObject = {"name": tool.name, "arguments": arguments}
+            params: JsonObject = {"name": tool.own_name or tool.name, "arguments": arguments}
             headers = parameter_headers(tool, arguments) if tool.headed else None
             return await inner(replace(request, params=params, headers=headers))
 

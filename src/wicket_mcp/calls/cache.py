@@ -99,11 +99,12 @@ def cache(kept: Cache, config: ServerConfig, account: AccountOf | None = None) -
 
 def lifetime(config: ServerConfig, tool: Tool) -> float:
     """How long an answer of `tool` may be given again, in seconds; 0 when it may not."""
-    if tool.name in config.cache:
-        return seconds(config.cache[tool.name])
+    name = tool.own_name or tool.name
+    if name in config.cache:
+        return seconds(config.cache[name])
     if as_object(tool.definition.get("annotations")).get("readOnlyHint") is not True:
         return 0.0
-    patterns = (each for each in config.cache if _WILD & set(each) and fnmatchcase(tool.name, each))
+    patterns = (each for each in config.cache if _WILD & set(each) and fnmatchcase(name, each))
     best = max(patterns, key=len, default="")
     return seconds(config.cache[best]) if best else 0.0
 
@@ -112,7 +113,7 @@ def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Call
     """What an answer depends on: who asks, of whom, what, with what. A changed configuration is another server."""
     session = caller.session if config.isolation == "session" else ""
     reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
-    whole = [caller.principal.name, session, version, tool.key, _sorted(arguments), reached]
+    whole = [caller.principal.name, session, version, tool.own_key, _sorted(arguments), reached]
     return hashlib.blake2b(encode(whole), digest_size=16).hexdigest()
 
 

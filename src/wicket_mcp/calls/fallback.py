@@ -31,7 +31,7 @@ def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str],
                     except (Unavailable, Overloaded, CallerError):
                         continue
                     return _mark(result, request.tool)
-                request.span.server, request.span.name = request.server, request.tool.name
+                request.span.server, request.span.name = request.server, request.tool.own_name or request.tool.name
                 raise problem
 
         return handle
@@ -41,7 +41,8 @@ def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str],
 
 async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool) -> list[Tool]:
     offered = (await catalogue.complete(config.fallback)).by_server
-    return [other for name in config.fallback for other in offered.get(name, ()) if other.name == tool.name]
+    wanted = tool.own_name or tool.name
+    return [other for name in config.fallback for other in offered.get(name, ()) if other.name == wanted]
 
 
 def _mark(result: Result, asked: Tool) -> Result:

@@ -46,7 +46,7 @@ def _find(catalogue: Catalogue, request: Request) -> Held | None:
     if not changes:
         return None
     if request.tool is not None:
-        return changes.get(("tool", request.tool.name))
+        return changes.get(("tool", request.tool.own_name or request.tool.name))
     if request.method == "prompts/get":
         return changes.get(("prompt", as_text(request.params.get("name"))))
     if request.method == "completion/complete":

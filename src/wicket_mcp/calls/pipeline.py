@@ -1,6 +1,6 @@
 """The corridor: which layers a request passes, in which order. Read this first.
 
-    [trace] -> audit -> authorise -> [sign in] -> resolve -> limit(principal)
+    [trace] -> audit -> authorise -> [sign in] -> resolve -> limit(principal) -> [limit(profile)]
           -> [fallback] -> [held] -> arguments -> [approve] -> [cache] -> [limit(server)] -> forward
 
 Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
@@ -66,6 +66,8 @@ class Parts(msgspec.Struct, frozen=True):
     approvals: Approvals | None = None
     """The rules about calls, where there are any."""
     trace: Layer | None = None
+    profiles: Layer | None = None
+    """The budgets of profiles, where there are any."""
 
 
 class Pipeline:
@@ -122,7 +124,10 @@ class Pipeline:
             return nest([*self._outermost, *signing_in, resolve], inner)
         kind = "invocation" if scope == "invoke" else "discovery"
         outer = [*self._outermost, authorise(scope, doing), *signing_in]
-        return nest([*outer, resolve, limit_principal(parts.admit, kind)], inner)
+        limits = [limit_principal(parts.admit, kind)]
+        if parts.profiles is not None and scope == "invoke":
+            limits.append(parts.profiles)
+        return nest([*outer, resolve, *limits], inner)
 
     def _to_server(self, request: Request) -> Awaitable[Result]:
         config = self._parts.catalogue.servers.get(request.server)

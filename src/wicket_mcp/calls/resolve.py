@@ -25,7 +25,7 @@ def resolve_tool(catalogue: Catalogue) -> Layer:
             if tool is None:
                 tool = await catalogue.resolve(request.name, request.caller.principal)
             span = request.span
-            span.server, span.name = tool.server, tool.name
+            span.server, span.name = tool.server, tool.own_name or tool.name
             return await inner(replace(request, server=tool.server, tool=tool))
 
         return handle
@@ -117,7 +117,7 @@ async def _name_server(catalogue: Catalogue, addresses: Addresses, request: Requ
     elif isinstance(params.get("name"), str):
         with suppress(UnknownName, AmbiguousName):
             tool = await catalogue.resolve(params["name"], principal)
-            return tool.server, {**params, "name": tool.name}
+            return tool.server, {**params, "name": tool.own_name or tool.name}
         with suppress(UnknownName):
             server, name = await addresses.find_prompt(params["name"], principal)
             return server, {**params, "name": name}

@@ -52,7 +52,7 @@ class View:
 
     def _has(self, tool: Tool) -> bool:
         share = self._shares.get(tool.server)
-        return share is None or tool_entry(tool.name) in share
+        return share is None or tool_entry(tool.own_name or tool.name) in share
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
@@ -87,12 +87,25 @@ class View:
         every = (tool for listing in self._listings.values() for tool in listing.tools)
         if self._visibility.unrestricted:
             return tuple(tool for tool in every if not is_for_apps_only(tool.definition))
-        return tuple(map(self.describe, filter(self._visibility.visible, every)))
+        return tuple(map(self.present, filter(self._visibility.visible, every)))
 
-    def describe(self, tool: Tool) -> Tool:
-        """The tool with the description that it has here."""
-        words = self._visibility.profile.descriptions.get(tool.key) if self._visibility.profile else None
-        return replace(tool, definition={**tool.definition, "description": words}) if words else tool
+    def present(self, tool: Tool) -> Tool:
+        """The tool under the name and with the description that it has here."""
+        profile = self._visibility.profile
+        return tool if profile is None else profile.present(tool)
+
+    @cached_property
+    def presented(self) -> Mapping[str, Listing]:
+        """The listings of which a tool has another name or description here."""
+        profile = self._visibility.profile
+        if profile is None or not (profile.names or profile.descriptions):
+            return {}
+        changed: dict[str, Listing] = {}
+        for server, listing in self.listings.items():
+            tools = tuple(map(profile.present, listing.tools))
+            if any(new is not old for new, old in zip(tools, listing.tools, strict=True)):
+                changed[server] = replace(listing, tools=tools)
+        return changed
 
     @cached_property
     def app_tools(self) -> tuple[Tool, ...]:
@@ -151,9 +164,15 @@ class View:
             alias = self._snapshot.aliases.get(name)
             if alias is not None:
                 with suppress(UnknownName):
-                    return self.names.resolve(alias, suggest=False)
+                    return self.names.resolve(self._name_here(alias), suggest=False)
             self._snapshot.policy.explain(name, self.listings)
             raise
+
+    def _name_here(self, key: str) -> str:
+        """The name of a tool as it is shown here, of its own."""
+        profile = self._visibility.profile
+        name = profile.names.get(key) if profile is not None else None
+        return key if name is None else f"{key.partition('.')[0]}.{name}"
 
     def is_quick(self, name: str) -> bool:
         """Whether `name` can be resolved without building tables first."""
@@ -221,7 +240,7 @@ class Unlisted(View):
     def resolve(self, name: str, *, suggest: bool = True) -> Tool:
         tools = self._whole.names.find(name)
         if not tools and (alias := self._snapshot.aliases.get(name)) is not None:
-            tools = self._whole.names.find(alias)
+            tools = self._whole.names.find(self._name_here(alias))
         if len(tools) > 1:
             raise AmbiguousName(shorten(name), hint=self.hint())
         if not tools:

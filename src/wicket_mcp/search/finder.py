@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.catalog.snapshot import Snapshot
+from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import Config, SearchConfig, ServerConfig
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.config.read.secrets import missing_secrets
@@ -65,6 +67,8 @@ class Finder:
         self._base_dir = base_dir
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
+        self._presented: WeakKeyDictionary[View, tuple[SearchIndex, SearchIndex]] = WeakKeyDictionary()
+        """The indexes of profiles that call tools otherwise, and what each was made of."""
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
         self._usage = Usage(usage.usage)
@@ -82,9 +86,15 @@ class Finder:
         self, query: str, principal: Principal, *, limit: int, servers: Collection[str] | None = None
     ) -> Answer:
         snapshot = await self._current(servers, principal)
-        visible = snapshot.view(principal).visible
-        usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
+        view = snapshot.view(principal)
+        visible = view.visible
+        usage, favourites = await self._usage.counts(principal), self._favourites
         lifts = await self._learning.lifts(query, principal.name)
+        index = self._index
+        if view.presented:  # a profile that calls tools otherwise: what it says of them is what is searched
+            index = await self._compute(lambda: self._present(view))
+            usage, lifts = _rename(view, usage), _rename(view, lifts)
+            favourites = frozenset(_rename(view, dict.fromkeys(favourites, 1)))
         trouble = self._trouble(await self._unsigned(snapshot.servers.values(), principal))
         answer = await self._lane.compute(
             principal.name,
@@ -99,8 +109,19 @@ class Finder:
                 trouble=lambda tool: trouble(tool.server),
             ),
         )
-        self._learning.note_search(query, principal.name, (hit.tool.key for hit in answer.hits))
+        self._learning.note_search(query, principal.name, (hit.tool.own_key for hit in answer.hits))
         return answer
+
+    def _present(self, view: View) -> SearchIndex:
+        """The index of a view in which tools have other names or descriptions; made once for each."""
+        known = self._presented.get(view)
+        if known is not None and known[0] is self._index:
+            return known[1]
+        index = self._index
+        for listing in view.presented.values():
+            index = index.with_listing(listing, learned=len(listing.tools) <= _FEW_TOOLS)
+        self._presented[view] = self._index, _warm(index)
+        return index
 
     def hear(self, record: CallRecord) -> None:
         """Learn from a call that may have followed a search. Never waits."""
@@ -248,6 +269,12 @@ def _warm(index: SearchIndex) -> SearchIndex:
 def _open_model(name: str | None, base_dir: Path) -> UserModel | None:
     """The user's own model, where one is configured; nothing is loaded yet. Raises ConfigError."""
     return UserModel(find_model(name, base_dir)) if name else None
+
+
+def _rename(view: View, by_key: Mapping[str, T]) -> dict[str, T]:
+    """What is known of tools by their own names, by the names that they have in a view."""
+    shown = {tool.own_key: tool.key for tool in view.tools}
+    return {shown[key]: value for key, value in by_key.items() if key in shown}
 
 
 def _tool_keys(favourites: Iterable[Favourite]) -> frozenset[str]:

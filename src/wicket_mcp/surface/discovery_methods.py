@@ -144,7 +144,7 @@ async def resolve_tool(protocol: "Protocol", request: "Request", caller: Caller,
     """The annotations of the tool that a call of a tool on our menu leads to."""
     demand(caller.principal, "discover", "asking about a tool")
     name, arguments = request.text("name"), as_object(request.params.get("arguments"))
-    verbs, menu = protocol.verbs, protocol.menu
+    verbs, menu = protocol.verbs, protocol.menu_for(caller.principal)
     own = {tool["name"]: tool for tool in await menu.list(verbs, caller.principal)} if menu.fixed else {}
     if name == "run_script" and name in own:
         return {"annotations": _SCRIPT}

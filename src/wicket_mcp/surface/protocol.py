@@ -182,8 +182,13 @@ class Served(NamedTuple):
     instructions: Callable[[str], Awaitable[str]]
     """For who came through the profile of this name."""
     disclose: Disclose
-    admit: Callable[[Principal], Principal] = lambda principal: principal
-    """Somebody as they come in here: through the profile that is served, or the one that they are held to."""
+    admit: Callable[[Principal, str], Principal] = lambda principal, _client: principal
+    """Somebody as they come in here, by a client of this name: through the profile that is served, or the one that
+    they are held to or that is their client's."""
+    profile_menus: Mapping[str, Menu] = {}
+    """What is served instead of `menu` to who came through one of these profiles."""
+    afford: Callable[[Principal], None] | None = None
+    """Raises RateLimited for who has no tokens left to be answered with; None where nobody is limited so."""
 
 
 class Serving:
@@ -223,6 +228,16 @@ class Protocol:
     @property
     def menu(self) -> Menu:
         return self.served.menu
+
+    def menu_for(self, principal: Principal) -> Menu:
+        """What is served to `principal`, who may be held to a profile with dialects of its own."""
+        served = self.served
+        return served.profile_menus.get(principal.profile, served.menu) if served.profile_menus else served.menu
+
+    def settle_profile(self, caller: RequestCaller, params: JsonObject) -> None:
+        """Serve the caller the profile that the name of its client chooses, now that it is known."""
+        name = caller.client_name or client_name(params.get("clientInfo"))
+        caller.principal = self.served.admit(caller.principal, name)
 
     async def respond(self, request: Request) -> JsonObject:
         """The JSON-RPC response to `request`, whatever happens on the way."""
@@ -316,7 +331,9 @@ class Protocol:
         return {}
 
     async def list_tools(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        verbs, menu, _, disclose, _ = self.served
+        verbs, menu, _, disclose, _, menus, _ = self.served
+        if menus:
+            menu = menus.get(caller.principal.profile, menu)
         tools = await menu.list(verbs, caller.principal)
         disclose(caller, menu.name, "list", menu.size_of(tools))
         if menu.vendor_keys:
@@ -332,7 +349,11 @@ class Protocol:
         name = request.text("name")
         arguments = request.params.get("arguments")
         call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
-        verbs, menu, _, disclose, _ = self.served
+        verbs, menu, _, disclose, _, menus, afford = self.served
+        if menus:
+            menu = menus.get(caller.principal.profile, menu)
+        if afford is not None:
+            afford(caller.principal)
         result = await menu.call(verbs, name, call)
         disclose(caller, menu.name, "call", measure(result))
         if caller.capabilities and declares(caller.capabilities, UI):

@@ -209,6 +209,7 @@ class StdioClient(asyncio.Protocol):
             caller = modern_caller(self.principal, self.session, self._send, as_object(params["_meta"]))
         else:
             caller = self._legacy.caller(self.principal, self.session, self._send)
+        self._protocol.settle_profile(caller, params)
         return Request(body["id"], body["method"], params, caller, modern, None if modern else self._legacy)
 
     async def _serve(self, request: Request) -> None:
@@ -241,6 +242,7 @@ class StdioClient(asyncio.Protocol):
                 if modern
                 else self._legacy.caller(self.principal, self.session, self._send)
             )
+            self._protocol.settle_profile(caller, {})
             await pass_on(self._protocol, body, caller)
         finally:
             self._passing -= 1

@@ -93,7 +93,7 @@ class StreamableHttp:
     ) -> None:
         method: str = scope["method"]
         protocol = self._protocols[scope["path"].rstrip("/")]
-        principal = protocol.served.admit(principal)
+        principal = protocol.served.admit(principal, "")
         try:
             if self._router is not None:
                 taken = await self._router.take_session(scope, headers, receive, send, principal, protocol)
@@ -163,8 +163,10 @@ class StreamableHttp:
             ):
                 return
             caller = modern_caller(principal, f"modern {principal.name}", exchange.post, params["_meta"])
+            protocol.settle_profile(caller, params)
+            principal = caller.principal
             named = None
-            if body["method"] == "tools/call" and protocol.menu.names_tools:
+            if body["method"] == "tools/call" and protocol.menu_for(principal).names_tools:
                 named = await self._check_parameters(protocol, principal, body, headers)
             await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True, named=named))
             return
@@ -175,6 +177,7 @@ class StreamableHttp:
         else:
             session = self._session(protocol, principal, headers)
         caller = session.client.caller(principal, session.id, exchange.post)
+        protocol.settle_profile(caller, params)
         request = Request(body["id"], body["method"], params, caller, modern=False, client=session.client)
         session.running[request.id] = exchange
         try:
@@ -194,6 +197,7 @@ class StreamableHttp:
             if body["method"] == "notifications/cancelled":
                 _cancel(session, body)
             caller = session.client.caller(principal, session.id, _hear_nothing)
+        protocol.settle_profile(caller, {})
         if concerns_server(body["method"]):
             await pass_on(protocol, body, caller)
 
@@ -211,7 +215,7 @@ class StreamableHttp:
             if key.startswith(_PARAMETER):
                 given.setdefault(key.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
         params = as_object(body.get("params"))
-        named = await protocol.menu.find(protocol.verbs, as_text(params.get("name")), principal)
+        named = await protocol.menu_for(principal).find(protocol.verbs, as_text(params.get("name")), principal)
         if named and (problem := disagreement(named.tool, as_object(params.get("arguments")), given)):
             raise HttpProblem(400, HEADER_MISMATCH, problem, None, body["id"])
         return named
@@ -326,7 +330,7 @@ def _check_scopes(protocol: Protocol, principal: Principal, body: JsonObject) ->
     if not principal.scopes:
         raise InsufficientScope(OFFERED, body["id"])
     if body["method"] == "tools/call":
-        needs = protocol.menu.needs(as_text(as_object(body.get("params")).get("name")))
+        needs = protocol.menu_for(principal).needs(as_text(as_object(body.get("params")).get("name")))
         if not principal.scopes.issuperset(needs) and not all(map(principal.may, needs)):
             raise InsufficientScope(sorted({*needs, *principal.scopes}), body["id"])
 

@@ -188,9 +188,9 @@ class Flow:
     def _remember(self, caller: Caller, run: str, tool: Tool, labels: Labels, value: Any) -> None:
         if not labels.untrusted and not labels.private:
             return
-        text = matching.read(value, trusted_fields(tool.key, self._trusted))
+        text = matching.read(value, trusted_fields(tool.own_key, self._trusted))
         if len(text):
-            self._memory.session(caller).add(Source(tool.key, time.time(), run, labels, text))
+            self._memory.session(caller).add(Source(tool.own_key, time.time(), run, labels, text))
 
 
 def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labels]]:

@@ -66,7 +66,8 @@ class Policy:
         server = self._servers.get(tool.server)
         if server is None:
             return False
-        return _matches(tool.name, server.allowed_tools) and not _matches(tool.name, server.denied_tools)
+        name = tool.own_name or tool.name
+        return _matches(name, server.allowed_tools) and not _matches(name, server.denied_tools)
 
     def explain(self, name: str, listings: Mapping[str, Listing]) -> None:
         """Raises Denied where `name` is a tool that the configuration leaves out."""

@@ -115,10 +115,10 @@ def kind_of(server: str, tool: str) -> Labels:
 
 def labels_of(tool: Tool, meta: JsonObject, annotations: JsonObject, trusted: Sequence[str]) -> Labels:
     """The labels of one result: the table, then what the configuration trusts, then what the result says of itself."""
-    kind = kind_of(tool.server, tool.name)
+    kind = kind_of(tool.server, tool.own_name or tool.name)
     hints = as_object(tool.definition.get("annotations"))
     computed = hints.get("openWorldHint") is False or not kind.untrusted
-    untrusted = not computed and not any(fnmatchcase(tool.key, pattern) for pattern in trusted)
+    untrusted = not computed and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
     ifc = as_object(meta.get(META_IFC))
     said = {**as_object(meta.get(META_TRUST)), **annotations}
     untrusted = (

@@ -4,16 +4,19 @@ What a profile does not show cannot be found, described, called, scripted or rea
 what they show; who asks is `trust/policy.py`.
 """
 
+import re
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from wicket_mcp.config.model.validation import InvalidOption
 from wicket_mcp.model import Principal, Tool
 
 ProfileDialect: TypeAlias = Literal["native", "flat", "lua", "meta", "broker"]
 """Without those that manage servers."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,6 +30,9 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tuple[str, ...],
         Meta(description="Tools to show, as patterns of `server.tool` (`github.get_*`); all of `servers` when empty."),
     ] = ()
+    names: Annotated[
+        dict[str, str], Meta(description="Other names for tools: `'git.git_log' = \"history\"` shows `git.history`.")
+    ] = field(default_factory=dict[str, str])
     descriptions: Annotated[
         dict[str, str], Meta(description="Other descriptions for tools: `'git.git_log' = \"History of the project\"`.")
     ] = field(default_factory=dict[str, str])
@@ -39,6 +45,26 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tuple[str, ...], Meta(description="Groups of an identity provider whose members are held to this profile.")
     ] = ()
 
+    clients: Annotated[
+        tuple[str, ...],
+        Meta(
+            description=(
+                "Clients that are served this profile where they ask for none, by the name that they give themselves "
+                "(`claude-code`, `cursor*`)."
+            )
+        ),
+    ] = ()
+    calls_per_hour: Annotated[
+        int, Meta(ge=0, description="Calls that all who come through this profile may make in an hour; 0 is no limit.")
+    ] = 0
+    tokens_per_hour: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Tokens that all who come through this profile may be answered with in an hour; 0: all.",
+        ),
+    ] = 0
+
     def shows_server(self, server: str) -> bool:
         """Whether anything of a server is shown."""
         if self.servers:
@@ -48,7 +74,22 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def shows(self, tool: Tool) -> bool:
         if not self.shows_server(tool.server):
             return False
-        return not self.tools or any(fnmatchcase(tool.key, pattern) for pattern in self.tools)
+        return not self.tools or any(fnmatchcase(tool.own_key, pattern) for pattern in self.tools)
+
+    def present(self, tool: Tool) -> Tool:
+        """The tool under the name and with the description that it has here."""
+        key = tool.own_key
+        name, words = self.names.get(key, tool.name), self.descriptions.get(key)
+        if name == tool.name and words is None:
+            return tool
+        definition = tool.definition if words is None else {**tool.definition, "description": words}
+        if name == tool.name:
+            return replace(tool, definition=definition)
+        return replace(tool, name=name, own_name=tool.name, definition={**definition, "name": name})
+
+    def serves(self, client: str) -> bool:
+        """Whether a client of this name is served this profile where it asks for none."""
+        return bool(client) and any(fnmatchcase(client, pattern) for pattern in self.clients)
 
     def holds(self, principal: Principal) -> bool:
         """Whether somebody may use no other profile than those that name them."""
@@ -61,3 +102,18 @@ def check(profile: ProfileConfig) -> None:
         raise InvalidOption((), f"'{profile.name}' cannot be part of an address.", "Use letters, digits, - and _.")
     if not profile.servers and not profile.tools:
         raise InvalidOption((), "shows nothing.", 'Name servers = ["…"] or tools = ["server.tool"].')
+    _check_names(profile)
+
+
+def _check_names(profile: ProfileConfig) -> None:
+    taken: dict[str, str] = {}
+    for key, name in profile.names.items():
+        server, dot, tool = key.partition(".")
+        if not (server and dot and tool):
+            raise InvalidOption(("names", key), "names no tool.", "Write 'server.tool' = \"other_name\".")
+        if not _NAME.fullmatch(name):
+            words = "Use letters, digits, _ and -, 64 at most, without the server's name."
+            raise InvalidOption(("names", key), f"'{name}' cannot be the name of a tool.", words)
+        other = taken.setdefault(f"{server}.{name}", key)
+        if other != key:
+            raise InvalidOption(("names", key), f"'{name}' is the name of '{other}' already.", "Choose another.")
