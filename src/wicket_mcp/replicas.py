@@ -59,6 +59,7 @@ class Replicas:
         self._ownership: Ownership | None = None
         sessions.name_by(self.router.session_id)
         gateway.held.seal = Seal(*ring.derive("held"), home=self.me)
+        gateway.accounts.waiting.share(ring)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
 
     @classmethod

@@ -128,10 +128,11 @@ class Front:
         audit = gateway.audit
         self._sign_in = SignIn(
             gateway.config,
-            tuple(self._protocols),
+            self._protocols.keys(),
             gateway.tasks,
             self._make_grants,
             gateway.store,
+            gateway.accounts.waiting,
             audit.act,
             audit.reject,
         )
@@ -205,6 +206,6 @@ class Front:
         from wicket_mcp.surface.dashboard.mount import Dashboard  # noqa: PLC0415  (for those who open it)
         from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
 
-        people = UiSessions(ring=self._replicas.ring if self._replicas else None)
+        people = UiSessions(self._gateway.store, ring=self._replicas.ring if self._replicas else None)
         source = source_of(self._gateway, lambda: f"{self.address}/mcp")
         return Dashboard(source, people, self.app.identify, self._token)

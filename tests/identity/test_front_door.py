@@ -22,7 +22,7 @@ from tests.gateway.test_http import INITIALIZE, call
 from tests.peers.http_faults import HttpPeer, Received, send
 from tests.peers.identity_provider import AnswersHtml, IdentityProvider, NeverAnswers
 from wicket_mcp import Gateway
-from wicket_mcp.config.model.config import Config, IssuerConfig
+from wicket_mcp.config.model.config import Config, IssuerConfig, ProfileConfig
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.identity.claims import person_name
 from wicket_mcp.identity.documents import Documents, Unreadable
@@ -100,6 +100,22 @@ async def test_the_metadata_names_the_address_to_the_byte(open_gateway: OpenGate
         401,
         f'Bearer resource_metadata="{metadata}", scope="discover invoke"',
     )
+
+
+async def test_a_profile_that_is_added_while_it_runs_has_metadata(open_gateway: OpenGateway) -> None:
+    async with IdentityProvider() as provider, served(open_gateway, provider) as (client, gateway):
+        path = "/mcp/p/docs"
+        at = client.address.removesuffix("/mcp")
+        async with client.session.get(f"{at}/.well-known/oauth-protected-resource{path}") as before:
+            assert before.status == 401
+        profile = ProfileConfig(name="docs", servers=("echo",))
+        gateway.apply(msgspec.structs.replace(gateway.config, profiles=(profile,)))
+        async with client.session.get(f"{at}/.well-known/oauth-protected-resource{path}") as answer:
+            assert (await answer.json())["resource"] == f"{PUBLIC}{path}"
+        there = Raw(client.session, f"{at}{path}")
+        status, challenge = await knock(there, None)
+        assert (status, f'oauth-protected-resource{path}"' in challenge) == (401, True)
+        assert (await knock(there, provider.token(aud=f"{PUBLIC}{path}")))[0] == 200
 
 
 async def test_the_root_metadata_is_about_mcp_and_other_paths_have_none(open_gateway: OpenGateway) -> None:
@@ -216,6 +232,8 @@ BAD: dict[str, Callable[[IdentityProvider], str]] = {
     "changed after signing": changed_after_signing,
     "another key under a known name": lambda p: p.token(RSAKey.generate_key(2048, {"kid": "first"}), aud=AUDIENCE),
     "a type of another kind": lambda p: p.token(header={"typ": "dpop+jwt"}, aud=AUDIENCE),
+    "no type": lambda p: p.token(header={"typ": None}, aud=AUDIENCE),
+    "an empty type": lambda p: p.token(header={"typ": ""}, aud=AUDIENCE),
     "a critical header": lambda p: p.token(header={"crit": ["jku"], "jku": "https://login.example/keys"}, aud=AUDIENCE),
     "a key name that is a path": lambda p: p.token(header={"kid": "../../etc/passwd"}, aud=AUDIENCE),
     "too long": lambda p: p.token(aud=AUDIENCE, filler="x" * 20_000),
@@ -245,7 +263,6 @@ GOOD: dict[str, Callable[[IdentityProvider], str]] = {
     "expired within the leeway": lambda p: p.token(aud=AUDIENCE, exp=now() - 30),
     "a clock that is ahead": lambda p: p.token(aud=AUDIENCE, nbf=now() + 30),
     "type JWT": lambda p: p.token(header={"typ": "JWT"}, aud=AUDIENCE),
-    "no type": lambda p: p.token(header={"typ": None}, aud=AUDIENCE),
     "no key name": lambda p: p.token(header={"kid": None}, aud=AUDIENCE),
 }
 
@@ -402,6 +419,17 @@ async def test_an_opaque_token_is_asked_about_and_the_answer_is_kept(
                 assert (await knock(client, "good"))[0] == 200
                 assert (await knock(client, "unknown"))[0] == 401
             assert provider.asked["/introspect"] == before
+
+
+async def test_a_jwt_without_a_type_is_asked_about_where_the_issuer_can_be(open_gateway: OpenGateway) -> None:
+    async with IdentityProvider() as provider:
+        token, other = (provider.token(header={"typ": None}, aud=AUDIENCE, sub=who) for who in ("ann", "bob"))
+        provider.opaque[token] = {"active": True, **provider.claims(aud=AUDIENCE)}
+        async with served(open_gateway, provider, introspection=f"{provider.issuer}/introspect") as (client, _):
+            assert [(await knock(client, each))[0] for each in (token, other)] == [200, 401]
+        async with served(open_gateway, provider) as (client, _):
+            status, _, body = await client.post(INITIALIZE, token=token)
+            assert (status, "(typ)" in body["error"]) == (401, True)
 
 
 async def test_the_clients_token_never_goes_upstream(open_gateway: OpenGateway) -> None:

@@ -23,7 +23,12 @@ CASES: dict[str, Case] = {
         {"aud": CLIENT, "scp": "access_as_user", "roles": ["Mcp.User"], "oid": "o", "tid": "t", "ver": "2.0"},
     ),
     "Okta": (
-        {"audience": ["api://default"], "groups": "groups", "scopes": {"mcp-users": USERS}},
+        {
+            "audience": ["api://default"],
+            "groups": "groups",
+            "scopes": {"mcp-users": USERS},
+            "introspection": "/introspect",
+        },
         NO_TYPE,
         {"aud": "api://default", "scp": ["openid"], "cid": "0oa1", "uid": "00u1", "groups": ["Everyone", "mcp-users"]},
     ),
@@ -45,10 +50,13 @@ async def test_a_token_of_a_well_known_provider_counts(open_gateway: OpenGateway
     options, header, claims = CASES[provider]
     assert f"\n| {provider} |" in (ROOT / "docs" / "sign-in.md").read_text("utf-8")
     async with IdentityProvider() as issuer:
+        if "introspection" in options:
+            options = {**options, "introspection": f"{issuer.issuer}/introspect"}
         http = {"issuers": [{"issuer": issuer.issuer, **options}]}
         async with open_gateway({"echo": peer("Echo")}, http=http) as gateway, serve_http(gateway) as address:
             async with raw_client(address) as client:
                 token = issuer.token(header=header, **{"scope": None, **claims})
+                issuer.opaque[token] = {"active": True, **issuer.claims(**{"scope": None, **claims})}
                 status, headers, _ = await client.post(INITIALIZE, token=token)
                 assert status == 200
                 session = {"Mcp-Session-Id": headers["Mcp-Session-Id"]}
@@ -56,4 +64,5 @@ async def test_a_token_of_a_well_known_provider_counts(open_gateway: OpenGateway
                 assert body["result"]["content"][0]["text"] == "hello"
                 other: dict[str, Any] = {"scope": None, **claims, "aud": "another-application"}
                 stranger = issuer.token(header=header, **other)
+                issuer.opaque[stranger] = {"active": True, **issuer.claims(**other)}
                 assert (await client.post(INITIALIZE, token=stranger))[0] == 401

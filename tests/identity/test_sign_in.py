@@ -28,6 +28,7 @@ from tests.peers.protected import (
     WrongIssuer,
 )
 from wicket_mcp import Gateway
+from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import NeedsSignIn, SignInFailed
 from wicket_mcp.model import LOCAL, SCOPES, Principal
 from wicket_mcp.tasks import Tasks
@@ -188,7 +189,7 @@ async def test_a_sign_in_that_cannot_be_kept_is_not_lost_while_we_run(
 async def test_a_redirect_works_once(open_gateway: OpenGateway) -> None:
     async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
         pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
-        state = pending.authorization.state
+        state = pending.begun.authorization.state
         query = {"state": state, "code": "stolen", "iss": "https://evil.example"}
         assert "did not come from" in await gateway.accounts.sign_ins.finish(query)
         assert "used already" in await gateway.accounts.sign_ins.finish({**query, "iss": remote.origin})
@@ -280,3 +281,70 @@ async def test_a_callback_is_taken_from_the_browser_that_began_alone(open_gatewa
             assert not remote.seen("/token")
             assert (await browse(pending.link))[0] == 200
             await pending.wait()
+
+
+async def test_a_browser_may_come_back_to_another_process(open_gateway: OpenGateway) -> None:
+    """Two gateways over one state, as workers are: who waits at one goes on when the browser comes to the other."""
+    ring = Ring([b"k" * 32])
+    async with (
+        Protected() as remote,
+        open_gateway({"x": {"url": remote.url}}) as here,
+        open_gateway({"x": {"url": remote.url}}) as there,
+        serve_http(there) as address,
+    ):
+        for gateway in (here, there):
+            gateway.accounts.waiting.share(ring)
+        here.accounts.serve_at(address.removesuffix("/mcp"))
+        with pytest.raises(NeedsSignIn):
+            await here.call("x.whoami")
+        assert await here.accounts.missing(here.config.servers, LOCAL) == {"x"}
+        pending = await here.accounts.sign_ins.begin(here.catalogue.server("x"), LOCAL)
+        status, text = await browse(pending.link)
+        assert (status, "You are signed in to" in text) == (200, True)
+        await pending.wait()
+        for gateway in (here, there):
+            assert text_of(await gateway.call("x.whoami")) == "ann"
+            assert not await gateway.accounts.missing(gateway.config.servers, LOCAL)
+        assert "used already" in (await browse(pending.link))[1]
+
+
+async def test_who_waits_hears_that_a_sign_in_failed_in_another_process(open_gateway: OpenGateway) -> None:
+    ring = Ring([b"k" * 32])
+    async with (
+        Refuses() as remote,
+        open_gateway({"x": {"url": remote.url}}) as here,
+        open_gateway({"x": {"url": remote.url}}) as there,
+        serve_http(there) as address,
+    ):
+        for gateway in (here, there):
+            gateway.accounts.waiting.share(ring)
+        here.accounts.serve_at(address.removesuffix("/mcp"))
+        pending = await here.accounts.sign_ins.begin(here.config.servers[0], LOCAL)
+        await browse(pending.link)
+        with pytest.raises(SignInFailed, match="access_denied"):
+            await pending.wait()
+
+
+async def test_a_sign_in_at_one_process_is_known_to_the_search_of_another(open_gateway: OpenGateway) -> None:
+    async with (
+        Protected() as remote,
+        open_gateway({"x": {"url": remote.url}}) as here,
+        open_gateway({"x": {"url": remote.url}}) as there,
+    ):
+        for gateway in (here, there):
+            with pytest.raises(NeedsSignIn):
+                await gateway.call("x.whoami")
+        pending = await there.accounts.sign_ins.begin(there.catalogue.server("x"), LOCAL)
+        await browse(pending.link)
+        await pending.wait()
+        assert not await here.accounts.missing(here.config.servers, LOCAL)
+
+
+async def test_what_waits_is_not_readable_in_the_state(open_gateway: OpenGateway, state: Path) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        pending = await gateway.accounts.sign_ins.begin(gateway.config.servers[0], LOCAL)
+        begun = pending.begun
+        kept = b"".join(path.read_bytes() for path in state.rglob("*") if path.is_file())
+        assert b"sign-in link" in kept
+        for secret in (begun.ticket, begun.browser, begun.authorization.state, begun.authorization.verifier):
+            assert secret.encode() not in kept

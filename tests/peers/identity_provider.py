@@ -7,6 +7,7 @@ Whoever comes to its page is `person`, and signed in at once, for the client `wi
 import asyncio
 import base64
 import hashlib
+import json
 import time
 import warnings
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from aiohttp import web
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
@@ -126,6 +127,9 @@ class IdentityProvider:
         head = {name: value for name, value in head.items() if value is not None}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)  # the name EdDSA is deprecated, and what issuers write
+            if "typ" not in head:  # jwt.encode would add one
+                content = json.dumps(self.claims(**changed)).encode()
+                return jws.serialize_compact(head, content, key, algorithms=[head["alg"]])
             return jwt.encode(head, self.claims(**changed), key, algorithms=[head["alg"]])
 
 

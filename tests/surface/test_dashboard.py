@@ -166,19 +166,22 @@ async def test_the_settings_say_where_each_value_comes_from(tmp_path: Path) -> N
         assert ("log_level", "default") in rows
 
 
-def test_a_session_is_known_to_every_replica_and_to_nobody_else() -> None:
+async def test_a_session_is_known_to_every_replica_and_to_nobody_else(open_gateway: OpenGateway) -> None:
     ring = Ring([b"k" * 32])
-    here, there, stranger = UiSessions(ring=ring), UiSessions(ring=ring), UiSessions(ring=Ring([b"x" * 32]))
-    session = here.begin("the token")
-    assert "the token" not in session.id
-    known = there.find(session.id)
-    assert known is not None
-    assert (known.token, known.csrf) == ("the token", session.csrf)
-    assert stranger.find(session.id) is None
-    assert UiSessions().find(session.id) is None
-    assert there.find(session.id[:-2]) is None
-    there.end(session.id)
-    assert there.find(session.id) is None
+    async with open_gateway({}) as first, open_gateway({}) as second:
+        here, there = UiSessions(first.store, ring=ring), UiSessions(second.store, ring=ring)
+        session = here.begin("the token")
+        assert "the token" not in session.id
+        known = await there.find(session.id)
+        assert known is not None
+        assert (known.token, known.csrf) == ("the token", session.csrf)
+        assert await UiSessions(first.store, ring=Ring([b"x" * 32])).find(session.id) is None
+        assert await UiSessions(first.store).find(session.id) is None
+        assert await there.find(session.id[:-2]) is None
+        await there.end(session.id)
+        assert [await each.find(session.id) for each in (here, there)] == [None, None]
+        code = sign_link("secret")
+        assert [await each.take_link(code, "secret") for each in (here, there)] == [True, False]
 
 
 async def test_the_last_words_of_a_server_are_for_administrators(open_gateway: OpenGateway) -> None:
@@ -232,15 +235,16 @@ async def test_a_link_opens_the_dashboard_once(open_gateway: OpenGateway) -> Non
         assert (await visitor.get(f"/ui/sign-in?code={sign_link('another token')}"))[0] == 401
 
 
-def test_a_link_is_good_for_a_minute() -> None:
+async def test_a_link_is_good_for_a_minute(open_gateway: OpenGateway) -> None:
     now = 1000.0
-    sessions = UiSessions(lambda: now)
-    code = sign_link("secret", now)
-    now += LINK_LIFETIME + 1
-    assert not sessions.take_link(code, "secret")
-    now -= 2
-    assert sessions.take_link(code, "secret")
-    assert not sessions.take_link(code, "secret")
+    async with open_gateway({}) as gateway:
+        sessions = UiSessions(gateway.store, lambda: now)
+        code = sign_link("secret", now)
+        now += LINK_LIFETIME + 1
+        assert not await sessions.take_link(code, "secret")
+        now -= 2
+        assert await sessions.take_link(code, "secret")
+        assert not await sessions.take_link(code, "secret")
 
 
 async def test_a_hung_server_slows_no_page(open_gateway: OpenGateway) -> None:

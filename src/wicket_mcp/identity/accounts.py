@@ -15,8 +15,9 @@ from wicket_mcp.config.model.config import Config, OauthConfig, ResolvedServer, 
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import NeedsSignIn
 from wicket_mcp.identity.vault import Vault
+from wicket_mcp.identity.waiting import Waiting
 from wicket_mcp.model import Principal
-from wicket_mcp.store.base import NoteStore
+from wicket_mcp.store.base import GrantStore, NoteStore
 from wicket_mcp.upstream.credentials import Challenge, Credentials, owner_of
 from wicket_mcp.upstream.egress import Answer
 
@@ -40,11 +41,16 @@ class _Kept(Protocol):
     async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool: ...
 
 
+class AccountStore(NoteStore, GrantStore, Protocol):
+    """What is kept about accounts beside the vault: who has to sign in, and who is about to."""
+
+
 class Accounts:
     """See the module's docstring."""
 
-    def __init__(self, vault: Vault, notes: NoteStore, base_dir: Path, options: OauthConfig) -> None:
+    def __init__(self, vault: Vault, notes: AccountStore, base_dir: Path, options: OauthConfig) -> None:
         self.vault = vault
+        self.waiting = Waiting(notes)
         self.options = options
         self.refreshes: Counter[tuple[str, str]] = Counter()
         """How renewals of access tokens ended, by server."""
@@ -53,6 +59,8 @@ class Accounts:
         self._credentials: dict[tuple[str, str], _OnDemand] = {}
         self._needs: dict[tuple[str, str], Challenge | None] = {}
         """What is needed of a sign-in, by server and owner; None where nothing is."""
+        self._noted: set[tuple[str, str]] = set()
+        """Of which of them the store knows, so that its word counts when another process has changed it."""
         self._changes: dict[tuple[str, str], int] = {}
         """How often somebody signed in to a server while we run."""
         self.address = ""
@@ -133,7 +141,9 @@ class Accounts:
         before = self._needs.get((server, owner))
         self._needs[server, owner] = challenge
         if (before is None) != (challenge is None) or challenge is None:
+            self._noted.discard((server, owner))
             await self._notes.save_note(_note(server, owner), "" if challenge is None else _NEEDED)
+            self._noted.add((server, owner))
 
     def challenge(self, server: str, owner: str) -> Challenge:
         """What the server said last about the token that it wants."""
@@ -145,13 +155,23 @@ class Accounts:
         for config in servers:
             if config.url is None and config.credentials == "shared":
                 continue
-            owner = owner_of(config, principal)
-            if (config.name, owner) not in self._needs:
-                noted = await self._notes.load_note(_note(config.name, owner))
-                self._needs.setdefault((config.name, owner), Challenge() if noted == _NEEDED else None)
-            if self._needs[config.name, owner] is not None:
+            if await self._is_needed(config.name, owner_of(config, principal)):
                 found.add(config.name)
         return frozenset(found)
+
+    async def _is_needed(self, server: str, owner: str) -> bool:
+        key = (server, owner)
+        if key in self._needs and (self._needs[key] is None or key not in self._noted):
+            return self._needs[key] is not None
+        noted = await self._notes.load_note(_note(server, owner))  # another process may know of a sign-in by now
+        if noted == _NEEDED:
+            self._needs.setdefault(key, Challenge())
+            self._noted.add(key)
+        elif self._needs.get(key) is not None:
+            await self.signed_in(server, owner)
+        else:
+            self._needs[key] = None
+        return self._needs[key] is not None
 
     async def signed_in(self, server: str, owner: str, version: str = "") -> None:
         """Somebody signed in (or out, without a version): connections from now on are other ones."""

@@ -29,12 +29,17 @@ def check_header(header: Mapping[str, Any], issuer: IssuerConfig) -> str:
     algorithm = header.get("alg")
     if algorithm not in issuer.algorithms:
         raise InvalidToken("its signature algorithm is not accepted")
-    kind = header.get("typ")
-    if kind is not None and (not isinstance(kind, str) or kind.lower() not in _TYPES):
+    if "typ" in header and not is_typed(header):
         raise InvalidToken("it is not an access token")
     if "crit" in header:
         raise InvalidToken("it has a critical header that is not understood")
     return str(algorithm)
+
+
+def is_typed(header: Mapping[str, Any]) -> bool:
+    """Whether a header says that this may be an access token (RFC 9068; issuers also write plain JWT)."""
+    kind = header.get("typ")
+    return isinstance(kind, str) and kind.lower() in _TYPES
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> float:

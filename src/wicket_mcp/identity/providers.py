@@ -1,9 +1,10 @@
 """Signing in with an OpenID provider at our own authorization server: we are the provider's client.
 
 Somebody who allows a client on the consent page may show who they are at a configured issuer (`http.issuers` with a
-`client_id`) instead of with a token. What they allowed waits here, for ten minutes and for the browser that left, until
-the provider sends it back: code with PKCE, `state`, `nonce` and `iss` are checked, then the ID token. Nothing that the
-provider gives is kept but its claims (`people.py`). `surface/authorization.py` speaks HTTP for it.
+`client_id`) instead of with a token. What they allowed waits (`waiting.py`), for ten minutes and for the browser that
+left, until the provider sends it back, to whichever of our processes: code with PKCE, `state`, `nonce` and `iss` are
+checked, then the ID token. Nothing that the provider gives is kept but its claims (`people.py`).
+`surface/authorization.py` speaks HTTP for it.
 """
 
 import base64
@@ -12,8 +13,9 @@ import hmac
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct, convert, to_builtins
 
 from wicket_mcp.config.model.sign_in import IssuerConfig
 from wicket_mcp.errors import WicketError
@@ -24,21 +26,21 @@ from wicket_mcp.identity.jwks import read_metadata
 from wicket_mcp.identity.oauth.discovery import is_safe
 from wicket_mcp.identity.oauth.messages import Client, authenticate, preferred_method
 from wicket_mcp.identity.tokens import Issuer
+from wicket_mcp.identity.waiting import Waiting
 from wicket_mcp.model import JsonObject, as_list, as_text
 from wicket_mcp.telemetry.log import clean
 
 LIFE = 600.0
-MOST_WAITING = 10_000
+_KIND = "visit"
 _SCOPES = ("openid", "profile", "email", "groups")
 
 
-@dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Struct, frozen=True):
     """Somebody is at a provider; what they have allowed meanwhile waits."""
 
-    issuer: IssuerConfig
+    issuer: str
     request: AuthorizationRequest
-    mark: bytes = field(repr=False)
+    mark: bytes
     scopes: tuple[str, ...]
     redirect_uri: str
     token_endpoint: str
@@ -46,12 +48,14 @@ class Visit:
     """Whether every redirect of the provider carries `iss`."""
     method: str
     """How the token endpoint wants our secret."""
-    until: float
-    state: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    browser: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    state: str
+    browser: str
     """What the browser keeps, and must bring back."""
-    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
-    nonce: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    verifier: str
+    nonce: str
+
+    def __repr__(self) -> str:
+        return f"<Visit to {self.issuer}>"
 
 
 class VisitFailed(OAuthError):
@@ -65,10 +69,10 @@ class VisitFailed(OAuthError):
 class Providers:
     """The issuers that people may sign in with."""
 
-    def __init__(self, issuers: Sequence[Issuer], documents: Documents) -> None:
+    def __init__(self, issuers: Sequence[Issuer], documents: Documents, waiting: Waiting) -> None:
         self._issuers = {issuer.config.issuer: issuer for issuer in issuers if issuer.config.client_id}
         self._documents = documents
-        self._waiting: dict[str, Visit] = {}
+        self._waiting = waiting
 
     @property
     def offered(self) -> Sequence[tuple[str, str]]:
@@ -93,7 +97,7 @@ class Providers:
             raise OAuthError("temporarily_unavailable", f"{name} does not say where people sign in.")
         methods = tuple(as_text(text) for text in as_list(metadata.get("token_endpoint_auth_methods_supported")))
         visit = Visit(
-            known.config,
+            issuer,
             request,
             mark,
             tuple(scopes),
@@ -101,40 +105,44 @@ class Providers:
             endpoint,
             metadata.get("authorization_response_iss_parameter_supported") is True,
             preferred_method(methods) if known.secret else "none",
-            time.monotonic() + LIFE,
+            state=secrets.token_urlsafe(32),
+            browser=secrets.token_urlsafe(32),
+            verifier=secrets.token_urlsafe(48),
+            nonce=secrets.token_urlsafe(32),
         )
-        self._keep(visit)
+        await self._waiting.put(_KIND, visit.state, to_builtins(visit), LIFE)
         joint = "&" if urlsplit(page).query else "?"
-        return f"{page}{joint}{urlencode(_question(visit, metadata))}", visit
+        return f"{page}{joint}{urlencode(_question(visit, known.config, metadata))}", visit
 
-    async def finish(self, query: Mapping[str, str], browser: str) -> tuple[Visit, JsonObject]:
+    async def finish(self, query: Mapping[str, str], browser: str) -> tuple[Visit, IssuerConfig, JsonObject]:
         """What somebody had allowed, and what the provider says of them. Raises OAuthError."""
-        visit = self._waiting.pop(query.get("state", ""), None)
-        if visit is None or time.monotonic() >= visit.until:
+        content = await self._waiting.take(_KIND, query.get("state", ""))
+        visit = None if content is None else convert(content, Visit)
+        issuer = None if visit is None else self._issuers.get(visit.issuer)
+        if visit is None or issuer is None:
             raise OAuthError("invalid_request", "This sign-in is unknown, has expired or was used already.")
         if not hmac.compare_digest(visit.browser.encode(), browser.encode()):
             raise OAuthError("invalid_request", "This sign-in was begun in another browser.")
         named = query.get("iss")
-        if named != visit.issuer.issuer and (named is not None or visit.names_itself):
+        if named != visit.issuer and (named is not None or visit.names_itself):
             raise OAuthError("invalid_request", "This answer did not come from the provider that was asked.")
-        name = urlsplit(visit.issuer.issuer).netloc
+        name = urlsplit(visit.issuer).netloc
         if "error" in query or not query.get("code"):
             said = query.get("error_description") or query.get("error") or "no code came"
             raise VisitFailed(visit, f"{name} did not sign you in: {clean(said, 200)}.")
         try:
-            return visit, await self._claims(visit, query["code"])
+            return visit, issuer.config, await self._claims(visit, issuer, query["code"])
         except InvalidToken as problem:
             raise VisitFailed(visit, f"What {name} says about you does not count: {problem}.") from None
         except WicketError as problem:
             words = f"{name} could not be asked who you are: {problem.message}"
             raise VisitFailed(visit, words, "temporarily_unavailable") from None
 
-    async def _claims(self, visit: Visit, code: str) -> JsonObject:
+    async def _claims(self, visit: Visit, issuer: Issuer, code: str) -> JsonObject:
         """The claims of the ID token that a code stands for. Raises InvalidToken and WicketError."""
-        issuer = self._issuers[visit.issuer.issuer]
         client = Client(
-            issuer=visit.issuer.issuer,
-            client_id=visit.issuer.client_id,
+            issuer=visit.issuer,
+            client_id=issuer.config.client_id,
             client_secret=issuer.secret,
             auth_method=visit.method,
         )
@@ -144,26 +152,18 @@ class Providers:
             "redirect_uri": visit.redirect_uri,
             "code_verifier": visit.verifier,
         }
-        headers, form = authenticate(client, visit.issuer.issuer, form)
+        headers, form = authenticate(client, visit.issuer, form)
         answer = await self._documents.post(visit.token_endpoint, form, headers)
         return await issuer.read_id_token(as_text(answer.get("id_token")), visit.nonce, time.time())
 
-    def _keep(self, visit: Visit) -> None:
-        now = time.monotonic()
-        for state in [state for state, each in self._waiting.items() if each.until < now]:
-            del self._waiting[state]
-        while len(self._waiting) >= MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-        self._waiting[visit.state] = visit
 
-
-def _question(visit: Visit, metadata: JsonObject) -> dict[str, str]:
+def _question(visit: Visit, issuer: IssuerConfig, metadata: JsonObject) -> dict[str, str]:
     """What the provider is asked; of scopes, those that it lists."""
     listed = as_list(metadata.get("scopes_supported")) or _SCOPES[:3]
     digest = hashlib.sha256(visit.verifier.encode()).digest()
     return {
         "response_type": "code",
-        "client_id": visit.issuer.client_id,
+        "client_id": issuer.client_id,
         "redirect_uri": visit.redirect_uri,
         "scope": " ".join(scope for scope in _SCOPES if scope in listed or scope == "openid"),
         "state": visit.state,

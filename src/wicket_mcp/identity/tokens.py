@@ -21,7 +21,15 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.sign_in import IssuerConfig
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.identity.claims import LEEWAY, InvalidToken, audiences, check_header, check_times, principal_of
+from wicket_mcp.identity.claims import (
+    LEEWAY,
+    InvalidToken,
+    audiences,
+    check_header,
+    check_times,
+    is_typed,
+    principal_of,
+)
 from wicket_mcp.identity.documents import Documents, hosts_of
 from wicket_mcp.identity.jwks import Keys
 from wicket_mcp.model import JsonObject, Principal, as_object, as_text
@@ -115,7 +123,10 @@ class Tokens:
             issuer = self._issuers.get(as_text(claims.get("iss")))
             if issuer is None:
                 raise InvalidToken("its issuer is not accepted here")
-            known = await issuer.verify(token, header, now)
+            if "typ" in header or not issuer.config.introspection:
+                known = await issuer.verify(token, header, now)
+            else:  # it may be an ID token or anything else that the issuer has signed: only the issuer knows
+                known = await self._introspect(token, digest, now)
         else:
             known = await self._introspect(token, digest, now)
         _keep(self._known, digest, known, MAX_KNOWN)
@@ -160,6 +171,8 @@ class Issuer:
 
     async def verify(self, token: str, header: JsonObject, now: float) -> Known:
         """A JWT of this issuer. Raises InvalidToken, or Unavailable while its keys cannot be read."""
+        if not is_typed(header):
+            raise InvalidToken("its header does not say that it is an access token (typ)")
         claims = await self._read_signed(token, header)
         return self._judge(claims, check_times(claims, now) + LEEWAY)
 

@@ -255,9 +255,9 @@ class Authorization:
         """Somebody comes back from a provider: what they had allowed before goes to the client now."""
         query = _fields(parse_qsl(exchange.query, keep_blank_values=True))
         try:
-            visit, claims = await self._providers.finish(query, exchange.cookie(VISIT_COOKIE))
+            visit, issuer, claims = await self._providers.finish(query, exchange.cookie(VISIT_COOKIE))
             try:
-                who = await self._grants.welcome(visit.issuer, claims)
+                who = await self._grants.welcome(issuer, claims)
             except InvalidToken as problem:
                 raise VisitFailed(visit, f"What the provider says about you does not count: {problem}.") from None
             if not any(who[0].may(scope) for scope in visit.request.scopes):

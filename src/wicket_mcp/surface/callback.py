@@ -17,7 +17,7 @@ from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.http import Headers, Receive, RequestHeaders, Scope, Send, send_json
 
 if TYPE_CHECKING:
-    from wicket_mcp.identity.oauth.signin import Pending
+    from wicket_mcp.identity.oauth.signin import Begun
 
 _DOCUMENT = "/oauth/client.json"
 _COOKIE = "wicket-sign-in"
@@ -58,24 +58,24 @@ class Callback:
         await send_json(send, 200, {"client_id": f"{address}{_DOCUMENT}", **describe(f"{address}{PATH}")})
 
     async def _start(self, scope: Scope, ticket: str, send: Send) -> None:
-        pending = self._accounts.sign_ins.find(ticket)
-        if pending is None:
+        begun = await self._accounts.sign_ins.find(ticket)
+        if begun is None:
             await _show(send, 404, "This link is unknown, has expired or was used already. Begin again in your client.")
             return
-        if pending.personal and scope["query_string"] != b"go":
+        if begun.personal and scope["query_string"] != b"go":
             text = (
-                f"You are about to sign in to '{pending.server}'. Whoever uses this gateway as '{pending.owner}' will "
+                f"You are about to sign in to '{begun.server}'. Whoever uses this gateway as '{begun.owner}' will "
                 "act there with your account. If that is not you, close this page."
             )
             await _show(send, 200, text, link=f"{START}{ticket}?go")
             return
-        await _redirect(send, pending.url, (b"set-cookie", self._cookie(pending).encode()))
+        await _redirect(send, begun.url, (b"set-cookie", self._cookie(begun).encode()))
 
     async def _finish(self, scope: Scope, headers: RequestHeaders, send: Send) -> None:
         query = read_query(scope["query_string"].decode("latin-1"))
         cookies = dict(pair.strip().split("=", 1) for pair in (headers.get(b"cookie") or "").split(";") if "=" in pair)
         sign_ins = self._accounts.sign_ins
-        if not sign_ins.began_in(query.get("state", ""), cookies.get(self._name(), "")):
+        if not await sign_ins.began_in(query.get("state", ""), cookies.get(self._name(), "")):
             await _show(
                 send, 403, "This sign-in was begun in another browser, or has expired. Begin again in your client."
             )
@@ -85,9 +85,9 @@ class Callback:
     def _name(self) -> str:
         return f"__Host-{_COOKIE}" if self._accounts.address.startswith("https://") else _COOKIE
 
-    def _cookie(self, pending: "Pending") -> str:
+    def _cookie(self, begun: "Begun") -> str:
         secure = "; Secure" if self._accounts.address.startswith("https://") else ""
-        return f"{self._name()}={pending.browser}; Path=/; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
+        return f"{self._name()}={begun.browser}; Path=/; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
 
 
 async def _show(send: Send, status: int, text: str, link: str = "") -> None:

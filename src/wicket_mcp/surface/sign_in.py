@@ -4,7 +4,7 @@
 own authorization server there is no door, and nothing of `identity` that validates tokens is loaded.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
@@ -16,18 +16,20 @@ from wicket_mcp.tasks import Tasks
 if TYPE_CHECKING:
     from wicket_mcp.identity.grants import Grants
     from wicket_mcp.identity.tokens import Tokens
+    from wicket_mcp.identity.waiting import Waiting
 
 
 class SignIn:
-    """`paths` are where MCP is served; `grants` makes our own authorization server, when it is asked for."""
+    """`paths` are where MCP is served at any moment; `grants` makes our own authorization server, when asked for."""
 
     def __init__(
         self,
         config: Config,
-        paths: Sequence[str],
+        paths: Collection[str],
         tasks: Tasks,
         grants: "Callable[[], Grants]",
         store: GrantStore,
+        waiting: "Waiting",
         on_act: Callable[[str, str, str], None],
         on_rejected: OnRejected,
     ) -> None:
@@ -36,6 +38,7 @@ class SignIn:
         self._make_grants = grants
         self._grants: Grants | None = None
         self._store = store
+        self._waiting = waiting
         self._on_act = on_act
         self._on_rejected = on_rejected
         self._closing: list[Callable[[], Awaitable[None]]] = []
@@ -79,7 +82,8 @@ class SignIn:
         documents = Documents(config.registry.allowed_addresses)
         self._closing.append(documents.close)
         clients = Clients(self._store, documents)
-        providers = Providers(tokens.issuers, tokens.documents) if tokens is not None else Providers((), documents)
+        issuers, documents = (tokens.issuers, tokens.documents) if tokens is not None else ((), documents)
+        providers = Providers(issuers, documents, self._waiting)
         return Authorization(door, grants, clients, providers, self._paths, self._on_rejected)
 
     async def close(self) -> None:

@@ -1,17 +1,21 @@
 """How a person signs in: an address to open, a redirect that comes back, and a grant in the vault.
 
 `begin` finds out whom to ask and gives the address; `finish` takes what a browser brings to the callback, whoever
-serves that (a loopback port, or the gateway's own address); whoever waits for the `Pending` goes on then. A `state`
-works once, within ten minutes, and only for whom it was made.
+serves that (a loopback port, or the gateway's own address, in any of its processes: what was begun rests in the store,
+`waiting.py`); whoever waits for the `Pending` goes on then. A `state` works once, within ten minutes, and only for whom
+it was made.
 """
 
 import asyncio
 import hmac
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from wicket_mcp.config.model.config import ServerConfig
@@ -35,29 +39,33 @@ from wicket_mcp.identity.pages import PATH, START
 from wicket_mcp.model import Principal
 from wicket_mcp.upstream.credentials import Challenge, owner_of
 
+_BEGUN, _LINK, _ENDED = "sign-in", "sign-in link", "sign-in ended"
 LIFE = 600.0  # seconds in which a sign-in must be finished
 MOST_PENDING = 100
+LOOK = 1.0  # seconds after which is looked again whether another process has finished it
 STEPS = 3  # times in a row that more rights are asked for
 
 
-@dataclass(slots=True)
-class Pending:
-    """A sign-in that somebody has begun."""
+class Begun(Struct, frozen=True):
+    """A sign-in that somebody has begun: all that it takes to finish it, in whichever process."""
 
     server: str
     owner: str
     issuer: Issuer
     authorization: Authorization
     grant: Grant
-    until: float
-    done: "asyncio.Future[None]" = field(repr=False)
+    trusted: tuple[str, ...]
+    """Addresses that the configuration names for signing in."""
     personal: bool
     """Whether it is the account of one user, and not the gateway's."""
     address: str
     """Ours, where the browser comes back to it."""
-    ticket: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    browser: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    ticket: str
+    browser: str
     """What the browser that opened the link keeps, and must bring back."""
+
+    def __repr__(self) -> str:
+        return f"<Begun sign-in of {self.owner} to {self.server}>"
 
     @property
     def link(self) -> str:
@@ -69,14 +77,36 @@ class Pending:
         """Where the person signs in, at the authorization server."""
         return self.authorization.url
 
+
+@dataclass(slots=True)
+class Pending:
+    """A sign-in that somebody here waits for."""
+
+    begun: Begun
+    until: float
+    done: "asyncio.Future[None]" = field(repr=False)
+    look: Callable[[], Awaitable[None]] = field(repr=False)
+    """See whether another process has finished it."""
+    shared: bool
+
+    @property
+    def link(self) -> str:
+        return self.begun.link
+
+    @property
+    def url(self) -> str:
+        return self.begun.url
+
     async def wait(self) -> None:
         """Until it is finished. Raises SignInFailed."""
-        try:
-            async with asyncio.timeout(max(0.0, self.until - time.monotonic())):
-                await asyncio.shield(self.done)
-        except TimeoutError:
-            text = f"Nobody signed in to '{self.server}' within {LIFE / 60:.0f} minutes."
-            raise SignInFailed(self.server, text, hint=f"Try again: wicket login {self.server}") from None
+        server = self.begun.server
+        while (left := self.until - time.monotonic()) > 0:
+            await asyncio.wait((self.done,), timeout=min(left, LOOK) if self.shared else left)
+            if self.done.done():
+                return self.done.result()
+            await self.look()
+        text = f"Nobody signed in to '{server}' within {LIFE / 60:.0f} minutes."
+        raise SignInFailed(server, text, hint=f"Try again: wicket login {server}")
 
 
 class SignIns:
@@ -99,7 +129,7 @@ class SignIns:
 
     def credentials(self, config: ServerConfig, url: str, owner: str) -> PersonCredentials | MachineCredentials:
         """The credentials of one owner for one server."""
-        oauth = self._oauth(config, url, owner)
+        oauth = self._oauth(config.name, url, owner, _trusted(config))
         if config.auth.kind in ("auto", "oauth"):
             return PersonCredentials(
                 config.name, owner, oauth, self.keep, self._accounts.need, self._accounts.refreshes
@@ -118,7 +148,7 @@ class SignIns:
         if server.url is None or config.auth.kind not in ("auto", "oauth"):
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
         self._drop_expired()
-        oauth = self._oauth(config, server.url, owner)
+        oauth = self._oauth(config.name, server.url, owner, _trusted(config))
         challenge = self._accounts.challenge(config.name, owner)
         resource, issuer = await oauth.discover(challenge, server.auth.issuer)
         check_code_flow(config.name, issuer)
@@ -143,49 +173,82 @@ class SignIns:
             version=secrets.token_hex(8),
             dpop_key=_dpop_key(issuer) if challenge.dpop else "",
         )
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        pending = Pending(
-            config.name,
-            owner,
-            issuer,
-            request,
-            grant,
-            time.monotonic() + LIFE,
-            done,
+        begun = Begun(
+            server=config.name,
+            owner=owner,
+            issuer=issuer,
+            authorization=request,
+            grant=grant,
+            trusted=_trusted(config),
             personal=config.credentials == "user",
             address=self._accounts.address,
+            ticket=secrets.token_urlsafe(32),
+            browser=secrets.token_urlsafe(32),
         )
-        self._pending[request.state] = pending
+        waiting = self._accounts.waiting
+        await waiting.put(_LINK, begun.ticket, request.state, LIFE)
+        await waiting.put(_BEGUN, request.state, to_builtins(begun), LIFE)
+        return self._expect(begun)
+
+    def _expect(self, begun: Begun) -> Pending:
+        state, done = begun.authorization.state, asyncio.get_running_loop().create_future()
+
+        async def look() -> None:
+            outcome = await self._accounts.waiting.take(_ENDED, state)
+            if outcome is not None and not done.done():
+                self._pending.pop(state, None)
+                await self._hear(pending, str(outcome))
+
+        pending = Pending(begun, time.monotonic() + LIFE, done, look, self._accounts.waiting.shared)
+        self._pending[state] = pending
         return pending
 
-    def find(self, ticket: str) -> Pending | None:
-        """The sign-in that a link belongs to."""
-        self._drop_expired()
-        matching = (one for one in self._pending.values() if hmac.compare_digest(one.ticket.encode(), ticket.encode()))
-        return next(matching, None)
+    async def _hear(self, pending: Pending, problem: str) -> None:
+        """Another process has finished a sign-in that we wait for."""
+        server = pending.begun.server
+        if problem:
+            _fail(pending, SignInFailed(server, problem))
+            return
+        await self._accounts.signed_in(server, pending.begun.owner, pending.begun.grant.version)
+        if not pending.done.done():
+            pending.done.set_result(None)
 
-    def began_in(self, state: str, browser: str) -> bool:
+    async def find(self, ticket: str) -> Begun | None:
+        """The sign-in that a link belongs to."""
+        state = await self._accounts.waiting.peek(_LINK, ticket)
+        return await self._read(state) if state is not None else None
+
+    async def began_in(self, state: str, browser: str) -> bool:
         """Whether the browser that brings `state` is the one that opened the link."""
-        pending = self._pending.get(state)
-        return pending is not None and hmac.compare_digest(pending.browser.encode(), browser.encode())
+        begun = await self._read(state)
+        return begun is not None and hmac.compare_digest(begun.browser.encode(), browser.encode())
+
+    async def _read(self, state: str) -> Begun | None:
+        return _begun(await self._accounts.waiting.peek(_BEGUN, state))
 
     async def finish(self, query: dict[str, str]) -> str:
         """Take what a browser brought back; the sentence that it shows."""
         self._drop_expired()
-        pending = self._pending.pop(query.get("state", ""), None)
-        if pending is None:
+        state = query.get("state", "")
+        begun, pending = _begun(await self._accounts.waiting.take(_BEGUN, state)), self._pending.pop(state, None)
+        if begun is None:
             return "This sign-in is unknown, has expired or was used already. Begin again from your client."
+        problem = ""
         try:
-            await self._complete(pending, query)
-        except WicketError as problem:
-            _fail(pending, problem)
-            return str(problem)
+            await self._complete(begun, query)
+        except WicketError as error:
+            problem = str(error)
+            if pending is not None:
+                _fail(pending, error)
         except BaseException:
-            pending.done.cancel()
+            if pending is not None:
+                pending.done.cancel()
             raise
-        if not pending.done.done():
+        if pending is None:
+            await self._accounts.waiting.put(_ENDED, state, problem, LIFE)
+        elif not pending.done.done():
             pending.done.set_result(None)
-        return f"You are signed in to '{pending.server}'. You can close this page."
+        return problem or f"You are signed in to '{begun.server}'. You can close this page."
 
     async def sign_out(self, config: ServerConfig, principal: Principal) -> bool:
         """Forget what `principal` signed in for; whether there was anything."""
@@ -197,9 +260,10 @@ class SignIns:
             await self._accounts.need(config.name, owner, Challenge())
         return forgotten
 
-    async def _complete(self, pending: Pending, query: dict[str, str]) -> None:
-        code = read_redirect(pending.server, pending.issuer, query)
-        grant, request = pending.grant, pending.authorization
+    async def _complete(self, begun: Begun, query: dict[str, str]) -> None:
+        server, owner = begun.server, begun.owner
+        code = read_redirect(server, begun.issuer, query)
+        grant, request = begun.grant, begun.authorization
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -207,26 +271,24 @@ class SignIns:
             "code_verifier": request.verifier,
             "resource": grant.resource,
         }
-        oauth = self._clients.get((pending.server, pending.owner))
-        if oauth is None or oauth.url != grant.url:
-            raise SignInFailed(
-                pending.server, f"Server '{pending.server}' was reconfigured meanwhile.", hint="Try again."
-            )
+        known = self._clients.get((server, owner))
+        if known is not None and known.url != grant.url:
+            raise SignInFailed(server, f"Server '{server}' was reconfigured meanwhile.", hint="Try again.")
+        oauth = self._oauth(server, grant.url, owner, begun.trusted)
         try:
             grant = await oauth.token(grant, form)
         except TokenRefused as refused:
             if refused.error in ("invalid_client", "unauthorized_client"):
                 await self.keep.drop_client(grant.client)  # it was forgotten there: the next time we register anew
-            text = f"The authorization server of '{pending.server}' refused the sign-in: {refused}."
-            raise SignInFailed(pending.server, text, hint="Sign in again.") from None
-        await self.keep.save_grant(pending.owner, pending.server, grant)
-        await self._accounts.signed_in(pending.server, pending.owner, grant.version)
+            text = f"The authorization server of '{server}' refused the sign-in: {refused}."
+            raise SignInFailed(server, text, hint="Sign in again.") from None
+        await self.keep.save_grant(owner, server, grant)
+        await self._accounts.signed_in(server, owner, grant.version)
 
-    def _oauth(self, config: ServerConfig, url: str, owner: str) -> OAuthClient:
-        known = self._clients.get((config.name, owner))
+    def _oauth(self, server: str, url: str, owner: str, trusted: tuple[str, ...]) -> OAuthClient:
+        known = self._clients.get((server, owner))
         if known is None or known.url != url:
-            trusted = tuple(address for address in (config.auth.issuer, config.auth.idp) if address)
-            known = self._clients[config.name, owner] = OAuthClient(config.name, url, trusted)
+            known = self._clients[server, owner] = OAuthClient(server, url, trusted)
         return known
 
     async def _redirect_uri(self, issuer: Issuer) -> str:
@@ -268,7 +330,16 @@ class SignIns:
         expired += list(self._pending)[: max(0, len(self._pending) - len(expired) - MOST_PENDING + 1)]
         for state in dict.fromkeys(expired):
             pending = self._pending.pop(state)
-            _fail(pending, SignInFailed(pending.server, f"The sign-in to '{pending.server}' has expired."))
+            server = pending.begun.server
+            _fail(pending, SignInFailed(server, f"The sign-in to '{server}' has expired."))
+
+
+def _begun(content: Any) -> Begun | None:
+    return None if content is None else convert(content, Begun)
+
+
+def _trusted(config: ServerConfig) -> tuple[str, ...]:
+    return tuple(address for address in (config.auth.issuer, config.auth.idp) if address)
 
 
 def _fail(pending: Pending, problem: WicketError) -> None:

@@ -97,7 +97,7 @@ class Dashboard:
             await reply.file(parts[-1])
             return
         code = query.get("code", "") if parts == ["sign-in"] else ""
-        if code and self._token and self._sessions.take_link(code, self._token):
+        if code and self._token and await self._sessions.take_link(code, self._token):
             await reply.move(ROOT, self._sessions.begin(self._token))
             return
         session, who = await self._visitor(headers)
@@ -160,7 +160,7 @@ class Dashboard:
         reply.visitor(session, who)
         match parts:
             case ["sign-out"]:
-                self._sessions.end(session.id)
+                await self._sessions.end(session.id)
                 await reply.move(f"{ROOT}/sign-in", forget=True)
             case ["tools", key, "call"]:
                 await reply.page(200, "tool", await self._pages.call(who, form, key))
@@ -230,7 +230,7 @@ class Dashboard:
             cookies = SimpleCookie(headers.get(b"cookie") or "")
         except CookieError:
             return None, None
-        session = self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
+        session = await self._sessions.find(cookies[COOKIE].value) if COOKIE in cookies else None
         return session, await self._identify(session.token) if session is not None else None
 
 

@@ -2,10 +2,11 @@
 
 A session lives in memory and remembers the token it was begun with, which is judged anew for every request: a revoked
 key ends its sessions at once. Where several processes serve one gateway, the cookie is the session, sealed with the
-keys that they share, so that each of them knows it. `wicket dashboard` makes links (`sign_link`), so that no token is
-part of an address.
+keys that they share, so that each of them knows it; that one ended, or that a link was used, is in the store for all
+of them. `wicket dashboard` makes links (`sign_link`), so that no token is part of an address.
 """
 
+import hashlib
 import hmac
 import secrets
 import time
@@ -14,13 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from wicket_mcp.store.base import GrantStore
+from wicket_mcp.store.model import StoredTicket
+
 if TYPE_CHECKING:
     from wicket_mcp.cluster.seal import Ring
 
 LIFETIME = 12 * 3600.0
 LINK_LIFETIME = 60
 MAX_SESSIONS = 1000
-MAX_LINKS = 1000
 _PURPOSE = "dashboard"
 
 
@@ -39,51 +42,59 @@ class UiSession:
 class UiSessions:
     """All sessions of one gateway, and the links that were used."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, ring: "Ring | None" = None) -> None:
+    def __init__(self, store: GrantStore, clock: Callable[[], float] = time.time, ring: "Ring | None" = None) -> None:
         """`ring` has the keys that replicas share, where there are some."""
+        self._store = store
         self._clock = clock
         self._ring = ring
-        self._ended: OrderedDict[str, None] = OrderedDict()
         self._sessions: OrderedDict[str, UiSession] = OrderedDict()
-        self._used: OrderedDict[str, None] = OrderedDict()
 
     def begin(self, token: str) -> UiSession:
         csrf = secrets.token_urlsafe(24)
         number = self._ring.close(_PURPOSE, [token, csrf], LIFETIME) if self._ring else secrets.token_urlsafe(24)
         session = UiSession(number, token, csrf, self._clock() + LIFETIME)
-        self._sessions[session.id] = session
-        while len(self._sessions) > MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+        if self._ring is None:
+            self._sessions[session.id] = session
+            while len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
         return session
 
-    def find(self, session_id: str) -> UiSession | None:
+    async def find(self, session_id: str) -> UiSession | None:
+        if self._ring is not None:
+            content = self._ring.open(_PURPOSE, session_id)
+            if content is None or await self._store.ticket(_digest("end", session_id)) is not None:
+                return None
+            return UiSession(session_id, content[0], content[1], self._clock() + LIFETIME)
         session = self._sessions.get(session_id)
         if session is not None and session.expires < self._clock():
             del self._sessions[session_id]
             return None
-        if session is None and self._ring is not None and session_id not in self._ended:
-            content = self._ring.open(_PURPOSE, session_id)
-            return UiSession(session_id, content[0], content[1], self._clock() + LIFETIME) if content else None
         return session
 
-    def end(self, session_id: str) -> None:
+    async def end(self, session_id: str) -> None:
         self._sessions.pop(session_id, None)
-        self._ended[session_id] = None
-        while len(self._ended) > MAX_SESSIONS:
-            self._ended.popitem(last=False)
+        if self._ring is not None:
+            await self._note("end", session_id, LIFETIME)
 
-    def take_link(self, code: str, token: str) -> bool:
-        """Whether `code` was made from `token` just now, and is used for the first time."""
+    async def take_link(self, code: str, token: str) -> bool:
+        """Whether `code` was made from `token` just now, and is used for the first time, by whichever process."""
         expires, _, rest = code.partition(".")
         nonce, _, _ = rest.partition(".")
-        if not expires.isdecimal() or len(expires) > 12 or int(expires) < self._clock() or code in self._used:
+        if not expires.isdecimal() or len(expires) > 12 or int(expires) < self._clock():
             return False
         if not hmac.compare_digest(_code(token, expires, nonce).encode(), code.encode("utf-8", "replace")):
             return False
-        self._used[code] = None
-        while len(self._used) > MAX_LINKS:
-            self._used.popitem(last=False)
-        return True
+        return await self._note("link", code, LINK_LIFETIME)
+
+    async def _note(self, kind: str, text: str, life: float) -> bool:
+        """Note something that happens once; whether this was the first time."""
+        now = self._clock()
+        ticket = StoredTicket(_digest(kind, text), f"{_PURPOSE} {kind}", "", {}, now + life + 1)
+        return await self._store.add_ticket(ticket, now)
+
+
+def _digest(kind: str, text: str) -> bytes:
+    return hashlib.sha256(f"{_PURPOSE} {kind} {text}".encode("utf-8", "replace")).digest()
 
 
 def sign_link(token: str, now: float | None = None) -> str:
