@@ -58,7 +58,7 @@ from wicket_mcp.verbs import Verbs
 if TYPE_CHECKING:
     from socket import socket
 
-    from wicket_mcp.registry.facade import Desk
+    from wicket_mcp.registry.facade import RegistryFacade
     from wicket_mcp.telemetry.trace import Tracing
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Gateway(Library):
         """The live parts that obey every new configuration, in this order."""
         self.on_event: list[Callable[[UpstreamEvent], None]] = []
         """Who else hears what servers say unasked."""
-        self._desk: Desk | None = None
+        self._facade: RegistryFacade | None = None
         self._serving = Serving()
         self._attending = False
         self.buckets = ServerBuckets(shared=store.shared_limits)
@@ -159,12 +159,12 @@ class Gateway(Library):
             await self.close()
 
     @property
-    def registry(self) -> "Desk":
+    def registry(self) -> "RegistryFacade":
         """The registry of servers. Made when somebody needs it: a plain gateway does not pay for it."""
-        if self._desk is None:
-            from wicket_mcp.registry.facade import Desk
+        if self._facade is None:
+            from wicket_mcp.registry.facade import RegistryFacade
 
-            self._desk = Desk(
+            self._facade = RegistryFacade(
                 self.config,
                 self.store,
                 self.pool,
@@ -174,8 +174,8 @@ class Gateway(Library):
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
             )
-            self._desk.keys.on_successor = self._disown
-        return self._desk
+            self._facade.keys.on_successor = self._disown
+        return self._facade
 
     def _disown(self, name: str) -> None:
         """Another key has this name now: its holder meets nothing of the one before."""
@@ -209,8 +209,8 @@ class Gateway(Library):
         """
         rooms = build(staying(self.config, config), self._rooms.live)
         served = {names: rooms.serve(names) for names in {*self._serving.now, ()}}
-        if self._desk is not None:
-            self._desk.reconfigure(config)
+        if self._facade is not None:
+            self._facade.reconfigure(config)
         old, self._rooms = self.config, rooms
         self.reconfigure(rooms.config)
         self._swap_servers(old, config)
@@ -242,7 +242,7 @@ class Gateway(Library):
         for server in self.catalogue.servers.values():
             if server.start == "eager" and server != before.get(server.name):
                 self.tasks.start(self._start_eagerly(server.name), f"start {server.name}")
-        if new.allow_runtime_servers and self._desk is None:
+        if new.allow_runtime_servers and self._facade is None:
             self.tasks.start(self.registry.managed.restore(), "restore installed servers")
 
     def protocol(self, *names: str, transport: str = "pipe") -> Protocol:
@@ -324,8 +324,8 @@ class Gateway(Library):
         self.tasks.start(self.scripting.announce(), "look at the jail")
 
     def _probe(self) -> None:
-        if self._desk is not None:
-            self._desk.probes.start()
+        if self._facade is not None:
+            self._facade.probes.start()
 
     async def _follow(self, server: str, session: str, principal: Principal) -> None:
         """Connect anew where somebody watches resources: a new connection is told which."""
@@ -378,8 +378,8 @@ class Gateway(Library):
         await self.local_tasks.close()
         await self.held.close()
         await self.scripting.close()
-        if self._desk is not None:
-            await self._desk.close()
+        if self._facade is not None:
+            await self._facade.close()
         self.audit.flush()
         await self.audit_file.close()
         await super().close()

@@ -36,25 +36,25 @@ AS_CLIENT: JsonObject = {"extensions": {UI: {"mimeTypes": [APP_TYPE]}, SKILLS: {
 """What Wicket declares where it asks on its own behalf: servers may list a tool with an interface only then."""
 
 
-def declared(capabilities: Mapping[str, Any]) -> JsonObject:
+def declared_extensions(capabilities: Mapping[str, Any]) -> JsonObject:
     """The extensions in a declaration of capabilities, by identifier."""
     return as_object(capabilities.get("extensions"))
 
 
 def declares(capabilities: Mapping[str, Any], identifier: str) -> bool:
-    return identifier in declared(capabilities)
+    return identifier in declared_extensions(capabilities)
 
 
 def unknown(capabilities: Mapping[str, Any]) -> list[str]:
     """The extensions of a server that Wicket does not carry out itself."""
-    return [identifier for identifier in declared(capabilities) if identifier not in OURS]
+    return [identifier for identifier in declared_extensions(capabilities) if identifier not in OURS]
 
 
 def union(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
     """What clients are told: our own extensions, and those of all servers, the first one's settings counting."""
     combined: JsonObject = {}
     for capabilities in servers:
-        for identifier, settings in declared(capabilities).items():
+        for identifier, settings in declared_extensions(capabilities).items():
             if identifier not in OURS:
                 combined[identifier] = {**as_object(settings), **as_object(combined.get(identifier))}
     return {**OURS, **combined}
@@ -82,13 +82,13 @@ def forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonObject:
     this request: where Wicket waits in the client's place, it speaks for itself.
     """
     passed = {name: value for name, value in capabilities.items() if name not in ("tasks", "extensions")}
-    extensions = {name: value for name, value in declared(capabilities).items() if name != TASKS}
+    extensions = {name: value for name, value in declared_extensions(capabilities).items() if name != TASKS}
     if tasks:
-        extensions[TASKS] = as_object(declared(capabilities).get(TASKS))
+        extensions[TASKS] = as_object(declared_extensions(capabilities).get(TASKS))
     return {**passed, "extensions": extensions} if extensions or "extensions" in capabilities else passed
 
 
 def requires_tasks(error: Mapping[str, Any]) -> bool:
     """Whether a server refused a call because it only answers with a task."""
     required = as_object(as_object(error.get("data")).get("requiredCapabilities"))
-    return error.get("code") == MISSING_CLIENT_CAPABILITY and TASKS in declared(required)
+    return error.get("code") == MISSING_CLIENT_CAPABILITY and TASKS in declared_extensions(required)

@@ -27,7 +27,7 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config], None]) -> None:
     """Call `apply` with every state of the file at `path`, and of those beside it, that differs from what is `used`."""
     files = (path, path.parent / OVERRIDES, path.parent / REGISTRY)
-    if used().found:  # a yes that is given while we run counts at once
+    if used().discovered:  # a yes that is given while we run counts at once
         files = (*files, folder_trust.answers_file())
     seen: Stamp | None = None
     waiting: Stamp | None = None
@@ -88,7 +88,7 @@ def _apply(new: Config, apply: Callable[[Config], None]) -> None:
 async def read_again(path: Path, used: Config) -> Config | None:
     """What the file says now; None where that cannot be used, which the log says."""
     try:
-        read = await asyncio.to_thread(load, path, found=used.found)
+        read = await asyncio.to_thread(load, path, discovered=used.discovered)
         if read.untrusted and not used.untrusted:
             raise ConfigError(f"{path} has changed since you trusted it.", hint=f"Run: wicket trust {path}")
         return read

@@ -28,7 +28,7 @@ from wicket_mcp.catalog.instructions import inline_signatures, instructions
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, ProfileConfig, RegistryConfig
 from wicket_mcp.dialects import factory
-from wicket_mcp.dialects.factory import DeskOf
+from wicket_mcp.dialects.factory import FacadeOf
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.library import Library
 from wicket_mcp.model import LOCAL, Caller, Principal
@@ -62,7 +62,7 @@ class Live(msgspec.Struct, frozen=True):
     memory: Memory
     """What sessions have read, for rules about flow."""
     budgets: ProfileBudgets
-    desk: DeskOf
+    facade: FacadeOf
     """The registry, made when somebody needs it."""
     tracing: "Tracing | None" = None
     """Where spans are exported."""
@@ -84,7 +84,7 @@ class Rooms(msgspec.Struct, frozen=True):
         Raises ConfigError for a name that is none.
         """
         if names not in self._menus:
-            self._menus[names] = factory.menu(self._dialects(names), self.config, self.live.desk)
+            self._menus[names] = factory.menu(self._dialects(names), self.config, self.live.facade)
         return self._menus[names]
 
     def _dialects(self, names: tuple[str, ...], profile: str = "") -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import pytest
 import wicket_mcp
 from wicket_mcp.config.model import reference, units
 from wicket_mcp.config.model.config import Config, ServerConfig
-from wicket_mcp.config.model.options import declared
+from wicket_mcp.config.model.options import options_of
 from wicket_mcp.config.read import formats
 from wicket_mcp.errors import ConfigError
 
@@ -22,12 +22,12 @@ SAMPLE = Path(__file__).parent / "data" / "wicket.toml"
 
 def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text("utf-8")
-    assert reference.refreshed(page) == page, "run: python -m wicket_mcp.config.model.reference docs/configuration.md"
+    assert reference.refresh(page) == page, "run: python -m wicket_mcp.config.model.reference docs/configuration.md"
 
 
 def test_a_page_without_the_generated_part_is_refused() -> None:
     with pytest.raises(ValueError, match="no part between"):
-        reference.refreshed("# Configuration\n")
+        reference.refresh("# Configuration\n")
 
 
 def examples(language: str) -> list[str]:
@@ -43,28 +43,28 @@ def test_the_sample_sets_every_option_there_is() -> None:
     """So that the test of reading it covers them all, new ones included."""
     text = tomllib.loads(SAMPLE.read_text("utf-8"))
     servers: dict[str, dict[str, Any]] = text.pop("servers")
-    assert set(text) == set(declared(Config))
-    for name, option in declared(Config).items():
+    assert set(text) == set(options_of(Config))
+    for name, option in options_of(Config).items():
         if option.section is not None:
-            assert set(text[name]) == set(declared(option.section))
-    assert {key for server in servers.values() for key in server} == set(declared(ServerConfig))
+            assert set(text[name]) == set(options_of(option.section))
+    assert {key for server in servers.values() for key in server} == set(options_of(ServerConfig))
 
 
 def test_every_option_has_a_help_line_with_its_default() -> None:
     assert reference.option_help("http.port") == "Port to listen on; 0 takes a free one. (default: 8377)"
     assert reference.option_help("servers.idle_stop").endswith('(default: "10m")')
-    assert reference.option_help("servers.command") == declared(ServerConfig)["command"].help
+    assert reference.option_help("servers.command") == options_of(ServerConfig)["command"].help
     with pytest.raises(KeyError):
         reference.option_help("http.prot")
     assert len(reference.options_text().splitlines()) <= 88, "an option more needs a good reason"
 
 
-def options_of(cls: type[Any]) -> list[str]:
+def all_names(cls: type[Any]) -> list[str]:
     """The names of all options of a struct and of its sections."""
     return [
         name
-        for option in declared(cls).values()
-        for name in (options_of(option.section) if option.section is not None else [option.name])
+        for option in options_of(cls).values()
+        for name in (all_names(option.section) if option.section is not None else [option.name])
     ]
 
 
@@ -72,7 +72,7 @@ def test_every_option_is_read_somewhere() -> None:
     source = Path(wicket_mcp.__file__).parent.rglob("*.py")
     nodes = (node for file in source for node in ast.walk(ast.parse(file.read_text("utf-8"))))
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
-    assert not {*options_of(Config), *options_of(ServerConfig)} - read
+    assert not {*all_names(Config), *all_names(ServerConfig)} - read
 
 
 schema = jsonschema_rs.validator_for(reference.json_schema())

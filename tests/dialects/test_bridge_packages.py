@@ -11,7 +11,7 @@ from tests.conftest import OpenGateway
 from tests.dialects.talking import Talker, talking
 from tests.gateway.serving import serve_http
 from wicket_mcp.codec import encode
-from wicket_mcp.registry.install import container, pinned
+from wicket_mcp.registry.install import container, pin
 
 OPTIONS: dict[str, Any] = {"allow_runtime_servers": True}
 MEMORY = "@modelcontextprotocol/server-memory@2026.8.31"
@@ -125,7 +125,7 @@ async def test_without_uvx_a_python_package_comes_through_pipx(open_gateway: Ope
 
 
 def test_a_version_is_written_as_pip_writes_it() -> None:
-    assert [pinned(name) for name in ("a", "a==1", "a@1", "a[x]@1.2", "a@latest")] == [
+    assert [pin(name) for name in ("a", "a==1", "a@1", "a[x]@1.2", "a@latest")] == [
         "a",
         "a==1",
         "a==1",

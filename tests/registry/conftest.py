@@ -17,7 +17,7 @@ from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, LimitsConfig
 from wicket_mcp.model import Principal
-from wicket_mcp.registry.facade import Desk
+from wicket_mcp.registry.facade import RegistryFacade
 from wicket_mcp.results.results import Results
 from wicket_mcp.store.open import open_store
 from wicket_mcp.upstream.pool import Pool
@@ -52,15 +52,15 @@ def ignore(event: UpstreamEvent) -> None:
     """What upstreams say unasked."""
 
 
-OpenDesk = Callable[..., Awaitable[Desk]]
+OpenFacade = Callable[..., Awaitable[RegistryFacade]]
 
 
 @pytest.fixture
-async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
+async def open_facade(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenFacade]:
     """Makes a registry; all of one test share their state file, as after a restart."""
     async with AsyncExitStack() as opened:
 
-        async def make(**options: object) -> Desk:
+        async def make(**options: object) -> RegistryFacade:
             config = Config.from_dict({"servers": {}, **options})
             store = await open_store(tmp_path / "state" / "wicket.db")
             opened.push_async_callback(store.close)
@@ -71,7 +71,7 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
             opened.push_async_callback(catalogue.close)
 
             async def admit(principal: Principal, kind: str) -> None:
-                await desk.keys.take(principal, kind)
+                await facade.keys.take(principal, kind)
 
             addresses, results = Addresses(catalogue), Results(store, config.results)
             parts = Parts(
@@ -86,8 +86,8 @@ async def open_desk(tmp_path: Path, clock: Clock) -> AsyncGenerator[OpenDesk]:
                 forward,
                 TaskIds(tmp_path / "state"),
             )
-            desk = Desk(config, store, pool, catalogue, forward, lambda: Pipeline(parts).guard, clock)
-            opened.push_async_callback(desk.close)
-            return desk
+            facade = RegistryFacade(config, store, pool, catalogue, forward, lambda: Pipeline(parts).guard, clock)
+            opened.push_async_callback(facade.close)
+            return facade
 
         yield make

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.peers.http_faults import JSON, HttpPeer, Received, Says, send
-from tests.registry.conftest import OpenDesk
+from tests.registry.conftest import OpenFacade
 from wicket_mcp.codec import encode
 from wicket_mcp.model import LOCAL
 from wicket_mcp.registry.discovery import needs_of
@@ -46,23 +46,23 @@ def test_a_flood_of_needs_is_bounded() -> None:
         ("post a message to a Slack channel", "slack"),
     ],
 )
-async def test_a_plain_need_finds_its_server(open_desk: OpenDesk, query: str, expected: str) -> None:
-    found, _ = await (await open_desk()).discover(query, LOCAL, limit=3)
+async def test_a_plain_need_finds_its_server(open_facade: OpenFacade, query: str, expected: str) -> None:
+    found, _ = await (await open_facade()).discover(query, LOCAL, limit=3)
     assert expected in [known.id for known in found]
 
 
 @pytest.mark.parametrize("query", ["'; DROP TABLE registry_server; --", "\x00", "((((", "%_", "🙂" * 500, "a" * 2000])
 @pytest.mark.promise("T27", "Any text is a query.")
-async def test_any_text_is_a_query(open_desk: OpenDesk, query: str) -> None:
-    desk = await open_desk()
-    await desk.discover(query, LOCAL, limit=5)
-    await desk.advise(query, query, 5, LOCAL)
+async def test_any_text_is_a_query(open_facade: OpenFacade, query: str) -> None:
+    facade = await open_facade()
+    await facade.discover(query, LOCAL, limit=5)
+    await facade.advise(query, query, 5, LOCAL)
 
 
-async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_desk: OpenDesk) -> None:
-    desk = await open_desk()
+async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_facade: OpenFacade) -> None:
+    facade = await open_facade()
     stuffing = "email gmail calendar files git github slack database sql browser maps search weather " * 20
-    await desk.registry.publish(
+    await facade.registry.publish(
         {
             "name": "io.github.mallory/best",
             "description": "The best server for everything",
@@ -76,7 +76,7 @@ async def test_a_stuffed_record_does_not_win_for_what_it_is_not(open_desk: OpenD
         "commit changes to a git repository",
         "post a message to a Slack channel",
     ):
-        found, _ = await desk.discover(query, LOCAL, limit=1)
+        found, _ = await facade.discover(query, LOCAL, limit=1)
         assert found[0].id != "best"
 
 
@@ -90,28 +90,28 @@ class Opinionated(HttpPeer):
         send(writer, 200, JSON, encode({"choices": [{"message": {"content": said}}]}))
 
 
-async def ids(open_desk: OpenDesk) -> list[str]:
-    desk = await open_desk()
-    advice, known = await desk.advise("manage files, emails and a git repository", "", 3, LOCAL)
+async def ids(open_facade: OpenFacade) -> list[str]:
+    facade = await open_facade()
+    advice, known = await facade.advise("manage files, emails and a git repository", "", 3, LOCAL)
     assert [one.record.name for one in advice.recommendations] == [one.record.name for one in known]
     return [one.id for one in known]
 
 
-async def test_an_advisor_may_reorder_but_not_add(open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = await ids(open_desk)
+async def test_an_advisor_may_reorder_but_not_add(open_facade: OpenFacade, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = await ids(open_facade)
     async with Opinionated() as model:
         monkeypatch.setenv("WICKET_ADVISOR", f"{model.url}#small")
-        assert await ids(open_desk) == list(reversed(plain))
+        assert await ids(open_facade) == list(reversed(plain))
         assert model.received[0].body["model"] == "small"
 
 
 @pytest.mark.parametrize("said", [b"", b"[]", b'{"choices": []}', b'{"choices": [{"message": {"content": "no"}}]}'])
 async def test_an_advisor_that_makes_no_sense_changes_nothing(
-    open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, said: bytes
+    open_facade: OpenFacade, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
-    plain = await ids(open_desk)
+    plain = await ids(open_facade)
     async with Says(200, JSON, said) as model:
         monkeypatch.setenv("WICKET_ADVISOR", model.url)
-        assert await ids(open_desk) == plain
+        assert await ids(open_facade) == plain
     monkeypatch.setenv("WICKET_ADVISOR", "http://127.0.0.1:1/chat/completions")
-    assert await ids(open_desk) == plain
+    assert await ids(open_facade) == plain

@@ -12,7 +12,7 @@ from tests.peers.dns_server import Names
 from tests.peers.tls import Authority
 from tests.peers.website import Website
 from tests.registry.command import serving, wicket
-from tests.registry.conftest import OpenDesk
+from tests.registry.conftest import OpenFacade
 from wicket_mcp.model import LOCAL, Principal
 
 ANN = Principal("ann", frozenset({"register"}))
@@ -92,9 +92,9 @@ async def test_what_is_not_the_file_with_the_token_proves_nothing(served: Served
 
 
 async def test_a_certificate_that_nobody_trusts_proves_nothing(
-    open_desk: OpenDesk, names: Names, tmp_path: Path
+    open_facade: OpenFacade, names: Names, tmp_path: Path
 ) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address], "allowed_addresses": [PRIVATE]})).domains
+    domains = (await open_facade(registry={"resolvers": [names.address], "allowed_addresses": [PRIVATE]})).domains
     async with Website(Authority(tmp_path).context("file.example")) as site:
         names.zone.addresses["file.example"] = site.address
         claim = await domains.begin("file.example", ANN)
@@ -107,9 +107,9 @@ async def test_a_certificate_that_nobody_trusts_proves_nothing(
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fd00::1", "64:ff9b::7f00:1"])
 async def test_a_domain_that_leads_to_a_private_address_is_not_asked(
-    open_desk: OpenDesk, names: Names, address: str
+    open_facade: OpenFacade, names: Names, address: str
 ) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     names.zone.addresses["inside.example"] = address
     await domains.begin("inside.example", ANN)
     checked = await domains.check("inside.example", ANN)
@@ -122,9 +122,9 @@ async def test_a_domain_that_leads_to_a_private_address_is_not_asked(
 
 
 async def test_a_domain_without_an_address_or_a_resolver_that_fails_is_said_to_be_so(
-    open_desk: OpenDesk, names: Names
+    open_facade: OpenFacade, names: Names
 ) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     await domains.begin("nowhere.example", ANN)
     assert "host name that cannot be resolved" in (await domains.check("nowhere.example", ANN)).problem
     names.zone.refusing = True

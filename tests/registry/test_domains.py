@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from tests.peers.dns_server import Names
-from tests.registry.conftest import Clock, OpenDesk
+from tests.registry.conftest import Clock, OpenFacade
 from wicket_mcp.errors import BadArguments, ConfigError, UnknownName
 from wicket_mcp.model import Principal
 from wicket_mcp.registry.dns import LookupFailed, Resolver, txt_records
-from wicket_mcp.registry.domains import normalised
+from wicket_mcp.registry.domains import normalise
 
 ANN = Principal("ann", frozenset({"register"}))
 BOB = Principal("bob", frozenset({"register"}))
@@ -134,8 +134,8 @@ def test_a_resolver_is_an_address() -> None:
             Resolver.parse(wrong)
 
 
-async def test_a_domain_is_verified_by_its_txt_record(open_desk: OpenDesk, names: Names) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+async def test_a_domain_is_verified_by_its_txt_record(open_facade: OpenFacade, names: Names) -> None:
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("Example.COM.", ANN)
     assert (claim.domain, claim.state) == ("example.com", "pending")
     names.zone.records["_wicket.example.com"] = ["v=spf1 -all", f"wicket-verify={claim.token}"]
@@ -144,21 +144,21 @@ async def test_a_domain_is_verified_by_its_txt_record(open_desk: OpenDesk, names
     assert (await domains.begin("example.com", ANN)).state == "verified"
 
 
-async def test_a_token_is_one_persons_and_survives_a_restart(open_desk: OpenDesk, names: Names) -> None:
+async def test_a_token_is_one_persons_and_survives_a_restart(open_facade: OpenFacade, names: Names) -> None:
     options = {"resolvers": [names.address]}
-    claim = await (await open_desk(registry=options)).domains.begin("example.com", ANN)
-    other = await (await open_desk(registry=options)).domains.begin("example.com", BOB)
+    claim = await (await open_facade(registry=options)).domains.begin("example.com", ANN)
+    other = await (await open_facade(registry=options)).domains.begin("example.com", BOB)
     assert claim.token != other.token
-    assert (await (await open_desk(registry=options)).domains.begin("example.com", ANN)).token == claim.token
+    assert (await (await open_facade(registry=options)).domains.begin("example.com", ANN)).token == claim.token
     names.zone.records["_wicket.example.com"] = [f"wicket-verify={claim.token}"]
-    domains = (await open_desk(registry=options)).domains
+    domains = (await open_facade(registry=options)).domains
     assert (await domains.check("example.com", BOB)).state == "failed"
     assert (await domains.check("example.com", ANN)).state == "verified"
     assert not await domains.covers(BOB, "example.com")
 
 
-async def test_a_proof_covers_subdomains_and_never_parents_or_siblings(open_desk: OpenDesk, names: Names) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+async def test_a_proof_covers_subdomains_and_never_parents_or_siblings(open_facade: OpenFacade, names: Names) -> None:
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("tools.example.com", ANN)
     names.zone.records["_wicket.tools.example.com"] = [f"wicket-verify={claim.token}"]
     await domains.check("tools.example.com", ANN)
@@ -169,9 +169,9 @@ async def test_a_proof_covers_subdomains_and_never_parents_or_siblings(open_desk
 
 
 async def test_what_was_not_found_is_failed_with_a_reason_and_can_be_checked_again(
-    open_desk: OpenDesk, names: Names
+    open_facade: OpenFacade, names: Names
 ) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("missing.invalid", ANN)
     failed = await domains.check("missing.invalid", ANN)
     assert failed.state == "failed"
@@ -181,9 +181,9 @@ async def test_what_was_not_found_is_failed_with_a_reason_and_can_be_checked_aga
 
 
 async def test_a_day_is_what_one_has_to_prove_and_ninety_what_it_lasts(
-    open_desk: OpenDesk, names: Names, clock: Clock
+    open_facade: OpenFacade, names: Names, clock: Clock
 ) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     claim = await domains.begin("example.com", ANN)
     names.zone.records["_wicket.example.com"] = [f"wicket-verify={claim.token}"]
     clock.pass_hours(24.1)
@@ -199,16 +199,16 @@ async def test_a_day_is_what_one_has_to_prove_and_ninety_what_it_lasts(
     assert (await domains.check("example.com", ANN)).state == "expired"
 
 
-async def test_the_file_is_not_fetched_from_this_machine(open_desk: OpenDesk, names: Names) -> None:
-    domains = (await open_desk(registry={"resolvers": [names.address]})).domains
+async def test_the_file_is_not_fetched_from_this_machine(open_facade: OpenFacade, names: Names) -> None:
+    domains = (await open_facade(registry={"resolvers": [names.address]})).domains
     await domains.begin("localhost.localdomain", ANN)
     checked = await domains.check("localhost.localdomain", ANN)
     assert checked.state == "failed"
 
 
-async def test_checking_what_was_never_begun_says_how_to_begin(open_desk: OpenDesk, names: Names) -> None:
+async def test_checking_what_was_never_begun_says_how_to_begin(open_facade: OpenFacade, names: Names) -> None:
     with pytest.raises(UnknownName, match="verify_domain"):
-        await (await open_desk(registry={"resolvers": [names.address]})).domains.check("example.com", ANN)
+        await (await open_facade(registry={"resolvers": [names.address]})).domains.check("example.com", ANN)
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ async def test_checking_what_was_never_begun_says_how_to_begin(open_desk: OpenDe
 )
 def test_what_is_no_domain_is_refused(wrong: str) -> None:
     with pytest.raises(BadArguments, match="not a domain name"):
-        normalised(wrong)
+        normalise(wrong)
 
 
 def test_an_international_domain_has_one_spelling() -> None:
-    assert normalised("Bücher.example") == "xn--bcher-kva.example"
+    assert normalise("Bücher.example") == "xn--bcher-kva.example"

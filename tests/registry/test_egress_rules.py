@@ -9,7 +9,7 @@ import pytest
 from tests.peers.http_faults import HttpPeer, Redirects
 from wicket_mcp.errors import ConfigError, Denied, UpstreamError
 from wicket_mcp.upstream.egress import Endpoint, HttpClient
-from wicket_mcp.upstream.egress_rules import EgressRules, Found
+from wicket_mcp.upstream.egress_rules import EgressRules, ResolvedAddress
 
 # Every way to write an address of this machine or its network that a URL can carry.
 _FORBIDDEN = """
@@ -46,7 +46,7 @@ async def test_no_name_that_resolves_to_one_passes_either(host: str) -> None:
         text = socket.inet_ntoa(socket.inet_aton(host))
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
 
-    async def lookup(name: str, port: int) -> list[Found]:
+    async def lookup(name: str, port: int) -> list[ResolvedAddress]:
         return [(socket.AF_INET, "93.184.215.14"), (family, text)]
 
     with pytest.raises(Denied, match="not a public address"):
@@ -113,7 +113,7 @@ class Rebinds:
         self.answers = list(answers)
         self.asked = 0
 
-    async def __call__(self, host: str, port: int) -> Sequence[Found]:
+    async def __call__(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         self.asked += 1
         return [(socket.AF_INET, self.answers.pop(0) if len(self.answers) > 1 else self.answers[0])]
 

@@ -9,11 +9,11 @@ import pytest
 
 from tests.conftest import OpenGateway, peer
 from tests.peers.http_faults import Received, Says
-from tests.registry.conftest import Clock, OpenDesk
+from tests.registry.conftest import Clock, OpenFacade
 from tests.registry.greets import Greets
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import LOCAL
-from wicket_mcp.registry.health import UNKNOWN, measured
+from wicket_mcp.registry.health import UNKNOWN, summarise
 from wicket_mcp.registry.probes import AT_ONCE
 from wicket_mcp.store.model import Observation
 
@@ -27,18 +27,18 @@ def seen(*outcomes: str, every: float = 60.0, duration: float = 100.0) -> Sequen
 
 
 def test_nothing_seen_is_unknown_and_has_no_numbers() -> None:
-    assert measured([]) == UNKNOWN
+    assert summarise([]) == UNKNOWN
 
 
 def test_a_server_that_always_answers_quickly_has_the_full_score() -> None:
-    found = measured(seen(*["ok"] * 10))
+    found = summarise(seen(*["ok"] * 10))
     assert (found.status, found.score, found.uptime, found.error_rate, found.response_time) == (
         *("healthy", 100, 100, 0, 100),
     )
 
 
 def test_the_score_is_the_formula() -> None:
-    found = measured(seen("ok", "ok", "ok", "down", "error"))
+    found = summarise(seen("ok", "ok", "ok", "down", "error"))
     assert (found.uptime, found.error_rate) == (80, 40)
     assert found.score == round(100 * (0.5 * 0.8 + 0.3 * 0.6 + 0.2 * 1))
     assert found.status == "degraded"
@@ -46,17 +46,17 @@ def test_the_score_is_the_formula() -> None:
 
 @pytest.mark.parametrize(("milliseconds", "score"), [(1, 100), (500, 100), (2236, 90), (10_000, 80), (60_000, 80)])
 def test_slowness_costs_up_to_a_fifth(milliseconds: float, score: int) -> None:
-    assert measured(seen("ok", duration=milliseconds)).score == score
+    assert summarise(seen("ok", duration=milliseconds)).score == score
 
 
 def test_three_failures_in_a_row_are_unhealthy_whatever_was_before() -> None:
-    assert measured(seen(*["ok"] * 100, "down", "down")).status == "degraded"
-    assert measured(seen(*["ok"] * 100, "down", "down", "down")).status == "unhealthy"
-    assert measured(seen(*["ok"] * 100, "down", "down", "down", "ok")).status == "healthy"
+    assert summarise(seen(*["ok"] * 100, "down", "down")).status == "degraded"
+    assert summarise(seen(*["ok"] * 100, "down", "down", "down")).status == "unhealthy"
+    assert summarise(seen(*["ok"] * 100, "down", "down", "down", "ok")).status == "healthy"
 
 
 def test_a_minute_with_one_success_is_a_minute_up() -> None:
-    found = measured(seen("down", "down", "ok", every=1))
+    found = summarise(seen("down", "down", "ok", every=1))
     assert found.uptime == 100
     assert found.error_rate == pytest.approx(66.7)
 
@@ -64,7 +64,7 @@ def test_a_minute_with_one_success_is_a_minute_up() -> None:
 def test_the_response_time_is_the_median_of_what_succeeded() -> None:
     observations = [Observation(60.0 * n, True, False, d) for n, d in enumerate((10, 20, 900))]
     slow_failure = Observation(500.0, False, True, 99_999)
-    assert measured([*observations, slow_failure]).response_time == 20
+    assert summarise([*observations, slow_failure]).response_time == 20
 
 
 async def test_calls_count_but_not_those_that_say_nothing_of_the_server(open_gateway: OpenGateway) -> None:
@@ -83,37 +83,37 @@ async def test_calls_count_but_not_those_that_say_nothing_of_the_server(open_gat
 
 async def test_only_servers_in_use_or_watched_are_probed_and_none_is_started_for_it(open_gateway: OpenGateway) -> None:
     async with open_gateway({"used": peer("Echo"), "watched": peer("Echo"), "idle": peer("Echo")}) as gateway:
-        desk = gateway.registry
-        assert await desk.probes.round() == set()
+        facade = gateway.registry
+        assert await facade.probes.round() == set()
         await gateway.call("used.echo", {"message": "hi"})
-        await desk.measure("watched", 1, LOCAL)
-        assert await desk.probes.round() == {"used"}
+        await facade.measure("watched", 1, LOCAL)
+        assert await facade.probes.round() == {"used"}
         assert str(gateway.pool.state("watched")[0]) == "idle"
-        (used,) = await desk.measure("used", 1, LOCAL)
+        (used,) = await facade.measure("used", 1, LOCAL)
         assert used.main.observations == 2
 
 
 async def test_probes_see_a_modern_server_and_a_dead_one(open_gateway: OpenGateway) -> None:
     async with open_gateway({"modern": peer("Modern"), "dying": peer("DiesMidCall")}) as gateway:
-        desk = gateway.registry
+        facade = gateway.registry
         await gateway.call("modern.echo", {"message": "hi"})
-        assert await desk.probes.round() == {"modern"}
-        assert (await desk.measure("modern", 1, LOCAL))[0].main.status == "healthy"
+        assert await facade.probes.round() == {"modern"}
+        assert (await facade.measure("modern", 1, LOCAL))[0].main.status == "healthy"
 
 
-async def test_a_registered_address_that_is_watched_is_asked_there(open_desk: OpenDesk) -> None:
-    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+async def test_a_registered_address_that_is_watched_is_asked_there(open_facade: OpenFacade) -> None:
+    facade = await open_facade(registry={"allowed_addresses": ["127.0.0.1"]})
     async with Greets() as well, Says(500, "text/plain", b"no") as ill:
         for name, server in (("well", well), ("ill", ill)):
             body = {"name": f"io.github.ann/{name}", "description": "A server", "version": "1.0.0"}
             remotes = [{"type": "streamable-http", "url": server.url}]
-            await desk.registry.publish({**body, "remotes": remotes}, LOCAL)
-            (before,) = await desk.measure(name, 1, LOCAL)
+            await facade.registry.publish({**body, "remotes": remotes}, LOCAL)
+            (before,) = await facade.measure(name, 1, LOCAL)
             assert before.main.status == "unknown"
-        assert await desk.probes.round() == {"io.github.ann/well", "io.github.ann/ill"}
-    (well_now,) = await desk.measure("well", 1, LOCAL)
+        assert await facade.probes.round() == {"io.github.ann/well", "io.github.ann/ill"}
+    (well_now,) = await facade.measure("well", 1, LOCAL)
     assert well_now.main.status == "healthy"
-    (ill_now,) = await desk.measure("ill", 1, LOCAL)
+    (ill_now,) = await facade.measure("ill", 1, LOCAL)
     assert (ill_now.main.status, ill_now.main.score) == ("unhealthy", 0)
 
 
@@ -133,29 +133,29 @@ class Crowded(Greets):
         await super().answer(request, writer)
 
 
-async def test_only_a_few_are_probed_at_the_same_time(open_desk: OpenDesk) -> None:
-    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+async def test_only_a_few_are_probed_at_the_same_time(open_facade: OpenFacade) -> None:
+    facade = await open_facade(registry={"allowed_addresses": ["127.0.0.1"]})
     Crowded.full = asyncio.Event()
     async with AsyncExitStack() as stack:
         for number in range(2 * AT_ONCE):
             server = await stack.enter_async_context(Crowded())
             remotes = [{"type": "streamable-http", "url": server.url}]
             body = {"name": f"io.github.ann/s{number}", "description": "A server", "version": "1.0.0"}
-            await desk.registry.publish({**body, "remotes": remotes}, LOCAL)
-            await desk.measure(f"s{number}", 1, LOCAL)
-        assert len(await desk.probes.round()) == 2 * AT_ONCE
+            await facade.registry.publish({**body, "remotes": remotes}, LOCAL)
+            await facade.measure(f"s{number}", 1, LOCAL)
+        assert len(await facade.probes.round()) == 2 * AT_ONCE
     assert max(Crowded.under_way) == AT_ONCE
 
 
-async def test_a_watch_ends_after_a_day_and_old_probes_are_dropped(open_desk: OpenDesk, clock: Clock) -> None:
-    desk = await open_desk(registry={"allowed_addresses": ["127.0.0.1"]})
+async def test_a_watch_ends_after_a_day_and_old_probes_are_dropped(open_facade: OpenFacade, clock: Clock) -> None:
+    facade = await open_facade(registry={"allowed_addresses": ["127.0.0.1"]})
     async with Says(500, "text/plain", b"no") as ill:
         remotes = [{"type": "streamable-http", "url": ill.url}]
         body = {"name": "io.github.ann/ill", "description": "A server", "version": "1.0.0", "remotes": remotes}
-        await desk.registry.publish(body, LOCAL)
-        await desk.measure("ill", 1, LOCAL)
-        assert await desk.probes.round() == {"io.github.ann/ill"}
+        await facade.registry.publish(body, LOCAL)
+        await facade.measure("ill", 1, LOCAL)
+        assert await facade.probes.round() == {"io.github.ann/ill"}
         clock.pass_hours(25)
-        assert await desk.probes.round() == set()
+        assert await facade.probes.round() == set()
     clock.pass_hours(24 * 8)
-    assert (await desk.health.measure("io.github.ann/ill"))["7d"] == UNKNOWN
+    assert (await facade.health.measure("io.github.ann/ill"))["7d"] == UNKNOWN

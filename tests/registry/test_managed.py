@@ -14,14 +14,14 @@ from wicket_mcp.app import Gateway
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import BadArguments, Denied, UnknownName
 from wicket_mcp.model import LOCAL
-from wicket_mcp.registry.install import Wanted
+from wicket_mcp.registry.install import InstallRequest
 from wicket_mcp.tasks import Tasks
 
 OPTIONS: dict[str, Any] = {"allow_runtime_servers": True, "registry": {"allowed_addresses": ["127.0.0.1"]}}
 
 
-def remote(name: str, server: HttpPeer) -> Wanted:
-    return Wanted(name, "remote", server.url)
+def remote(name: str, server: HttpPeer) -> InstallRequest:
+    return InstallRequest(name, "remote", server.url)
 
 
 async def test_an_installation_that_nobody_waits_for_any_more_leaves_nothing(open_gateway: OpenGateway) -> None:
@@ -56,7 +56,7 @@ def config(gateway: Gateway, servers: dict[str, Server], **options: Any) -> Conf
 
 async def names(gateway: Gateway) -> set[str]:
     """Once what a new configuration set going has been done."""
-    await gateway.registry.settled()
+    await gateway.registry.wait_until_settled()
     return {tool.key for tool in await gateway.tools() if tool.name == "echo"}
 
 
@@ -243,7 +243,9 @@ async def test_a_name_that_is_taken_while_the_engine_is_asked_is_taken(
 ) -> None:
     async with open_gateway({}, **OPTIONS) as gateway:
         managed = gateway.registry.managed
-        installing = Tasks().start(managed.install(Wanted("x", "docker", "image"), LOCAL, start=False), "install")
+        installing = Tasks().start(
+            managed.install(InstallRequest("x", "docker", "image"), LOCAL, start=False), "install"
+        )
         await docker.asked()
         gateway.apply(config(gateway, {"x": peer("Echo")}))
         await docker.go()
@@ -257,7 +259,7 @@ async def test_the_engine_is_not_asked_any_longer_than_somebody_waits(
 ) -> None:
     async with open_gateway({}, **OPTIONS) as gateway:
         async with asyncio.TaskGroup() as group:
-            wanted = Wanted("x", "docker", "image")
+            wanted = InstallRequest("x", "docker", "image")
             installing = group.create_task(gateway.registry.managed.install(wanted, LOCAL, start=True))
             process = await docker.asked()
             installing.cancel()

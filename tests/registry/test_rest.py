@@ -68,7 +68,7 @@ async def test_pages_follow_one_another_without_gap_or_repetition(open_gateway: 
             cursor = page["metadata"].get("nextCursor", "")
             if not cursor:
                 break
-        assert len(seen) == len(set(seen)) == len((await gateway.registry.registry.shelf()).records)
+        assert len(seen) == len(set(seen)) == len((await gateway.registry.registry.index()).records)
         assert seen == sorted(seen)
 
 

@@ -24,8 +24,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(show: bool) -> None:
+    if show:
         sys.stdout.write(f"wicket {__version__}\n")
         raise typer.Exit
 

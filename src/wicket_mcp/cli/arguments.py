@@ -20,15 +20,15 @@ from wicket_mcp.schema.typetext import Types
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-def parse(given: list[str], tool: Tool) -> JsonObject:
+def parse(words: list[str], tool: Tool) -> JsonObject:
     """The arguments object. Raises BadArguments for what cannot be read; the call path checks the rest."""
-    if given == ["-"]:
-        given = [sys.stdin.read()]
-    if len(given) == 1 and given[0].lstrip().startswith("{"):
-        return _object(given[0])
+    if words == ["-"]:
+        words = [sys.stdin.read()]
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        return _object(words[0])
     reader = _Reader(tool)
     arguments: JsonObject = {}
-    for item in given:
+    for item in words:
         reader.take(item, arguments)
     return arguments
 
@@ -40,11 +40,11 @@ def _object(text: str) -> JsonObject:
     return cast("JsonObject", value)
 
 
-def _json(text: str, what: str) -> Any:
+def _json(text: str, subject: str) -> Any:
     try:
         return decode(text)
     except ValueError as problem:
-        raise BadArguments(f"{what} cannot be read as JSON: {problem}.", hint="Check the quoting.") from None
+        raise BadArguments(f"{subject} cannot be read as JSON: {problem}.", hint="Check the quoting.") from None
 
 
 class _Reader:
@@ -53,7 +53,7 @@ class _Reader:
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
         self._types = Types(tool.input_schema)
-        self._schemas = {one.name: one.schema for one in self._types.parameters()}
+        self._schemas = {parameter.name: parameter.schema for parameter in self._types.parameters()}
 
     def take(self, item: str, arguments: JsonObject) -> None:
         key, equals, value = item.partition("=")
@@ -67,17 +67,17 @@ class _Reader:
             self._put(arguments, key, value, typed=True)
 
     def _put(self, arguments: JsonObject, key: str, value: Any, *, typed: bool = False) -> None:
-        head, dot, rest = key.partition(".")
+        head, dot, tail = key.partition(".")
         if dot and key not in self._schemas and "object" in self._kinds(head):
-            inner = as_object(as_object(self._schemas.get(head)).get("properties")).get(rest)
+            inner = as_object(as_object(self._schemas.get(head)).get("properties")).get(tail)
             target = arguments.setdefault(head, {})
             if isinstance(target, dict):
-                target[rest] = self._typed(value, inner) if typed else value
+                target[tail] = self._coerce(value, inner) if typed else value
                 return
         if not typed:
             arguments[key] = value
             return
-        new = self._typed(value, self._schemas.get(key))
+        new = self._coerce(value, self._schemas.get(key))
         if key in arguments and isinstance(arguments[key], list) and isinstance(new, list):
             arguments[key] = [*cast("list[Any]", arguments[key]), *cast("list[Any]", new)]
         else:
@@ -86,20 +86,20 @@ class _Reader:
     def _kinds(self, name: str) -> frozenset[str]:
         return self._types.kinds(self._schemas[name]) if name in self._schemas else frozenset()
 
-    def _typed(self, value: str, schema: Any) -> Any:
+    def _coerce(self, value: str, schema: Any) -> Any:
         kinds = self._types.kinds(schema) if schema is not None else frozenset[str]()
         if "string" in kinds and len(kinds) < len(_EVERY):
-            return self._bracketed(value, kinds) if kinds & {"object", "array"} else value
+            return self._decode_brackets(value, kinds) if kinds & {"object", "array"} else value
         if "boolean" in kinds and value.lower() in _TRUTH:
             return _TRUTH[value.lower()]
         read: Any = value
         with contextlib.suppress(ValueError):
             read = decode(value)
         if "array" in kinds and not _is_one_of(read, kinds):
-            return [self._typed(value, as_object(schema).get("items"))]
+            return [self._coerce(value, as_object(schema).get("items"))]
         return read
 
-    def _bracketed(self, value: str, kinds: frozenset[str]) -> Any:
+    def _decode_brackets(self, value: str, kinds: frozenset[str]) -> Any:
         try:
             read = decode(value) if value[:1] in ("{", "[") else value
         except ValueError:

@@ -9,7 +9,7 @@ from wicket_mcp.cli.common import (
     ConfigOption,
     JsonOption,
     VerboseOption,
-    explained,
+    explain_unknown,
     for_user,
     name_absence,
     name_failures,
@@ -18,8 +18,8 @@ from wicket_mcp.cli.common import (
     with_library,
 )
 from wicket_mcp.cli.completion import complete_server, complete_tool
+from wicket_mcp.cli.output import apply_style, note, say, say_json, table, wrap, write
 from wicket_mcp.cli.output import explain as explain_line
-from wicket_mcp.cli.output import note, say, say_json, styled, table, wrap, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ def servers(
     if health:
         _show_health(config, json=json, verbose=verbose)
         return
-    found = for_user(config, lambda gateway: gateway.servers(), verbose=verbose)
+    statuses = for_user(config, lambda gateway: gateway.servers(), verbose=verbose)
     if json:
-        say_json([to_builtins(server) for server in found])
+        say_json([to_builtins(server) for server in statuses])
         return
     table(
         ("SERVER", "STATE", "TOOLS", "VERSION", "ABOUT"),
@@ -61,13 +61,13 @@ def servers(
                 s.version,
                 s.problem.partition("\n")[0] or s.description,
             )
-            for s in found
+            for s in statuses
         ),
         spare=("VERSION",),
     )
-    if not found:
+    if not statuses:
         note(NO_SERVERS)
-    if any(s.problem for s in found):
+    if any(s.problem for s in statuses):
         note("Some servers have problems: wicket doctor says what to do.")
 
 
@@ -76,17 +76,17 @@ def _show_health(config: "Path | None", *, json: bool, verbose: bool) -> None:
         from wicket_mcp.dialects.bridge_words import health
         from wicket_mcp.model import LOCAL
 
-        return [health(one) for one in await gateway.registry.measure(None, 100, LOCAL)]
+        return [health(report) for report in await gateway.registry.measure(None, 100, LOCAL)]
 
-    found = with_gateway(config, work, verbose=verbose)
+    reports = with_gateway(config, work, verbose=verbose)
     if json:
-        say_json(found)
+        say_json(reports)
         return
     table(
         ("SERVER", "STATUS", "SCORE", "P50 MS", "UPTIME %", "ERRORS %", "LAST SEEN"),
         (
-            ["-" if one[key] is None else str(one[key]) for key in ("id", "status", *_HEALTH, "last_check")]
-            for one in found
+            ["-" if report[key] is None else str(report[key]) for key in ("id", "status", *_HEALTH, "last_check")]
+            for report in reports
         ),
     )
 
@@ -118,15 +118,15 @@ def tools(
     from wicket_mcp.schema.signature import first_sentence
 
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], dict[str, str]]":
-        found = await gateway.tools(server)
+        listed = await gateway.tools(server)
         name_absence(gateway)
-        return found, gateway.catalogue.failures
+        return listed, gateway.catalogue.failures
 
-    found, failures = for_user(config, work, verbose=verbose)
+    listed, failures = for_user(config, work, verbose=verbose)
     if json:
-        say_json([tool_as_json(tool) for tool in found])
+        say_json([tool_as_json(tool) for tool in listed])
     else:
-        table(("TOOL", "ABOUT"), ((tool.key, first_sentence(tool.description)) for tool in found))
+        table(("TOOL", "ABOUT"), ((tool.key, first_sentence(tool.description)) for tool in listed))
     name_failures(failures, verbose=verbose)
 
 
@@ -155,11 +155,11 @@ def search(
     async def work(library: "Library") -> "tuple[Answer, list[Explanation], dict[str, str]]":
         nonlocal is_empty
         finder, catalogue = library.finder, library.catalogue
-        wanted = [catalogue.server(name).name for name in server] if server else None
-        who = library.principal
-        answer = await finder.search(query, who, limit=limit, servers=wanted)
+        names = [catalogue.server(name).name for name in server] if server else None
+        principal = library.principal
+        answer = await finder.search(query, principal, limit=limit, servers=names)
         is_empty = name_absence(library)
-        reasons = [await finder.explain(query, who, hit.tool) for hit in answer.hits] if explain else []
+        reasons = [await finder.explain(query, principal, hit.tool) for hit in answer.hits] if explain else []
         return answer, reasons, catalogue.failures
 
     answer, reasons, failures = with_library(config, work, verbose=verbose)
@@ -174,7 +174,7 @@ def search(
         for number, hit in enumerate(answer.hits):
             line = rendered(hit.tool, "signature")
             name = line.partition("(")[0]
-            write(styled(name, "cyan"), wrap(line)[len(name) :])
+            write(apply_style(name, "cyan"), wrap(line)[len(name) :])
             if reasons:
                 explain_line(_reason(reasons[number]), "    ")
         for withheld in answer.withheld:
@@ -218,15 +218,15 @@ def describe(
 
     async def work(gateway: "Gateway") -> "tuple[tuple[Tool, ...], list[WicketError]]":
         described = await gateway.verbs.describe(names, gateway.principal)
-        return described.tools, [explained(problem, gateway.config) for problem in described.problems]
+        return described.tools, [explain_unknown(problem, gateway.config) for problem in described.problems]
 
-    found, problems = for_user(config, work, verbose=verbose)
+    listed, problems = for_user(config, work, verbose=verbose)
     if json:
-        say_json([tool_as_json(tool) for tool in found])
+        say_json([tool_as_json(tool) for tool in listed])
     else:
-        for tool in found:
-            shown = rendered(tool, levels[detail])
-            say(shown if isinstance(shown, str) else pretty(shown))
+        for tool in listed:
+            text = rendered(tool, levels[detail])
+            say(text if isinstance(text, str) else pretty(text))
     for problem in problems:
         note(f"wicket: {problem}")
     if problems:

@@ -39,7 +39,7 @@ _INSTALLS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `fix` is what to do; `mend` does it, where that is safe."""
+    """One line of the report. `fix` is what to do; `repair` does it, where that is safe."""
 
     level: Level
     about: str
@@ -49,7 +49,7 @@ class Finding:
     """The last lines that a server printed before it failed."""
     unpinned: str = ""
     """The package whose newest version a server runs."""
-    mend: Callable[[], None] | None = field(default=None, repr=False)
+    repair: Callable[[], None] | None = field(default=None, repr=False)
 
 
 def configuration(config: Config) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def configuration(config: Config) -> Iterator[Finding]:
         yield Finding("problem", "configuration", "no server is enabled", "wicket add time -- uvx mcp-server-time")
     for text in config.notes:
         yield Finding("warning", "configuration", text, f"Edit {config.path}, or leave it as it is.")
-    yield from _exposed_secrets(config)
+    yield from _find_exposed_secrets(config)
 
 
 def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
@@ -70,23 +70,23 @@ def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
         yield Finding("problem", config.name, f"needs {name}, which is not set", fix)
     if config.command is not None and not missing:
         yield from _command(config, settings)
-    yield from _unpinned(config)
+    yield from _find_unpinned(config)
 
 
-def listed(catalogue: Catalogue) -> Iterator[Finding]:
+def listings(catalogue: Catalogue) -> Iterator[Finding]:
     """What came of asking every server."""
     snapshot = catalogue.now
     for name, config in catalogue.servers.items():
         problem = catalogue.failures.get(name)
         listing = snapshot.listings.get(name)
         if problem is not None:
-            what, *said = problem.split("\n")
-            how = "Mend what it printed." if said else "Run its command by hand to see what it prints."
+            summary, *output = problem.split("\n")
+            how = "Mend what it printed." if output else "Run its command by hand to see what it prints."
             fix = how if config.command else "Check its url and headers, and that it is up."
             if name in catalogue.unauthenticated:
-                what, fix, said = "nobody has signed in to it", f"wicket login {name}", []
-            lines = tuple(mask_assignments(line.strip().removeprefix(f"{name}: ")) for line in said[-_LINES_SHOWN:])
-            yield Finding("problem", name, what.removesuffix(" Run its command by hand to see why."), fix, lines)
+                summary, fix, output = "nobody has signed in to it", f"wicket login {name}", []
+            lines = tuple(mask_assignments(line.strip().removeprefix(f"{name}: ")) for line in output[-_LINES_SHOWN:])
+            yield Finding("problem", name, summary.removesuffix(" Run its command by hand to see why."), fix, lines)
         elif listing is not None:
             yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")
             for held in catalogue.held(name).values():
@@ -96,8 +96,8 @@ def listed(catalogue: Catalogue) -> Iterator[Finding]:
                 yield Finding("warning", name, f"tool '{entry.name}' is left out: {entry.reason}", "Tell its maker.")
     shortened = [tool.key for name, tool in wire_names(snapshot.tools).items() if name != f"{tool.server}__{tool.name}"]
     if shortened:
-        shown = ", ".join(shortened[:3]) + (f" and {len(shortened) - 3} more" if len(shortened) > 3 else "")
-        message = f"{len(shortened)} names are too long or unusual for some clients and are shortened there: {shown}"
+        examples = ", ".join(shortened[:3]) + (f" and {len(shortened) - 3} more" if len(shortened) > 3 else "")
+        message = f"{len(shortened)} names are too long or unusual for some clients and are shortened there: {examples}"
         yield Finding("warning", "tool names", message, "Give the server a shorter name in the configuration.")
     elif snapshot.tools:
         yield Finding("ok", "tool names", f"all {len(snapshot.tools):,} fit every client")
@@ -121,19 +121,19 @@ def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
         return
     program = Path(command).expanduser()
     if program.name == command:
-        found = shutil.which(command) is not None
+        is_found = shutil.which(command) is not None
     else:
-        found = shutil.which(program if program.is_absolute() else folder / program) is not None
-    first, _, rest = command.partition(" ")
-    if not found and rest and shutil.which(first):
+        is_found = shutil.which(program if program.is_absolute() else folder / program) is not None
+    first, _, tail = command.partition(" ")
+    if not is_found and tail and shutil.which(first):
         fix = f'Put the arguments into args: command = "{first}", args = ["…"]'
         yield Finding("problem", config.name, "its command holds the arguments too, and is not found as a whole", fix)
-    elif not found:
+    elif not is_found:
         fix = _INSTALLS.get(program.name, f"Install {program.name}, or give its full path as 'command'.")
         yield Finding("problem", config.name, f"its command '{command}' is not on the PATH", fix)
 
 
-def _unpinned(config: ServerConfig) -> Iterator[Finding]:
+def _find_unpinned(config: ServerConfig) -> Iterator[Finding]:
     """A launcher that fetches whatever is newest runs tomorrow what nobody has looked at today."""
     package = package_of(config)
     if package is None or package.pinned:
@@ -147,7 +147,7 @@ def _unpinned(config: ServerConfig) -> Iterator[Finding]:
     yield Finding("warning", config.name, message, fix, unpinned=package.spec)
 
 
-def _exposed_secrets(config: Config) -> Iterator[Finding]:
+def _find_exposed_secrets(config: Config) -> Iterator[Finding]:
     holding = [server.name for server in config.servers if next(literal_secrets(server), None) is not None]
     if not holding or config.path is None:
         return
@@ -158,7 +158,7 @@ def _exposed_secrets(config: Config) -> Iterator[Finding]:
             "configuration",
             f"{path} holds secrets ({', '.join(holding)}) and others on this machine may read it",
             f"chmod 600 '{path}'",
-            mend=lambda: path.chmod(0o600),
+            repair=lambda: path.chmod(0o600),
         )
 
 
@@ -179,7 +179,7 @@ def _state(config: Config) -> Iterator[Finding]:
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
             message = f"{file} may be read by others on this machine"
             yield Finding(
-                "problem", "state folder", message, f"chmod 600 '{file}'", mend=lambda file=file: file.chmod(0o600)
+                "problem", "state folder", message, f"chmod 600 '{file}'", repair=lambda file=file: file.chmod(0o600)
             )
 
 

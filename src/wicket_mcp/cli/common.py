@@ -31,9 +31,9 @@ _GARBAGE = 50_000
 through it after every few hundred objects finds nothing and takes a third of the reading."""
 
 
-def _verbose(ctx: typer.Context, wanted: bool) -> bool:
-    ctx.meta[VERBOSE] = wanted
-    return wanted
+def _verbose(ctx: typer.Context, verbose: bool) -> bool:
+    ctx.meta[VERBOSE] = verbose
+    return verbose
 
 
 ConfigOption: TypeAlias = Annotated[
@@ -60,14 +60,14 @@ def read(path: Path | None, *, serving: bool = False) -> "Config":
     from wicket_mcp.config.read.locate import find_config, is_found
 
     file = find_config(path)
-    found = is_found(file, path)
-    config = load(file, found=found)
+    in_folder = is_found(file, path)
+    config = load(file, discovered=in_folder)
     if config.untrusted and not serving:
         from wicket_mcp.cli.trust import ask
 
         if not ask(file):
             raise ConfigError(config.untrusted)
-        config = load(file, found=found)
+        config = load(file, discovered=in_folder)
     return config
 
 
@@ -150,10 +150,10 @@ def _run(
     try:
         return asyncio.run(run())
     except UnknownName as problem:
-        raise explained(problem, config) from None
+        raise explain_unknown(problem, config) from None
 
 
-def explained(problem: WicketError, config: "Config") -> WicketError:
+def explain_unknown(problem: WicketError, config: "Config") -> WicketError:
     """A name that is not known because its server is disabled, or because there is none, says so."""
     if not isinstance(problem, UnknownName) or problem.kind not in ("server", "tool"):
         return problem
@@ -163,8 +163,8 @@ def explained(problem: WicketError, config: "Config") -> WicketError:
     for server in config.servers:
         own = server.name.lower()
         if not server.enabled and (name == own or name.startswith((f"{own}.", f"{own}__"))):
-            ours = config.path is not None and config.path.suffix == ".toml"
-            remedy = f"wicket enable {server.name}" if ours else f"enable it in {config.path}"
+            is_toml = config.path is not None and config.path.suffix == ".toml"
+            remedy = f"wicket enable {server.name}" if is_toml else f"enable it in {config.path}"
             return ConfigError(f"Server '{server.name}' is disabled: {remedy}")
     return problem
 
@@ -200,11 +200,11 @@ def tell(value: Any, words: str, *, json: bool) -> None:
 def name_failures(failures: dict[str, str], *, verbose: bool = False) -> None:
     """Say which servers are missing from an answer, so that a missing tool is never a silent one."""
     for name, problem in failures.items():
-        said = problem if verbose else problem.partition("\n")[0]
-        if said.startswith(f"Server '{name}' needs sign-in"):
-            note(f"wicket: {said}")
+        reason = problem if verbose else problem.partition("\n")[0]
+        if reason.startswith(f"Server '{name}' needs sign-in"):
+            note(f"wicket: {reason}")
         else:
-            note(f"wicket: server '{name}' could not be listed: {said}")
+            note(f"wicket: server '{name}' could not be listed: {reason}")
 
 
 def tool_as_json(tool: "Tool") -> dict[str, Any]:

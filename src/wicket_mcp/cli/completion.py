@@ -26,12 +26,12 @@ def complete_tool(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     from wicket_mcp.schema.descriptions import first_sentence
     from wicket_mcp.telemetry.log import clean
 
-    found: list[tuple[str, str]] = []
+    completions: list[tuple[str, str]] = []
     for tool in _tools(ctx):
         name = tool.key if tool.key.startswith(incomplete) else tool.name
         if name.startswith(incomplete) and name.isprintable() and " " not in name:
-            found.append((name, clean(first_sentence(tool.description))))
-    return found
+            completions.append((name, clean(first_sentence(tool.description))))
+    return completions
 
 
 def complete_client(incomplete: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def _config(ctx: typer.Context) -> "Config | None":
     named = ctx.params.get("config")
     try:
         file = find_config(named)
-        return load(file, found=is_found(file, named))
+        return load(file, discovered=is_found(file, named))
     except WicketError:
         return None
 

@@ -39,11 +39,11 @@ def show_raw(result: JsonObject) -> None:
 
 def save(result: JsonObject, path: Path) -> None:
     """Write the pictures, sounds and files of a result; several get numbers. Without any, its text is written."""
-    found = list(_binaries(result))
-    if not found:
+    parts = list(_binaries(result))
+    if not parts:
         texts = texts_of(result)
-        found = [("\n".join(texts).encode("utf-8", "replace"), "text")]
-    for number, (data, kind) in enumerate(found, 1):
+        parts = [("\n".join(texts).encode("utf-8", "replace"), "text")]
+    for number, (data, kind) in enumerate(parts, 1):
         target = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         try:
             target.write_bytes(data)

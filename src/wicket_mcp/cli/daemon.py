@@ -20,26 +20,26 @@ def status(json: JsonOption = False) -> None:
     """
     from wicket_mcp.daemon.control import find_daemons
 
-    found = [about for _, about in find_daemons()]
+    daemons = [about for _, about in find_daemons()]
     if json:
-        say_json(found)
+        say_json(daemons)
         return
-    if not found:
+    if not daemons:
         note("No daemon runs. The first client that starts 'wicket serve' starts one.")
         return
     table(
         ("PID", "CLIENTS", "CALLS", "SERVERS", "UP", "CONFIGURATION", "FOLDER"),
         (
             (
-                str(each["pid"]),
-                str(each["clients"]),
-                str(each["calls"]),
-                str(sum(state == "ready" for state in each["servers"].values())),
-                f"{each['seconds']} s",
-                each["config"],
-                each["folder"],
+                str(daemon["pid"]),
+                str(daemon["clients"]),
+                str(daemon["calls"]),
+                str(sum(state == "ready" for state in daemon["servers"].values())),
+                f"{daemon['seconds']} s",
+                daemon["config"],
+                daemon["folder"],
             )
-            for each in found
+            for daemon in daemons
         ),
     )
 
@@ -53,15 +53,15 @@ def stop(json: JsonOption = False) -> None:
     from wicket_mcp.daemon.control import find_daemons
     from wicket_mcp.daemon.control import stop as stop_daemon
 
-    found = list(find_daemons())
-    stopped = [{"pid": about["pid"], "stopped": stop_daemon(path)} for path, about in found]
+    daemons = list(find_daemons())
+    stopped = [{"pid": about["pid"], "stopped": stop_daemon(path)} for path, about in daemons]
     if json:
         say_json(stopped)
     elif not stopped:
         note("No daemon runs.")
-    for each in stopped if not json else ():
-        say(f"stopped {each['pid']}" if each["stopped"] else f"{each['pid']} still ends its calls")
-    if not all(each["stopped"] for each in stopped):
+    for result in stopped if not json else ():
+        say(f"stopped {result['pid']}" if result["stopped"] else f"{result['pid']} still ends its calls")
+    if not all(result["stopped"] for result in stopped):
         raise typer.Exit(1)
 
 
@@ -79,13 +79,13 @@ def logs(
     from wicket_mcp.shim.identity import runtime_folder
 
     files = sorted(Path(runtime_folder()).glob("*.log"), key=lambda file: file.stat().st_mtime)
-    shown = {str(file): file.read_text("utf-8", "replace").splitlines()[-lines:] for file in files}
+    tails = {str(file): file.read_text("utf-8", "replace").splitlines()[-lines:] for file in files}
     if json:
-        say_json(shown)
+        say_json(tails)
         return
-    if not shown:
+    if not tails:
         note("No daemon has run yet.")
-    for name, text in shown.items():
+    for name, text in tails.items():
         note(f"==> {name}")
         for line in text:
             say(line)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, read, with_gateway
-from wicket_mcp.cli.output import say, say_json, styled, wrap, write
+from wicket_mcp.cli.output import apply_style, say, say_json, wrap, write
 from wicket_mcp.errors import ConfigError, WicketError
 from wicket_mcp.telemetry.log import clean
 
@@ -43,8 +43,8 @@ def doctor(
         )
         findings = [Finding("problem", "configuration", problem.message, hint)]
     else:
-        findings = _examined(settings, start=start, verbose=verbose)
-        findings = [_mended(finding) if fix else finding for finding in findings]
+        findings = _examine(settings, start=start, verbose=verbose)
+        findings = [_fix(finding) if fix else finding for finding in findings]
     if json:
         keys = ("level", "about", "message", "fix", "said")
         say_json([{key: getattr(finding, key) for key in keys} for finding in findings])
@@ -55,24 +55,24 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examined(settings: "Config", *, start: bool, verbose: bool) -> "list[Finding]":
+def _examine(settings: "Config", *, start: bool, verbose: bool) -> "list[Finding]":
     from wicket_mcp.cli import checks
 
-    found = list(checks.configuration(settings))
+    findings = list(checks.configuration(settings))
     for server in settings.servers:
         if server.enabled:
-            found += checks.server(server, settings)
-    found += checks.machine(settings)
-    if start and not any(finding.about == "state folder" and finding.level == "problem" for finding in found):
-        known_bad = {finding.about for finding in found if finding.level == "problem"}
+            findings += checks.server(server, settings)
+    findings += checks.machine(settings)
+    if start and not any(finding.about == "state folder" and finding.level == "problem" for finding in findings):
+        known_bad = {finding.about for finding in findings if finding.level == "problem"}
         try:
-            found += with_gateway(settings.path, _asking(known_bad), verbose=verbose)
+            findings += with_gateway(settings.path, _ask_servers(known_bad), verbose=verbose)
         except ConfigError as problem:  # a state file that cannot be opened is one finding among the others
-            found.append(checks.Finding("problem", "state folder", problem.message, problem.hint))
-    return found
+            findings.append(checks.Finding("problem", "state folder", problem.message, problem.hint))
+    return findings
 
 
-def _asking(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Finding]]]":
+def _ask_servers(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Finding]]]":
     """Ask every server anew; one whose problem is already known is not reported twice."""
 
     async def work(gateway: "Gateway") -> "list[Finding]":
@@ -81,20 +81,20 @@ def _asking(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Finding]
         from wicket_mcp.cli import checks
 
         await gateway.catalogue.load()
-        asked = [name for name in gateway.catalogue.servers if name not in known_bad]
-        await asyncio.gather(*(gateway.catalogue.renew(name) for name in asked))
-        return [finding for finding in checks.listed(gateway.catalogue) if finding.about not in known_bad]
+        names = [name for name in gateway.catalogue.servers if name not in known_bad]
+        await asyncio.gather(*(gateway.catalogue.renew(name) for name in names))
+        return [finding for finding in checks.listings(gateway.catalogue) if finding.about not in known_bad]
 
     return work
 
 
-def _mended(finding: "Finding") -> "Finding":
+def _fix(finding: "Finding") -> "Finding":
     from wicket_mcp.cli.checks import Finding
 
-    if finding.mend is None:
+    if finding.repair is None:
         return finding
     try:
-        finding.mend()
+        finding.repair()
     except OSError as problem:
         return Finding(finding.level, finding.about, f"{finding.message} ({problem.strerror})", finding.fix)
     return Finding("ok", finding.about, f"fixed: {finding.message}")
@@ -116,13 +116,13 @@ def _group_unpinned(findings: "Iterable[Finding]") -> "list[Finding]":
 
 def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
     counts = {"ok": 0, "warning": 0, "problem": 0}
-    mendable = False
+    repairable = False
     for finding in sorted(_group_unpinned(findings), key=lambda finding: _ORDER.index(finding.level)):
         mark, colour = _MARKS[finding.level]
         counts[finding.level] += 1
-        mendable = mendable or finding.mend is not None
+        repairable = repairable or finding.repair is not None
         words = wrap(f"{finding.about}: {finding.message}", "  ").lstrip()
-        write(styled(mark, colour), " ", styled(finding.about, "bold"), words[len(clean(finding.about)) :])
+        write(apply_style(mark, colour), " ", apply_style(finding.about, "bold"), words[len(clean(finding.about)) :])
         for line in finding.said:
             say(f"    | {line}")
         if finding.fix and finding.level != "ok":
@@ -133,5 +133,5 @@ def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
         if counts[level]
     ]
     say(f"{', '.join(words)}." if words else "All is well.")
-    if mendable:
+    if repairable:
         say("wicket doctor --fix fixes what can be fixed safely.")

@@ -31,11 +31,11 @@ def add_from_domain(domain: str, path: Path, *, yes: bool, json: bool) -> None:
             _add(name, offer, path)
             added.append(name)
     if json:
-        shown = [
+        rows = [
             {"name": name, "title": offer.title, "description": offer.description, "url": offer.url}
             for name, offer in zip(names, offers, strict=True)
         ]
-        say_json({"config": str(path), "offered": shown, "added": added})
+        say_json({"config": str(path), "offered": rows, "added": added})
     elif added:
         note(f"See what {'it offers' if len(added) == 1 else 'they offer'}: wicket tools {added[0]}")
 
@@ -46,12 +46,12 @@ def _read(domain: str, path: Path) -> "tuple[list[Offer], list[str]]":
     from wicket_mcp.registry import settings
     from wicket_mcp.registry.dns import lookup
     from wicket_mcp.registry.domain_catalogue import read_offers
-    from wicket_mcp.registry.domains import normalised
+    from wicket_mcp.registry.domains import normalise
     from wicket_mcp.upstream.egress_rules import EgressRules
 
     terms = settings.read(load(path).registry if path.exists() else RegistryConfig())
     rules = EgressRules(terms.allowed, lookup(terms.resolvers) if terms.resolvers else None)
-    return asyncio.run(read_offers(normalised(domain), rules))
+    return asyncio.run(read_offers(normalise(domain), rules))
 
 
 def _wants(domain: str, name: str, offer: "Offer") -> bool:
@@ -74,14 +74,14 @@ def _add(name: str, offer: "Offer", path: Path) -> None:
     note(f"Added {name} to {path}")
 
 
-def _free_names(wanted: list[str], path: Path) -> list[str]:
+def _free_names(preferred: list[str], path: Path) -> list[str]:
     """Names of which none is taken, in the configuration or by another offer."""
     from wicket_mcp.config.read.formats import load
 
-    taken = {server.name for server in load(path).servers} if path.exists() else set[str]()
+    used = {server.name for server in load(path).servers} if path.exists() else set[str]()
     names: list[str] = []
-    for name in wanted:
-        free = next(n for n in (name, *(f"{name}-{number}" for number in range(2, 1000))) if n not in taken)
-        taken.add(free)
+    for name in preferred:
+        free = next(n for n in (name, *(f"{name}-{number}" for number in range(2, 1000))) if n not in used)
+        used.add(free)
         names.append(free)
     return names

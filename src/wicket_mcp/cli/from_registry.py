@@ -29,20 +29,20 @@ def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
     record = with_gateway(path, lambda gateway: gateway.registry.registry.find(name))
     notes: list[str] = []
     server = _server_of(as_object(record.body), notes)
-    shown = server.url or " ".join((server.command or "", *server.args))
+    launch = server.url or " ".join((server.command or "", *server.args))
     if not json:
         say(f"{record.name} {record.version}: {server.description}")
-        say(f"  runs {shown}")
+        say(f"  runs {launch}")
         for text in notes:
             say(f"  {text}")
     if not yes and (json or not typer.confirm(f"Add it as {server.name}?", default=False)):
         if json:
-            say_json({"config": str(path), "offered": shown, "notes": notes, "added": None})
+            say_json({"config": str(path), "offered": launch, "notes": notes, "added": None})
         return
     with keep_trust(path):
         wicket_toml.save(path, wicket_toml.add_server(wicket_toml.read_or_start(path), server, path))
     if json:
-        say_json({"config": str(path), "offered": shown, "notes": notes, "added": server.name})
+        say_json({"config": str(path), "offered": launch, "notes": notes, "added": server.name})
     else:
         say(f"Added {server.name} to {path}")
         note(f"See what it offers: wicket tools {server.name}")

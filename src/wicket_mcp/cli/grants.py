@@ -21,12 +21,12 @@ def list_grants(config: ConfigOption = None, json: JsonOption = False, verbose: 
 
     Example: wicket grants list
     """
-    found = with_gateway(config, lambda gateway: _grants(gateway).list(), verbose=verbose)
-    shown = [_shown(grant) for grant in found]
+    grants = with_gateway(config, lambda gateway: _grants(gateway).list(), verbose=verbose)
+    rows = [_row(grant) for grant in grants]
     if json:
-        say_json(shown)
+        say_json(rows)
         return
-    if not shown:
+    if not rows:
         note("No client was allowed anything yet.")
         return
     table(
@@ -41,7 +41,7 @@ def list_grants(config: ConfigOption = None, json: JsonOption = False, verbose: 
                 s["created"],
                 s["used"] or "",
             )
-            for s in shown
+            for s in rows
         ),
     )
 
@@ -58,7 +58,7 @@ def revoke(
     Example: wicket grants revoke 3f9c0b1a2d4e
     """
     ended = with_gateway(config, lambda gateway: _grants(gateway).revoke(grant), verbose=verbose)
-    tell(_shown(ended), f"Revoked what '{ended.client_name}' was allowed.", json=json)
+    tell(_row(ended), f"Revoked what '{ended.client_name}' was allowed.", json=json)
 
 
 def _grants(gateway: "Gateway") -> "Grants":
@@ -68,7 +68,7 @@ def _grants(gateway: "Gateway") -> "Grants":
     return Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act)
 
 
-def _shown(grant: "StoredGrant") -> dict[str, Any]:
+def _row(grant: "StoredGrant") -> dict[str, Any]:
     import time
 
     from wicket_mcp.registry.domains import timestamp

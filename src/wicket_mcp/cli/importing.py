@@ -67,18 +67,18 @@ def import_servers(
     with keep_trust(path):
         imported = import_plan.import_servers(files, path, dry_run=dry_run)
     profile = _profile_of(client, project=project) if client else ""
-    taken: list[tuple[Path, Path]] = []
+    replaced: list[tuple[Path, Path]] = []
     if take_over and not dry_run:
         if profile and imported.outcomes:
             with keep_trust(path):
                 import_plan.write_profile(path, profile, (outcome.name for outcome in imported.outcomes))
-        taken = take_over_files(files, client, path, profile)
+        replaced = take_over_files(files, client, path, profile)
     if json:
-        say_json(_as_json(imported, taken))
+        say_json(_as_json(imported, replaced))
     else:
         show_imported(imported, dry_run=dry_run)
-        _show_taken_over(taken, files, source, asked=take_over, dry_run=dry_run)
-        if taken and profile:
+        _show_taken_over(replaced, files, source, requested=take_over, dry_run=dry_run)
+        if replaced and profile:
             note(f"It sees the servers that it had: [profiles.{profile}] in {path}. Name more there to show more.")
 
 
@@ -199,19 +199,19 @@ def describe_start(server: "ServerConfig") -> str:
 
 
 def _show_taken_over(
-    taken: list[tuple[Path, Path]], files: "list[ClientEntries]", source: str, *, asked: bool, dry_run: bool
+    replaced: list[tuple[Path, Path]], files: "list[ClientEntries]", source: str, *, requested: bool, dry_run: bool
 ) -> None:
-    for path, backup in taken:
+    for path, backup in replaced:
         say(f"{path} now starts Wicket alone; its old content is in {backup.name}.")
         say(f"To undo: wicket import {source} --undo")
-    if taken:
+    if replaced:
         note("Restart the client to see the change.")
-    elif asked and dry_run:
+    elif requested and dry_run:
         for path in dict.fromkeys(file.path for file in files if file.entries):
             say(f"{path} would be rewritten to start Wicket alone; a copy would be kept beside it.")
-    elif asked:
+    elif requested:
         note("Nothing to take over: the client has no servers besides Wicket.")
-    elif not asked and any(file.entries for file in files):
+    elif not requested and any(file.entries for file in files):
         note(f"To connect the client to Wicket alone: wicket import {source} --take-over")
 
 
@@ -230,11 +230,11 @@ def _describe_empty(file: "ClientEntries") -> str:
     return "(Wicket alone)" if file.has_wicket else "(none that Wicket can run)"
 
 
-def _as_json(imported: "Imported", taken: list[tuple[Path, Path]]) -> dict[str, Any]:
+def _as_json(imported: "Imported", replaced: list[tuple[Path, Path]]) -> dict[str, Any]:
     return {
         "config": str(imported.path),
         "servers": [{"name": o.name, "from": o.server.name, "new": o.is_new} for o in imported.outcomes],
         "notes": list(imported.notes),
         "secrets": [str(path) for path in imported.secrets],
-        "taken_over": [{"file": str(path), "backup": str(backup)} for path, backup in taken],
+        "taken_over": [{"file": str(path), "backup": str(backup)} for path, backup in replaced],
     }

@@ -40,13 +40,13 @@ def create(
     lifetime = duration(expires, "--expires")
 
     async def work(gateway: "Gateway") -> "tuple[str, StoredKey]":
-        made = await gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates)
-        gateway.audit.act(gateway.principal.name, "create key", f"{name}: {', '.join(sorted(made[1].scopes))}")
-        return made
+        created = await gateway.registry.keys.create(name, scope or ["discover"], lifetime=lifetime, rates=rates)
+        gateway.audit.act(gateway.principal.name, "create key", f"{name}: {', '.join(sorted(created[1].scopes))}")
+        return created
 
-    text, kept = with_gateway(config, work, verbose=verbose)
-    tell({"key": text, **_shown(kept)}, text, json=json)
-    note(f"Scopes: {', '.join(sorted(kept.scopes))}. Only its digest is kept: write the key down now.")
+    text, stored = with_gateway(config, work, verbose=verbose)
+    tell({"key": text, **_row(stored)}, text, json=json)
+    note(f"Scopes: {', '.join(sorted(stored.scopes))}. Only its digest is kept: write the key down now.")
 
 
 @app.command("list")
@@ -55,16 +55,16 @@ def list_keys(config: ConfigOption = None, json: JsonOption = False, verbose: Ve
 
     Example: wicket keys list
     """
-    found = with_gateway(config, lambda gateway: gateway.registry.keys.list(), verbose=verbose)
-    shown = [_shown(key) for key in found]
+    keys = with_gateway(config, lambda gateway: gateway.registry.keys.list(), verbose=verbose)
+    rows = [_row(key) for key in keys]
     if json:
-        say_json(shown)
+        say_json(rows)
         return
     table(
         ("NAME", "KEY", "SCOPES", "STATE", "CREATED", "LAST USED"),
         (
             (s["name"], f"{s['hint']}…", " ".join(s["scopes"]), s["state"], s["created"], s["used"] or "never")
-            for s in shown
+            for s in rows
         ),
     )
 
@@ -87,10 +87,10 @@ def revoke(
         return ended
 
     ended = with_gateway(config, work, verbose=verbose)
-    tell(_shown(ended), f"Revoked '{ended.name}' ({ended.hint}…).", json=json)
+    tell(_row(ended), f"Revoked '{ended.name}' ({ended.hint}…).", json=json)
 
 
-def _shown(key: "StoredKey") -> dict[str, Any]:
+def _row(key: "StoredKey") -> dict[str, Any]:
     import time
 
     from wicket_mcp.registry.domains import timestamp
@@ -108,9 +108,9 @@ def _shown(key: "StoredKey") -> dict[str, Any]:
     }
 
 
-def _rates(given: list[str]) -> dict[str, int]:
+def _rates(texts: list[str]) -> dict[str, int]:
     rates: dict[str, int] = {}
-    for item in given:
+    for item in texts:
         kind, equals, count = item.partition("=")
         if not equals or not count.isdigit():
             raise typer.BadParameter(f"'{item}' is not KIND=NUMBER", param_hint="--rate")

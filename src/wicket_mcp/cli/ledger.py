@@ -77,8 +77,8 @@ async def ledger(gateway: Gateway, heaviest: int = 10) -> Ledger:
 
 def prompt_text(name: str, definition: JsonObject) -> str:
     """A tool as a client hands it to a model."""
-    shown = {"name": name, "description": as_text(definition.get("description"))}
-    return encode({**shown, "input_schema": definition.get("inputSchema", {})}).decode()
+    tool = {"name": name, "description": as_text(definition.get("description"))}
+    return encode({**tool, "input_schema": definition.get("inputSchema", {})}).decode()
 
 
 def _typical(tools: tuple[Tool, ...], costs: dict[str, int]) -> Tool | None:
@@ -89,9 +89,9 @@ def _typical(tools: tuple[Tool, ...], costs: dict[str, int]) -> Tool | None:
 
 async def _flow(gateway: Gateway, tool: Tool, query: str, count: Counter) -> tuple[int, int]:
     """The tokens of one search with its answer, and of one call around its own arguments and result."""
-    asked: JsonObject = {"query": query}
-    answer = await NATIVE.call(gateway.verbs, "find_tools", ToolCall(asked, Silent())) or {}
+    arguments: JsonObject = {"query": query}
+    answer = await NATIVE.call(gateway.verbs, "find_tools", ToolCall(arguments, Silent())) or {}
     texts = [as_text(as_object(block).get("text")) for block in as_list(answer.get("content"))]
-    search = count(encode({"name": "find_tools", "arguments": asked}).decode()) + count("\n".join(texts))
+    search = count(encode({"name": "find_tools", "arguments": arguments}).decode()) + count("\n".join(texts))
     wrapped: JsonObject = {"name": "call_tool", "arguments": {"name": tool.key, "arguments": {}}}
     return search, count(encode(wrapped).decode())

@@ -31,19 +31,21 @@ def lint(
         from wicket_mcp.trust.lint import lint as examine
 
         catalogue = library.catalogue
-        wanted = None if server is None else [catalogue.server(server).name]
-        await catalogue.complete(wanted)
+        names = None if server is None else [catalogue.server(server).name]
+        await catalogue.complete(names)
         name_failures(catalogue.failures, verbose=verbose)
-        found = examine(catalogue.listings_as_said())
-        return [finding for finding in found if wanted is None or finding.server in wanted]
+        findings = examine(catalogue.listings_as_said())
+        return [finding for finding in findings if names is None or finding.server in names]
 
-    found = sorted(with_library(config, work, verbose=verbose), key=lambda each: (_ORDER[each.severity], each.server))
+    findings = sorted(
+        with_library(config, work, verbose=verbose), key=lambda item: (_ORDER[item.severity], item.server)
+    )
     if json:
         fields = ("id", "severity", "server", "place", "quote")
-        say_json([{field: getattr(finding, field) for field in fields} for finding in found])
-    elif not found:
+        say_json([{field: getattr(finding, field) for field in fields} for finding in findings])
+    elif not findings:
         say("Nothing was found.")
     else:
-        table(("SEVERITY", "SERVER", "ID", "FINDING"), ((f.severity, f.server, f.id, f.words) for f in found))
-    if any(finding.severity == "high" for finding in found):
+        table(("SEVERITY", "SERVER", "ID", "FINDING"), ((f.severity, f.server, f.id, f.words) for f in findings))
+    if any(finding.severity == "high" for finding in findings):
         raise typer.Exit(1)

@@ -103,12 +103,12 @@ async def _give_keys(gateway: "Gateway", server: "ServerConfig") -> None:
             f"Server '{server.name}' has nothing to sign in to.",
             hint='Keys of its users need credentials = "user" and their names in required_keys.',
         )
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name in server.required_keys:
         if sys.stdin.isatty():
-            given[name] = await asyncio.to_thread(getpass, f"{name}: ")
+            values[name] = await asyncio.to_thread(getpass, f"{name}: ")
         else:
-            given[name] = (await asyncio.to_thread(sys.stdin.readline)).rstrip("\r\n")
-        if not given[name]:
+            values[name] = (await asyncio.to_thread(sys.stdin.readline)).rstrip("\r\n")
+        if not values[name]:
             raise ConfigError(f"'{name}' was left empty.", hint="Nothing was kept.")
-    await gateway.accounts.give(server, gateway.principal, given)
+    await gateway.accounts.give(server, gateway.principal, values)

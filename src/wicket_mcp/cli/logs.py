@@ -8,7 +8,7 @@ import typer
 
 from wicket_mcp.cli.common import ConfigOption, VerboseOption, duration, read
 from wicket_mcp.cli.completion import complete_server, complete_tool
-from wicket_mcp.cli.output import note, styled, write
+from wicket_mcp.cli.output import apply_style, note, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ def _print(record: "CallRecord", *, json: bool) -> None:
         sys.stdout.flush()
         return
     moment = datetime.fromtimestamp(record.at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    what = f"{record.server}.{record.tool}" if record.server else record.tool
+    target = f"{record.server}.{record.tool}" if record.server else record.tool
     method = "" if record.method == "tools/call" else f"{record.method} "
-    who = f"{record.principal} ({record.client})" if record.client else record.principal
+    caller = f"{record.principal} ({record.client})" if record.client else record.principal
     colour = "green" if record.outcome in SUCCESSES else "red"
     spent = f"{record.duration_ms:8.1f} ms" if record.duration_ms else " " * 11
     tokens = f" {estimate_tokens(record.arguments_bytes)}→{estimate_tokens(record.result_bytes)} tokens"
@@ -117,11 +117,11 @@ def _print(record: "CallRecord", *, json: bool) -> None:
     detail = f": {record.detail.splitlines()[0]}" if record.detail else ""
     rule = f" [{record.rule}]" if record.rule else ""
     write(
-        styled(moment, "dim"),
+        apply_style(moment, "dim"),
         f" {spent} ",
-        styled(f"{record.outcome:14}", colour),
+        apply_style(f"{record.outcome:14}", colour),
         " ",
-        styled(f"{method}{what}", "bold"),
-        clean(f" by {who}{script}{tokens if record.duration_ms else ''}{rule}{detail}").replace("\n", " "),
+        apply_style(f"{method}{target}", "bold"),
+        clean(f" by {caller}{script}{tokens if record.duration_ms else ''}{rule}{detail}").replace("\n", " "),
     )
     sys.stdout.flush()

@@ -136,7 +136,7 @@ def remove(
     path = wicket_toml.find_target(config)
     with keep_trust(path):
         wicket_toml.save(path, wicket_toml.remove_server(_existing(path), name, path))
-    _done(json, path, "removed", name, f"Removed {name} from {path}")
+    _report(json, path, "removed", name, f"Removed {name} from {path}")
 
 
 def enable(
@@ -166,10 +166,10 @@ def _set_enabled(name: str, enabled: bool, config: Path | None, json: bool) -> N
     with keep_trust(path):
         wicket_toml.save(path, wicket_toml.set_enabled(_existing(path), name, enabled, path))
     word = "enabled" if enabled else "disabled"
-    _done(json, path, word, name, f"{name} is {word} in {path}")
+    _report(json, path, word, name, f"{name} is {word} in {path}")
 
 
-def _done(json: bool, path: Path, key: str, name: str, words: str) -> None:
+def _report(json: bool, path: Path, key: str, name: str, words: str) -> None:
     if json:
         say_json({"config": str(path), key: name})
     else:

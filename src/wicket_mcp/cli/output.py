@@ -43,21 +43,21 @@ def note(text: str) -> None:
 def fail(problem: WicketError, *, verbose: bool = False) -> NoReturn:
     """One line, or with `--verbose` everything there is; then the end."""
     whole = str(problem)
-    shown = whole if verbose else whole.partition("\n")[0]
-    note(f"{styled('wicket:', 'red', sys.stderr)} {clean(shown)}" if _colours(sys.stderr) else f"wicket: {shown}")
-    if shown != whole:
+    line = whole if verbose else whole.partition("\n")[0]
+    note(f"{apply_style('wicket:', 'red', sys.stderr)} {clean(line)}" if _colours(sys.stderr) else f"wicket: {line}")
+    if line != whole:
         note("(--verbose shows what it said)")
     sys.exit(2 if problem.code in USAGE else 1)
 
 
-def styled(text: str, style: str, stream: TextIO | None = None) -> str:
+def apply_style(text: str, style: str, stream: TextIO | None = None) -> str:
     """`text`, cleaned, in a colour or weight where the stream is a terminal that wants it."""
     safe = clean(text)
     return f"\x1b[{_STYLES[style]}m{safe}\x1b[0m" if _colours(stream or sys.stdout) else safe
 
 
 def write(*pieces: str) -> None:
-    """One line of pieces that were made safe by `styled` or `clean`."""
+    """One line of pieces that were made safe by `apply_style` or `clean`."""
     sys.stdout.write(f"{''.join(pieces)}\n")
 
 
@@ -67,16 +67,16 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Sequ
     cells = [[_one_line(cell) for cell in row] for row in rows]
     width = _columns()
     if width and spare and _table_width(headings, cells) > width:
-        kept = [place for place, heading in enumerate(headings) if heading not in spare]
-        headings = [headings[place] for place in kept]
-        cells = [[row[place] for place in kept] for row in cells]
+        places = [place for place, heading in enumerate(headings) if heading not in spare]
+        headings = [headings[place] for place in places]
+        cells = [[row[place] for place in places] for row in cells]
     if not width or _table_width(headings, cells) <= width:
         _write_rows(headings, cells)
     elif len(headings) > 1 and _table_width(headings[:-1], [row[:-1] for row in cells]) <= width:
         _write_rows(headings[:-1], [row[:-1] for row in cells], [wrap(row[-1], "  ") for row in cells])
     else:
         for row in cells:
-            write(styled(row[0], "bold"))
+            write(apply_style(row[0], "bold"))
             for heading, cell in zip(headings[1:], row[1:], strict=True):
                 if cell:
                     write(wrap(f"{heading.lower()}: {cell}", "  "))
@@ -109,10 +109,10 @@ def _wrap_line(line: str, indent: str) -> str:
     return "\n".join([*lines, f"{indent}    wicket {command}"] if colon else lines)
 
 
-def bar_width(taken: int, most: int) -> int:
-    """How long a bar may be beside `taken` columns of text: `most`, or what a terminal has left."""
+def bar_width(used: int, most: int) -> int:
+    """How long a bar may be beside `used` columns of text: `most`, or what a terminal has left."""
     width = _columns()
-    return min(most, max(width - taken, 4)) if width else most
+    return min(most, max(width - used, 4)) if width else most
 
 
 def _columns() -> int:
@@ -135,7 +135,7 @@ def _write_rows(headings: Sequence[str], rows: list[list[str]], below: Sequence[
     def align(row: Sequence[str]) -> str:
         return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
-    write(styled(align(headings), "bold"))
+    write(apply_style(align(headings), "bold"))
     for place, row in enumerate(rows):
         write(align(row))
         if below and below[place].strip():

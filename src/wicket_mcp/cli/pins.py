@@ -35,8 +35,8 @@ def pins(
 
     async def work(library: "Library") -> list[dict[str, Any]]:
         await library.catalogue.load()
-        kept = await library.store.pins(server or "")
-        rows = [_row(pin) for pin in kept]
+        stored = await library.store.pins(server or "")
+        rows = [_row(pin) for pin in stored]
         for name in library.catalogue.servers if server is None else [server]:
             rows += [_held_row(held) for held in library.catalogue.held(name).values()]
         return rows
@@ -47,8 +47,8 @@ def pins(
     elif not rows:
         note("Nothing is pinned yet: what a server offers is pinned when it is first seen.")
     else:
-        shown = ((r["name"], r["kind"], r["digest"][:12], r["state"], r["by"], r["at"]) for r in rows)
-        table(("NAME", "KIND", "DIGEST", "STATE", "APPROVED BY", "WHEN"), shown)
+        cells = ((r["name"], r["kind"], r["digest"][:12], r["state"], r["by"], r["at"]) for r in rows)
+        table(("NAME", "KIND", "DIGEST", "STATE", "APPROVED BY", "WHEN"), cells)
 
 
 def pin(
@@ -71,11 +71,11 @@ def pin(
     from wicket_mcp.trust.packages import KIND, look_up
 
     settings = _own_file(read(config))
-    servers = {each.name: each for each in settings.servers}
+    servers = {entry.name: entry for entry in settings.servers}
     if server is not None and server not in servers:
         raise UnknownName("server", server, list(servers)[:3])
-    kept = with_library(config, lambda library: library.store.pins(), verbose=verbose)
-    known = {(pin.server, pin.name) for pin in kept if pin.kind == KIND}
+    stored = with_library(config, lambda library: library.store.pins(), verbose=verbose)
+    known = {(pin.server, pin.name) for pin in stored if pin.kind == KIND}
     pinned: list[dict[str, str]] = []
     failed = False
     for name, package in _packages(servers.values(), server):
@@ -120,10 +120,10 @@ def _own_file(settings: "Config") -> "Config":
 def _packages(servers: "Iterable[ServerConfig]", only: str | None) -> "Iterator[tuple[str, Package]]":
     from wicket_mcp.trust.launchers import package_of
 
-    for each in servers:
-        package = package_of(each) if only in (None, each.name) else None
+    for server in servers:
+        package = package_of(server) if only in (None, server.name) else None
         if package is not None and package.registry != "oci":
-            yield each.name, package
+            yield server.name, package
 
 
 def _abbreviate(integrity: str) -> str:
@@ -140,9 +140,9 @@ async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:
     by, now, servers = getpass.getuser(), time.time(), library.catalogue.servers
     await library.store.save_pins(
         [
-            StoredPin(name, fingerprint(servers[name]), KIND, each["package"], each["integrity"], b"{}", by, now)
-            for each in pinned
-            if (name := each["server"]) in servers and each["integrity"]
+            StoredPin(name, fingerprint(servers[name]), KIND, entry["package"], entry["integrity"], b"{}", by, now)
+            for entry in pinned
+            if (name := entry["server"]) in servers and entry["integrity"]
         ]
     )
 

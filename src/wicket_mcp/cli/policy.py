@@ -65,10 +65,10 @@ def explain(
             "flow": library.config.policy.flow,
         }
 
-    found = with_library(config, work, verbose=verbose)
-    rule = found["rule"]
+    verdict = with_library(config, work, verbose=verbose)
+    rule = verdict["rule"]
     reason = (
         f"by {rule if rule.startswith(('rule ', 'held: ')) else repr(rule)}" if rule else "because no rule is about it"
     )
-    flow = f" Where data of others reaches it, flow decides: {found['flow']}." if found["flow"] != "off" else ""
-    tell(found, f"{found['call']} ({found['effect']}) {_WORDS[found['action']]}, {reason}.{flow}", json=json)
+    flow = f" Where data of others reaches it, flow decides: {verdict['flow']}." if verdict["flow"] != "off" else ""
+    tell(verdict, f"{verdict['call']} ({verdict['effect']}) {_WORDS[verdict['action']]}, {reason}.{flow}", json=json)

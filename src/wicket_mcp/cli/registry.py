@@ -37,21 +37,23 @@ def search(
         from wicket_mcp.dialects.bridge_words import server
         from wicket_mcp.model import LOCAL
 
-        found, _ = await gateway.registry.discover(query, LOCAL, limit=limit, category=category, tags=tuple(tag or ()))
-        return [server(known) for known in found]
+        matches, _ = await gateway.registry.discover(
+            query, LOCAL, limit=limit, category=category, tags=tuple(tag or ())
+        )
+        return [server(known) for known in matches]
 
-    found = with_gateway(config, work, verbose=verbose)
+    matches = with_gateway(config, work, verbose=verbose)
     if json:
-        say_json(found)
+        say_json(matches)
         return
     table(
         ("ID", "PACKAGE", "CATEGORY", "ABOUT"),
         (
             (s["id"], s["npm_package"] or s["pypi_package"] or s["endpoint"] or "", s["category"], s["description"])
-            for s in found
+            for s in matches
         ),
     )
-    if not found:
+    if not matches:
         note("Nothing in the registry fits. Try other words, or follow a larger registry: wicket registry mirror URL")
 
 
@@ -147,10 +149,10 @@ def mirror(
         from wicket_mcp.upstream.egress import HttpClient
 
         client = HttpClient()
-        desk = gateway.registry
+        facade = gateway.registry
         try:
-            follower = Mirror(url, desk.store, desk.store, client, key=credential)
-            await desk.registry.plant()
+            follower = Mirror(url, facade.store, facade.store, client, key=credential)
+            await facade.registry.plant()
             _say_synced(await follower.sync(), json)
             while pause is not None:
                 await asyncio.sleep(max(1.0, pause))
@@ -164,10 +166,10 @@ def mirror(
     with_gateway(config, work, verbose=verbose)
 
 
-def _say_record(what: str, record: "StoredRecord", json: bool) -> None:
+def _say_record(action: str, record: "StoredRecord", json: bool) -> None:
     from wicket_mcp.registry.facade import response
 
-    tell(response(record), f"{what} {record.name} {record.version}.", json=json)
+    tell(response(record), f"{action} {record.name} {record.version}.", json=json)
 
 
 def _say_synced(done: "Synced", json: bool) -> None:

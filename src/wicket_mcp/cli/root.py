@@ -14,8 +14,8 @@ VERBOSE = "wicket.verbose"
 class Root(TyperGroup):
     """`wicket` itself."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands: Any = Commands(VERBS)
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -42,8 +42,8 @@ def run(
     from wicket_mcp.model import Silent
     from wicket_mcp.scripting import Script
 
-    given = dict(map(_argument, arg or []))
-    script = Script(_source(file), language or _language(file), given)
+    variables = dict(map(_argument, arg or []))
+    script = Script(_source(file), language or _language(file), variables)
 
     async def work(gateway: "Gateway") -> "Outcome":
         return await gateway.verbs.run(script, Silent(gateway.principal))

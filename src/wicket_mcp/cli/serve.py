@@ -62,27 +62,27 @@ def serve(
     settings = read(config, serving=True)
     level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
 
-    def log_as_asked(config: "Config") -> None:
+    def apply_log_level(config: "Config") -> None:
         configure_logging(level or config.log_level)
 
-    log_as_asked(settings)
+    apply_log_level(settings)
     if settings.untrusted:
         note(f"wicket: {settings.untrusted}")
     _log_notes(settings)
     if profile is not None:
         dialect = [_profile(settings, profile)]
     if http is None:
-        asyncio.run(_stdio(settings, dialect or [], log_as_asked))
+        asyncio.run(_stdio(settings, dialect or [], apply_log_level))
     else:
         settings = _at(settings, http)
         try:
             if workers is None:
-                work = _http(settings, dialect or [], log_as_asked, no_auth=no_auth, print_clients=print_clients)
+                work = _http(settings, dialect or [], apply_log_level, no_auth=no_auth, print_clients=print_clients)
             else:
                 work = _workers(settings, workers, no_auth=no_auth, print_clients=print_clients)
             asyncio.run(work)
         except ConfigError as problem:
-            raise _blamed(problem, http) from None
+            raise _blame_option(problem, http) from None
 
 
 def _profile(config: "Config", name: str) -> str:
@@ -167,15 +167,15 @@ async def _workers(config: "Config", count: int, *, no_auth: bool, print_clients
 
 def _arguments_of_worker(arguments: list[str]) -> list[str]:
     """Those of `wicket serve`, without what is the master's business."""
-    kept: list[str] = []
-    rest = list(arguments)
-    while rest:
-        argument = rest.pop(0)
+    passed: list[str] = []
+    pending = list(arguments)
+    while pending:
+        argument = pending.pop(0)
         if argument == "--workers":
-            rest.pop(0)
+            pending.pop(0)
         elif not argument.startswith("--workers=") and argument != "--print-clients":
-            kept.append(argument)
-    return kept
+            passed.append(argument)
+    return passed
 
 
 def _announce(
@@ -222,7 +222,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 16
 
 
-def _blamed(problem: ConfigError, address: str) -> ConfigError:
+def _blame_option(problem: ConfigError, address: str) -> ConfigError:
     """A problem with the address, laid at the door of the command line where that gave it."""
     if problem.key not in ("http.host", "http.port") or address == ":":
         return problem

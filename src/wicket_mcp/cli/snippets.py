@@ -18,8 +18,8 @@ def own_command() -> list[str]:
     beside = program.with_name("wicket.exe" if sys.platform == "win32" else "wicket")
     if beside.exists():
         return [str(beside)]
-    found = shutil.which("wicket")
-    return [found] if found else [sys.executable, "-m", "wicket_mcp"]
+    path = shutil.which("wicket")
+    return [path] if path else [sys.executable, "-m", "wicket_mcp"]
 
 
 def _source() -> str:

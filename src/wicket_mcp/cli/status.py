@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
-from wicket_mcp.cli.output import say_json, styled, table, wrap, write
+from wicket_mcp.cli.output import apply_style, say_json, table, wrap, write
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -41,7 +41,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         say_json(facts)
         return
     for key, value in _rows(facts):
-        write(styled(f"{key:11}", "bold"), wrap(value, " " * 11).strip())
+        write(apply_style(f"{key:11}", "bold"), wrap(value, " " * 11).strip())
     if facts["last_hour"]:
         write()
         table(
@@ -75,8 +75,8 @@ async def _last_hour(gateway: "Gateway") -> dict[str, Any]:
 
 
 def _latencies(row: dict[str, Any]) -> tuple[str, str]:
-    shown = ["-" if row[key] is None else f"{row[key]:.1f} ms" for key in ("p50_ms", "p95_ms")]
-    return shown[0], shown[1]
+    cells = ["-" if row[key] is None else f"{row[key]:.1f} ms" for key in ("p50_ms", "p95_ms")]
+    return cells[0], cells[1]
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

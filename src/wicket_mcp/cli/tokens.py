@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, name_failures, with_gateway
-from wicket_mcp.cli.output import bar_width, explain, note, say, say_json, styled, write
+from wicket_mcp.cli.output import apply_style, bar_width, explain, note, say, say_json, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -35,43 +35,43 @@ def tokens(
 
         return await ledger(gateway, top)
 
-    found = with_gateway(config, work, verbose=verbose)
+    result = with_gateway(config, work, verbose=verbose)
     if json:
-        say_json(_as_json(found))
+        say_json(_as_json(result))
     else:
-        _print(found)
-    if not found.exact:
+        _print(result)
+    if not result.exact:
         note("≈ is an estimate (4 characters a token). To count exactly: pip install 'wicket-mcp[tokens]'")
-    name_failures(found.failures, verbose=verbose)
+    name_failures(result.failures, verbose=verbose)
 
 
-def _print(found: "Ledger") -> None:
-    mark = "" if found.exact else "≈"
-    if not found.tools:
+def _print(ledger: "Ledger") -> None:
+    mark = "" if ledger.exact else "≈"
+    if not ledger.tools:
         say("No tools are known yet.")
         return
     rows = [
-        (f"All {found.tools:,} tools as a flat list", found.flat),
-        ("Wicket's menu and instructions", found.menu + found.instructions),
-        ("… and one task found and called", found.flow),
+        (f"All {ledger.tools:,} tools as a flat list", ledger.flat),
+        ("Wicket's menu and instructions", ledger.menu + ledger.instructions),
+        ("… and one task found and called", ledger.flow),
     ]
     _bars("In the prompt", rows, mark)
-    saved = 100 * (1 - found.flow / found.flat) if found.flat > found.flow else 0.0
-    explain(f"{saved:.1f} % less for a task, before the tool's own arguments and answer (searched: {found.query!r}).")
-    _bars("By server", list(found.servers.items()), mark)
-    if found.heaviest:
-        _bars("Heaviest tools", found.heaviest, mark)
+    saved = 100 * (1 - ledger.flow / ledger.flat) if ledger.flat > ledger.flow else 0.0
+    explain(f"{saved:.1f} % less for a task, before the tool's own arguments and answer (searched: {ledger.query!r}).")
+    _bars("By server", list(ledger.servers.items()), mark)
+    if ledger.heaviest:
+        _bars("Heaviest tools", ledger.heaviest, mark)
 
 
 def _bars(title: str, rows: list[tuple[str, int]], mark: str) -> None:
-    write("\n" if title != "In the prompt" else "", styled(title, "bold"))
+    write("\n" if title != "In the prompt" else "", apply_style(title, "bold"))
     names = max(len(name) for name, _ in rows)
     numbers = max(len(f"{mark}{number:,}") for _, number in rows)
     largest = max(number for _, number in rows) or 1
     width = bar_width(names + numbers + 6, _BAR)
     for name, number in rows:
-        shown = f"{mark}{number:,}".rjust(numbers)
-        write(clean(f"  {name.ljust(names)}  {shown}  "), styled(_bar(number / largest, width), "cyan"))
+        amount = f"{mark}{number:,}".rjust(numbers)
+        write(clean(f"  {name.ljust(names)}  {amount}  "), apply_style(_bar(number / largest, width), "cyan"))
 
 
 def _bar(share: float, width: int) -> str:
@@ -82,18 +82,18 @@ def _bar(share: float, width: int) -> str:
     return ("█" * whole + _EIGHTHS[part]).strip() or "▏"
 
 
-def _as_json(found: "Ledger") -> dict[str, Any]:
+def _as_json(ledger: "Ledger") -> dict[str, Any]:
     return {
-        "exact": found.exact,
-        "tokenizer": "o200k_base" if found.exact else "characters / 4",
-        "tools": found.tools,
-        "flat": found.flat,
-        "menu": found.menu,
-        "instructions": found.instructions,
-        "search": found.search,
-        "call": found.call,
-        "flow": found.flow,
-        "query": found.query,
-        "servers": found.servers,
-        "heaviest": [{"tool": name, "tokens": number} for name, number in found.heaviest],
+        "exact": ledger.exact,
+        "tokenizer": "o200k_base" if ledger.exact else "characters / 4",
+        "tools": ledger.tools,
+        "flat": ledger.flat,
+        "menu": ledger.menu,
+        "instructions": ledger.instructions,
+        "search": ledger.search,
+        "call": ledger.call,
+        "flow": ledger.flow,
+        "query": ledger.query,
+        "servers": ledger.servers,
+        "heaviest": [{"tool": name, "tokens": number} for name, number in ledger.heaviest],
     }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, tell, with_library
-from wicket_mcp.cli.output import say_json, styled, write
+from wicket_mcp.cli.output import apply_style, say_json, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
 
     Example: wicket vault status
     """
-    shown = _shown(with_library(config, lambda library: library.vault.status(), verbose=verbose))
+    row = _row(with_library(config, lambda library: library.vault.status(), verbose=verbose))
     if json:
-        say_json(shown)
+        say_json(row)
         return
-    rows = [("key", shown["place"]), ("in use", shown["key"] or "nothing is kept yet")]
-    rows += [("since", shown["created"])] if shown["created"] else []
-    rows.append(("kept", f"{shown['secrets']} credentials"))
-    if shown["unreadable"]:
-        rows.append(("lost", f"{shown['unreadable']} of them: their key is missing (wicket vault rotate --discard)"))
+    rows = [("key", row["place"]), ("in use", row["key"] or "nothing is kept yet")]
+    rows += [("since", row["created"])] if row["created"] else []
+    rows.append(("kept", f"{row['secrets']} credentials"))
+    if row["unreadable"]:
+        rows.append(("lost", f"{row['unreadable']} of them: their key is missing (wicket vault rotate --discard)"))
     for key, value in rows:
-        write(styled(f"{key:8}", "bold"), clean(value))
+        write(apply_style(f"{key:8}", "bold"), clean(value))
 
 
 @app.command("rotate")
@@ -48,7 +48,7 @@ def rotate(
     tell({"secrets": count}, f"Encrypted {count} credentials under a new key.", json=json)
 
 
-def _shown(status: "VaultStatus") -> dict[str, Any]:
+def _row(status: "VaultStatus") -> dict[str, Any]:
     from msgspec.structs import asdict
 
     from wicket_mcp.registry.domains import timestamp

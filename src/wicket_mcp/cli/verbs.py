@@ -66,7 +66,7 @@ class Commands(Mapping[str, Any]):
 
     def __init__(self, verbs: tuple[Verb, ...]) -> None:
         self._verbs = {verb.name: verb for verb in verbs}
-        self._made: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._verbs)
@@ -75,17 +75,17 @@ class Commands(Mapping[str, Any]):
         return len(self._verbs)
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = _made(self._verbs[name])
-        return self._made[name]
+        if name not in self._loaded:
+            self._loaded[name] = _load_command(self._verbs[name])
+        return self._loaded[name]
 
 
-def _made(verb: Verb) -> Any:
+def _load_command(verb: Verb) -> Any:
     module, _, attribute = verb.home.partition(":")
-    found = getattr(import_module(f"wicket_mcp.cli.{module}"), attribute)
+    command = getattr(import_module(f"wicket_mcp.cli.{module}"), attribute)
     holder = typer.Typer(rich_markup_mode=None)
-    if isinstance(found, typer.Typer):
-        holder.add_typer(found, name=verb.name, rich_help_panel=verb.panel)
+    if isinstance(command, typer.Typer):
+        holder.add_typer(command, name=verb.name, rich_help_panel=verb.panel)
     else:
-        holder.command(verb.name, rich_help_panel=verb.panel)(found)
+        holder.command(verb.name, rich_help_panel=verb.panel)(command)
     return get_group(holder).commands[verb.name]

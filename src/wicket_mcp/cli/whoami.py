@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
-from wicket_mcp.cli.output import say_json, styled, write
+from wicket_mcp.cli.output import apply_style, say_json, write
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
     if facts["shared_credentials"]:
         rows.append(("shared", ", ".join(map(_in_words, facts["shared_credentials"]))))
     for key, value in rows:
-        write(styled(f"{key:8}", "bold"), clean(value))
+        write(apply_style(f"{key:8}", "bold"), clean(value))
 
 
 def _in_words(name: str) -> str:

@@ -31,7 +31,7 @@ def main() -> int:
     configure_logging("info")
     try:
         file = find_config(named)
-        config = load(file, found=is_found(file, named))
+        config = load(file, discovered=is_found(file, named))
         asyncio.run(_serve(config, listener))
     except (WicketError, OSError) as problem:
         log.error("this daemon cannot serve: %s", problem)

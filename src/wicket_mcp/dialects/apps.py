@@ -18,14 +18,14 @@ from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
 
-async def list_tools(verbs: Verbs, principal: Principal, shown: Collection[str]) -> list[JsonObject]:
+async def list_tools(verbs: Verbs, principal: Principal, listed: Collection[str]) -> list[JsonObject]:
     """The tools that a host needs to see, without those of the menu."""
     if not principal.may("discover"):
         return []
     return [
         verbs.addresses.rewrite_apps({**tool.definition, "name": name}, tool.server)
         for name, tool in names(verbs, await verbs.view(principal)).items()
-        if name not in shown and (app_resource(tool.definition) or is_for_apps_only(tool.definition))
+        if name not in listed and (app_resource(tool.definition) or is_for_apps_only(tool.definition))
     ]
 
 

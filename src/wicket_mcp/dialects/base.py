@@ -144,9 +144,9 @@ class Table:
             arguments: Any = call.arguments
             if type(arguments) is not dict:
                 arguments = parse_arguments(arguments)
-            sent = cast("JsonObject", arguments)
-            if not all(key in PASSED_ON or _is_short(value) for key, value in sent.items()):
-                check_own_arguments(sent)
+            named = cast("JsonObject", arguments)
+            if not all(key in PASSED_ON or _is_short(value) for key, value in named.items()):
+                check_own_arguments(named)
             arguments = _fit(name, row.definition, cast("JsonObject", arguments))
             return await row.handler(verbs, msgspec.structs.replace(call, arguments=arguments))
         except WicketError as problem:
@@ -204,18 +204,18 @@ class Menu:
         return all(dialect.fixed for dialect in self.dialects)
 
     async def list(self, verbs: Verbs, principal: Principal = LOCAL) -> list[JsonObject]:
-        shown: dict[str, JsonObject] = {}
+        by_name: dict[str, JsonObject] = {}
         owner: dict[str, str] = {}
         for dialect in self._open_to(principal):
             for tool in await dialect.list(verbs, principal):
-                if tool["name"] in shown:
+                if tool["name"] in by_name:
                     raise ConfigError(
                         f"the dialects '{owner[tool['name']]}' and '{dialect.name}' both have a tool '{tool['name']}'",
                         key="dialects",
                         hint="Serve them at their own addresses, /mcp/<dialect>, instead.",
                     )
-                shown[tool["name"]], owner[tool["name"]] = tool, dialect.name
-        return list(shown.values())
+                by_name[tool["name"]], owner[tool["name"]] = tool, dialect.name
+        return list(by_name.values())
 
     def size_of(self, tools: Sequence[JsonObject]) -> int:
         """Characters of a list of ours; of one as long as the last, it is the same."""
@@ -303,9 +303,9 @@ def text(content: str, *, priority: float | None = None) -> JsonObject:
     return {"content": [{"type": "text", "text": content, "annotations": annotations}], "isError": False}
 
 
-def answer(shown: Any, structured: JsonObject) -> JsonObject:
+def answer(value: Any, structured: JsonObject) -> JsonObject:
     """A value as indented JSON text, and beside it the same for programs."""
-    return {**text(pretty(shown)), "structuredContent": structured}
+    return {**text(pretty(value)), "structuredContent": structured}
 
 
 def failure(problem: WicketError, words: str = "") -> JsonObject:

@@ -17,14 +17,14 @@ from wicket_mcp.dialects.base import DialectTool, Table, ToolCall
 from wicket_mcp.dialects.bridge_tools import DEFINITIONS
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject, Principal, Tool
-from wicket_mcp.registry.facade import Desk
+from wicket_mcp.registry.facade import RegistryFacade
 from wicket_mcp.trust.policy import demand
 from wicket_mcp.verbs import Verbs
 
 _WIRE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OWN = frozenset(definition["name"] for definition in DEFINITIONS)
 
-Handler = Callable[[Desk, Verbs, ToolCall], Awaitable[JsonObject]]
+Handler = Callable[[RegistryFacade, Verbs, ToolCall], Awaitable[JsonObject]]
 
 
 class Bridge:
@@ -33,16 +33,16 @@ class Bridge:
     name = "bridge"
     fixed = False
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._table = Table("bridge", tuple(_row(definition, desk) for definition in DEFINITIONS), words.failed)
+    def __init__(self, facade: RegistryFacade) -> None:
+        self._facade = facade
+        self._table = Table("bridge", tuple(_row(definition, facade) for definition in DEFINITIONS), words.failure)
 
     async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
         own = await self._table.list(verbs, principal)
         if not principal.may("discover"):
             return own
-        view = await verbs.view(principal, self._desk.managed.running)
-        return [*own, *({**tool.definition, "name": name} for name, tool in self._installed(view).items())]
+        view = await verbs.view(principal, self._facade.managed.running)
+        return [*own, *({**tool.definition, "name": name} for name, tool in self._installed_tools(view).items())]
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
         if (result := await self._table.call(verbs, name, call)) is not None:
@@ -54,13 +54,13 @@ class Bridge:
         try:
             result = (await verbs.call(call.request(tool, call.arguments, whole=True))).body
         except WicketError as problem:
-            return words.failed(problem, f"Error calling {tool.name} on {tool.server}")
-        await self._desk.onboarding.took(call.caller.principal, "try_bridge_mode")
+            return words.failure(problem, f"Error calling {tool.name} on {tool.server}")
+        await self._facade.onboarding.took(call.caller.principal, "try_bridge_mode")
         return result
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None:
         """The tool of an installed server that is listed, or would be, by this name."""
-        running = sorted(self._desk.managed.running)
+        running = sorted(self._facade.managed.running)
         if name in _OWN or not running:
             return None
         view = await verbs.view(principal, running)
@@ -71,11 +71,11 @@ class Bridge:
         tool = view.find_spelled(wire_names, name)
         return tool if tool is not None and tool.server in running else None
 
-    def _installed(self, view: View) -> Mapping[str, Tool]:
+    def _installed_tools(self, view: View) -> Mapping[str, Tool]:
         """The tools of installed servers under the names they are listed by."""
         flat = {tool.key: name for name, tool in view.wire.items()}
         named: dict[str, Tool] = {}
-        for server in sorted(self._desk.managed.running):
+        for server in sorted(self._facade.managed.running):
             for tool in view.by_server.get(server, ()):
                 plain = f"{server}_{tool.name}"
                 free = _WIRE.fullmatch(plain) and plain not in _OWN and plain not in named
@@ -83,9 +83,9 @@ class Bridge:
         return named
 
 
-def _row(definition: JsonObject, desk: Desk) -> DialectTool:
+def _row(definition: JsonObject, facade: RegistryFacade) -> DialectTool:
     handler, scope = _HANDLERS[definition["name"]]
-    return DialectTool(definition, partial(handler, desk), (scope,))
+    return DialectTool(definition, partial(handler, facade), (scope,))
 
 
 _HANDLERS: Mapping[str, tuple[Handler, str]] = {

@@ -4,7 +4,7 @@ from wicket_mcp.dialects import bridge_words as words
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject
-from wicket_mcp.registry.facade import Desk
+from wicket_mcp.registry.facade import RegistryFacade
 from wicket_mcp.registry.server_json import Registration, from_registration
 from wicket_mcp.schema.arguments import parse_arguments
 from wicket_mcp.verbs import Verbs
@@ -12,34 +12,34 @@ from wicket_mcp.verbs import Verbs
 # Discovery
 
 
-async def discover(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def discover(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments = call.arguments
-    matches, total = await desk.discover(
+    matches, total = await facade.discover(
         arguments["query"],
         call.caller.principal,
         limit=arguments.get("limit", 10),
         category=arguments.get("category", ""),
         tags=tuple(arguments.get("tags", ())),
     )
-    live = await _live_tools(desk, verbs, call)
+    live = await _live_tools(facade, verbs, call)
     servers = [words.server(known, live.get(known.record.name)) for known in matches]
     return words.answer({"servers": servers, "total": total, "query": arguments["query"]})
 
 
-async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def discover_smart(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments = call.arguments
-    advice, known = await desk.advise(
+    advice, known = await facade.advise(
         arguments["query"], arguments.get("context", ""), arguments.get("limit", 5), call.caller.principal
     )
-    live = await _live_tools(desk, verbs, call)
+    live = await _live_tools(facade, verbs, call)
     recommendations = [
         {
             **words.server(about, live.get(about.record.name)),
-            "covers": list(one.covers),
-            "confidence": one.confidence,
-            "reason": one.reason,
+            "covers": list(choice.covers),
+            "confidence": choice.confidence,
+            "reason": choice.reason,
         }
-        for one, about in zip(advice.recommendations, known, strict=True)
+        for choice, about in zip(advice.recommendations, known, strict=True)
     ]
     return words.answer(
         {
@@ -54,9 +54,9 @@ async def discover_smart(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject
 # Registry
 
 
-async def register(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def register(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments, principal = call.arguments, call.caller.principal
-    await desk.keys.admit(principal, "register", "registration")
+    await facade.keys.admit(principal, "register", "registration")
     registration = Registration(
         arguments["name"],
         arguments["description"],
@@ -66,12 +66,12 @@ async def register(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
         arguments.get("docker_image", ""),
         arguments.get("npm_package", ""),
     )
-    record = await desk.registry.publish(from_registration(registration, ""), principal, origin="registered")
-    shelf = await desk.registry.shelf()
+    record = await facade.registry.publish(from_registration(registration, ""), principal, origin="registered")
+    index = await facade.registry.index()
     return words.answer(
         {
             "success": True,
-            "id": shelf.ids[record.name],
+            "id": index.ids[record.name],
             "server_name": record.name,
             "version": record.version,
             "message": f"Registered '{arguments['name']}'.",
@@ -79,37 +79,37 @@ async def register(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
     )
 
 
-async def verify_domain(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def verify_domain(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     principal = call.caller.principal
-    await desk.keys.admit(principal, "register", "registration")
-    return words.answer(words.domain(await desk.domains.begin(call.arguments["domain"], principal)))
+    await facade.keys.admit(principal, "register", "registration")
+    return words.answer(words.domain(await facade.domains.begin(call.arguments["domain"], principal)))
 
 
-async def check_domain(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def check_domain(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     principal = call.caller.principal
-    await desk.keys.admit(principal, "register", "health")
-    return words.answer(words.domain(await desk.domains.check(call.arguments["domain"], principal)))
+    await facade.keys.admit(principal, "register", "health")
+    return words.answer(words.domain(await facade.domains.check(call.arguments["domain"], principal)))
 
 
 # Monitoring
 
 
-async def health(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def health(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments = call.arguments
-    measured = await desk.measure(arguments.get("server_id"), arguments.get("limit", 10), call.caller.principal)
-    return words.answer({"servers": [words.health(one) for one in measured]})
+    measured = await facade.measure(arguments.get("server_id"), arguments.get("limit", 10), call.caller.principal)
+    return words.answer({"servers": [words.health(server) for server in measured]})
 
 
-async def onboarding(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def onboarding(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     principal = call.caller.principal
-    progress = await desk.progress(principal)
+    progress = await facade.progress(principal)
     return words.answer(
         {
             "user_id": principal.name,
             "onboarding_complete": progress.complete,
             "completed_steps": list(progress.completed),
             "next_steps": list(progress.next),
-            "recommended_servers": await desk.suggestions(),
+            "recommended_servers": await facade.suggestions(),
             "progress_percentage": progress.percentage,
         }
     )
@@ -118,7 +118,7 @@ async def onboarding(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
 # Invocation
 
 
-async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
+async def invoke(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments = call.arguments
     endpoint, tool = arguments["endpoint"], arguments["tool_name"]
     try:
@@ -127,15 +127,15 @@ async def invoke(desk: Desk, verbs: Verbs, call: ToolCall) -> JsonObject:
             request = call.request(f"{server.name}.{tool}", arguments["arguments"], whole=True)
             return (await verbs.call(request)).body
         parsed = parse_arguments(arguments["arguments"])
-        return await desk.invoke(endpoint, tool, parsed, arguments.get("headers", {}), call.caller)
+        return await facade.invoke(endpoint, tool, parsed, arguments.get("headers", {}), call.caller)
     except WicketError as problem:
-        return words.failed(problem, f"Failed to invoke {tool}")
+        return words.failure(problem, f"Failed to invoke {tool}")
 
 
-async def _live_tools(desk: Desk, verbs: Verbs, call: ToolCall) -> dict[str, list[str]]:
+async def _live_tools(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> dict[str, list[str]]:
     """For each record that runs here, the tools that it really has."""
     view = await verbs.known(call.caller.principal)
-    linked = desk.links(await desk.registry.shelf())
+    linked = facade.links(await facade.registry.index())
     return {
         name: [tool.name for server in servers for tool in view.by_server.get(server, ())]
         for name, servers in linked.items()

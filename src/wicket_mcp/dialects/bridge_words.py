@@ -16,8 +16,8 @@ from wicket_mcp.errors import (
 from wicket_mcp.model import JsonObject
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.domains import VALID_FOR, challenge, timestamp
-from wicket_mcp.registry.facade import Known, ServerHealth
-from wicket_mcp.registry.health import Measured
+from wicket_mcp.registry.facade import RatedRecord, ServerHealth
+from wicket_mcp.registry.health import Measurement
 from wicket_mcp.registry.managed import ManagedServer
 from wicket_mcp.store.model import StoredDomain
 
@@ -30,7 +30,7 @@ def answer(value: Any) -> JsonObject:
     return {**result, "structuredContent": value if isinstance(value, dict) else {"result": value}}
 
 
-def done(words: str) -> JsonObject:
+def success(words: str) -> JsonObject:
     return text(f"✅ {words}")
 
 
@@ -46,7 +46,7 @@ def problem_text(problem: WicketError, doing: str = "") -> str:
     return f"❌ {f'{doing}: ' if doing else ''}{why}. {problem.hint}".rstrip()
 
 
-def failed(problem: WicketError, doing: str = "") -> JsonObject:
+def failure(problem: WicketError, doing: str = "") -> JsonObject:
     detail: JsonObject = {"code": problem.code, "retryable": problem.retryable}
     if isinstance(problem, UnknownName):
         detail["kind"] = problem.kind
@@ -59,7 +59,7 @@ def failed(problem: WicketError, doing: str = "") -> JsonObject:
     return {"content": content, "isError": True, "_meta": {"wicket/error": detail}}
 
 
-def server(known: Known, live_tools: list[str] | None = None) -> JsonObject:
+def server(known: RatedRecord, live_tools: list[str] | None = None) -> JsonObject:
     """A registered server as `discover_mcp_servers` shows it."""
     body = known.record.body
     addresses = server_json.remotes(body)
@@ -81,16 +81,16 @@ def server(known: Known, live_tools: list[str] | None = None) -> JsonObject:
     }
 
 
-def health(one: ServerHealth) -> JsonObject:
+def health(report: ServerHealth) -> JsonObject:
     return {
-        "id": one.id,
-        "name": one.title,
-        **measured(one.main),
-        "windows": {name: measured(window) for name, window in one.windows.items()},
+        "id": report.id,
+        "name": report.title,
+        **measurement(report.main),
+        "windows": {name: measurement(window) for name, window in report.windows.items()},
     }
 
 
-def measured(window: Measured) -> JsonObject:
+def measurement(window: Measurement) -> JsonObject:
     return {
         "status": window.status,
         "health_score": window.score,
@@ -102,27 +102,27 @@ def measured(window: Measured) -> JsonObject:
 
 
 def domain(claim: StoredDomain) -> JsonObject:
-    shown: JsonObject = {"domain": claim.domain, "status": claim.state, "verified": claim.state == "verified"}
+    body: JsonObject = {"domain": claim.domain, "status": claim.state, "verified": claim.state == "verified"}
     if claim.state == "verified" and claim.verified_at is not None:
         return {
-            **shown,
+            **body,
             "method": claim.method,
             "verified_at": timestamp(claim.verified_at),
             "expires_at": timestamp(claim.verified_at + VALID_FOR),
         }
     if claim.state == "expired":
-        return {**shown, "message": "The time for this proof is over.", "action_required": "verify_domain"}
+        return {**body, "message": "The time for this proof is over.", "action_required": "verify_domain"}
     if claim.problem:
-        shown["message"] = claim.problem
-    return {**shown, "action_required": "check_domain_ownership", **challenge(claim)}
+        body["message"] = claim.problem
+    return {**body, "action_required": "check_domain_ownership", **challenge(claim)}
 
 
-def managed(one: ManagedServer) -> JsonObject:
-    shown: JsonObject = {
-        "name": one.name,
-        "type": one.kind,
-        "status": one.status,
-        "tools": list(one.tools),
-        "endpoint": one.endpoint,
+def managed_server(entry: ManagedServer) -> JsonObject:
+    body: JsonObject = {
+        "name": entry.name,
+        "type": entry.kind,
+        "status": entry.status,
+        "tools": list(entry.tools),
+        "endpoint": entry.endpoint,
     }
-    return {**shown, "problem": one.problem} if one.problem else shown
+    return {**body, "problem": entry.problem} if entry.problem else body

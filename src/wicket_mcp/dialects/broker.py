@@ -57,10 +57,12 @@ class Broker:
     async def list(self, verbs: Verbs, principal: Principal) -> list[JsonObject]:
         favourites = self._favourites if principal.may("discover") else {}
         view = await verbs.view(principal, {favourite.server for favourite in favourites.values()})
-        shown = [_shown(name, one, view.find(one.server, one.tool)) for name, one in favourites.items()]
-        listed = [*await self._table.list(verbs, principal), *shown]
+        pinned = [
+            _favourite_tool(name, entry, view.find(entry.server, entry.tool)) for name, entry in favourites.items()
+        ]
+        listed = [*await self._table.list(verbs, principal), *pinned]
         if self._dotted:
-            named = {_safe(one.name): one.name for one in self._favourites.values()}
+            named = {_safe(entry.name): entry.name for entry in self._favourites.values()}
             named |= {"broker_search": "broker.search", "broker_invoke": "broker.invoke"}
             listed += [{**tool, "name": dotted} for tool in listed if (dotted := named[tool["name"]]) != tool["name"]]
         return listed
@@ -90,22 +92,26 @@ class Broker:
     async def search(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         query = call.arguments.get("q", "").strip()
         principal = call.caller.principal
-        known, unknown = _known(await verbs.known(principal), call.arguments.get("servers"))
+        known, unknown = _select_servers(await verbs.known(principal), call.arguments.get("servers"))
         if unknown and not known:
             raise ServerNotFound(unknown[0])
-        favourites = [one for one in self._favourites.values() if one.server in known]
-        found = [_favourite_entry(one) for one in favourites if _contains(query, one.name, one.title, one.description)]
+        favourites = [favourite for favourite in self._favourites.values() if favourite.server in known]
+        entries = [
+            _favourite_entry(favourite)
+            for favourite in favourites
+            if _contains(query, favourite.name, favourite.title, favourite.description)
+        ]
         tools = await _matching(verbs, query, known, principal)
-        taken = {(one.server, one.tool) for one in favourites}
-        others = [tool for tool in tools if (tool.server, tool.name) not in taken]
-        found += await asyncio.to_thread(lambda: [_entry(tool) for tool in others])
+        favourite_keys = {(favourite.server, favourite.tool) for favourite in favourites}
+        others = [tool for tool in tools if (tool.server, tool.name) not in favourite_keys]
+        entries += await asyncio.to_thread(lambda: [_entry(tool) for tool in others])
         problems = [f"Server not found: {name}" for name in unknown]
         for server, problem in (await verbs.known(principal)).failures.items():
             if server in known:
                 words = f"Failed to list tools from {server}: {problem.splitlines()[0]}"
                 log.warning("[broker.search] %s", words)
                 problems.append(words)
-        result = answer(found, {"tools": found})
+        result = answer(entries, {"tools": entries})
         result["content"] += [{"type": "text", "text": problem} for problem in problems]
         return result
 
@@ -135,21 +141,21 @@ async def _matching(verbs: Verbs, query: str, servers: Collection[str], principa
     every = [tool for server in servers for tool in view.by_server.get(server, ())]
     if not query:
         return every
-    some = servers if len(servers) < len(view.servers) else None
-    hits = (await verbs.search(query, principal=principal, limit=MOST_HITS, servers=some)).hits
+    only = servers if len(servers) < len(view.servers) else None
+    hits = (await verbs.search(query, principal=principal, limit=MOST_HITS, servers=only)).hits
     rank = {hit.tool.key: place for place, hit in enumerate(hits)}
     fitting = [tool for tool in every if tool.key in rank or _contains(query, tool.key, tool.title, tool.description)]
     order = {server: place for place, server in enumerate(servers)}
     return sorted(fitting, key=lambda tool: (order[tool.server], rank.get(tool.key, MOST_HITS)))
 
 
-def _known(view: View, asked: Collection[str] | None) -> tuple[list[str], list[str]]:
+def _select_servers(view: View, names: Collection[str] | None) -> tuple[list[str], list[str]]:
     """The asked servers (all, where none was asked for) in configured order, and the names that no server has."""
-    if not asked:
+    if not names:
         return list(view.servers), []
     known: set[str] = set()
     unknown: list[str] = []
-    for name in asked:
+    for name in names:
         try:
             known.add(view.server(name).name)
         except UnknownName:
@@ -161,8 +167,13 @@ def _contains(query: str, *texts: str) -> bool:
     return query.lower() in " ".join(texts).lower()
 
 
-def _favourite_entry(one: Favourite) -> JsonObject:
-    return {"server": one.server, "name": one.name, "title": one.title or one.name, "description": one.description}
+def _favourite_entry(favourite: Favourite) -> JsonObject:
+    return {
+        "server": favourite.server,
+        "name": favourite.name,
+        "title": favourite.title or favourite.name,
+        "description": favourite.description,
+    }
 
 
 def _entry(tool: Tool) -> JsonObject:
@@ -170,13 +181,13 @@ def _entry(tool: Tool) -> JsonObject:
     return {"server": tool.server, "name": tool.name, "title": tool.title or tool.name, "description": words}
 
 
-def _shown(name: str, one: Favourite, tool: Tool | None) -> JsonObject:
+def _favourite_tool(name: str, favourite: Favourite, tool: Tool | None) -> JsonObject:
     """A favourite as a client sees it. The upstream's schema is real; it is open where the server cannot be asked."""
     definition: JsonObject = {"inputSchema": {"type": "object"}, **(tool.definition if tool else {}), "name": name}
-    words = one.description or one.title or (tool.description if tool else f"Tool from {one.server}")
+    words = favourite.description or favourite.title or (tool.description if tool else f"Tool from {favourite.server}")
     definition["description"] = words
-    if one.title:
-        definition["title"] = one.title
+    if favourite.title:
+        definition["title"] = favourite.title
     return definition
 
 

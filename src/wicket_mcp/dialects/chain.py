@@ -13,7 +13,7 @@ from wicket_mcp.catalog.pages import page
 from wicket_mcp.codec import encode
 from wicket_mcp.dialects import chain_words as words
 from wicket_mcp.dialects.base import DialectTool, Table, ToolCall, failure, text
-from wicket_mcp.dialects.chain_fast import OneCall, interface_wanted, one_call
+from wicket_mcp.dialects.chain_fast import OneCall, one_call, requested_interface
 from wicket_mcp.dialects.chain_tools import DEFINITIONS
 from wicket_mcp.dialects.outcomes import render
 from wicket_mcp.errors import AmbiguousName, UnknownName, WicketError
@@ -28,7 +28,7 @@ from wicket_mcp.search.relevance import keep_relevant
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
-    from wicket_mcp.registry.facade import Desk
+    from wicket_mcp.registry.facade import RegistryFacade
 
 CHARS_PER_TOKEN = 4
 _NEEDS = {"call_tool_chain": ("discover", "invoke"), "register_manual": ("admin",), "deregister_manual": ("admin",)}
@@ -36,10 +36,10 @@ _NEEDS = {"call_tool_chain": ("discover", "invoke"), "register_manual": ("admin"
 
 
 class Chain(Table):
-    """See the module's docstring. `desk` keeps servers that are registered while the gateway runs."""
+    """See the module's docstring. `facade` keeps servers that are registered while the gateway runs."""
 
-    def __init__(self, desk: "Callable[[], Desk]") -> None:
-        self._desk = desk
+    def __init__(self, facade: "Callable[[], RegistryFacade]") -> None:
+        self._facade = facade
         handlers = {
             "search_tools": search_tools,
             "list_tools_meta": list_tools_meta,
@@ -49,17 +49,22 @@ class Chain(Table):
             "register_manual": self.register,
             "deregister_manual": self.deregister,
         }
-        super().__init__("chain", tuple(DialectTool(one, handlers[one["name"]], _needs(one)) for one in DEFINITIONS))
+        super().__init__(
+            "chain",
+            tuple(
+                DialectTool(definition, handlers[definition["name"]], _needs(definition)) for definition in DEFINITIONS
+            ),
+        )
 
     async def register(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        desk, principal = self._desk(), call.caller.principal
+        facade, principal = self._facade(), call.caller.principal
         config = words.template(call.arguments["manual_call_template"])
-        tools = await desk.managed.register(config, principal)
+        tools = await facade.managed.register(config, principal)
         return text(f"Registered backend '{config.name}' with {len(tools)} tools")
 
     async def deregister(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        desk, name = self._desk(), call.arguments["manual_name"]
-        return text(f"Deregistered backend '{await desk.managed.deregister(name)}'")
+        facade, name = self._facade(), call.arguments["manual_name"]
+        return text(f"Deregistered backend '{await facade.managed.deregister(name)}'")
 
 
 async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -73,17 +78,17 @@ async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     )
     api = await _api(verbs, call)
     brief = arguments.get("brief", True)
-    found = [words.brief(hit.tool, api) if brief else words.full(hit.tool, api) for hit in answer.hits]
-    if found and brief and not answer.confident:
-        found[0]["try_also"] = words.siblings(answer.hits[0].tool, api, {hit.tool.key for hit in answer.hits})
-    return _json(found, {"tools": found})
+    tools = [words.brief(hit.tool, api) if brief else words.full(hit.tool, api) for hit in answer.hits]
+    if tools and brief and not answer.confident:
+        tools[0]["try_also"] = words.siblings(answer.hits[0].tool, api, {hit.tool.key for hit in answer.hits})
+    return _json(tools, {"tools": tools})
 
 
 async def list_tools_meta(verbs: Verbs, call: ToolCall) -> JsonObject:
     tools, usage = await verbs.tools(call.caller.principal), await verbs.usage(call.caller.principal)
     ordered = sorted((-usage.get(tool.key, 0), tool.key) for tool in tools)
-    shown, cursor = page(ordered, call.arguments.get("cursor"), call.arguments.get("page_size", 50))
-    body: JsonObject = {"tools": [key for _, key in shown], "next_cursor": cursor}
+    rows, cursor = page(ordered, call.arguments.get("cursor"), call.arguments.get("page_size", 50))
+    body: JsonObject = {"tools": [key for _, key in rows], "next_cursor": cursor}
     return _json(body, body)
 
 
@@ -128,35 +133,35 @@ async def call_tool_chain(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | None:
     """The outcome of a chain that is one plain call or question; None where a script has to run."""
-    if (name := interface_wanted(code)) is not None:
+    if (name := requested_interface(code)) is not None:
         return await _interface(verbs, call, name)
-    wanted = one_call(code)
-    if wanted is None:
+    single = one_call(code)
+    if single is None:
         return None
     try:
-        tool = await _target(verbs, call, wanted)
+        tool = await _target(verbs, call, single)
     except (UnknownName, AmbiguousName):
-        return None if wanted.server else _failed(f"Tool '{wanted.tool}' not found.")
+        return None if single.server else _failure(f"Tool '{single.tool}' not found.")
     try:
-        request = tool_call(tool, wanted.arguments, InScript(call.caller), call.meta, whole=True)
+        request = tool_call(tool, single.arguments, InScript(call.caller), call.meta, whole=True)
         ok, value = unwrap((await verbs.call(request)).body)
     except WicketError as problem:
-        return _failed(f"{tool.key}: {problem}")
-    return Outcome("done", "javascript", value, True) if ok else _failed(f"{tool.key}: {value}")
+        return _failure(f"{tool.key}: {problem}")
+    return Outcome("done", "javascript", value, True) if ok else _failure(f"{tool.key}: {value}")
 
 
-async def _target(verbs: Verbs, call: ToolCall, wanted: OneCall) -> Tool:
-    if not wanted.server:
-        return await verbs.resolve(wanted.tool, call.caller.principal)
-    api = await verbs.scripting.api(verbs, call.caller.principal, wanted.server)
-    return api.find(wanted.server, wanted.tool)
+async def _target(verbs: Verbs, call: ToolCall, single: OneCall) -> Tool:
+    if not single.server:
+        return await verbs.resolve(single.tool, call.caller.principal)
+    api = await verbs.scripting.api(verbs, call.caller.principal, single.server)
+    return api.find(single.server, single.tool)
 
 
 async def _interface(verbs: Verbs, call: ToolCall, name: str) -> Outcome:
     try:
         tool = await verbs.resolve(name, call.caller.principal)
     except WicketError as problem:
-        return _failed(str(problem))
+        return _failure(str(problem))
     ident, server = words.identifiers(tool, await _api(verbs, call))
     return Outcome("done", "javascript", typescript(server, ident, tool), True)
 
@@ -180,7 +185,7 @@ def _needs(definition: JsonObject) -> tuple[str, ...]:
     return _NEEDS.get(definition["name"], ("discover",))
 
 
-def _failed(message: str) -> Outcome:
+def _failure(message: str) -> Outcome:
     return Outcome("error", "javascript", problem=Problem("tool", message))
 
 
@@ -188,5 +193,5 @@ def _unknown(problem: UnknownName) -> JsonObject:
     return failure(problem, f"Tool '{problem.name}' not found. {problem.hint}".rstrip())
 
 
-def _json(shown: Any, structured: JsonObject) -> JsonObject:
-    return {**text(encode(shown).decode()), "structuredContent": structured}
+def _json(value: Any, structured: JsonObject) -> JsonObject:
+    return {**text(encode(value).decode()), "structuredContent": structured}

@@ -34,22 +34,22 @@ def one_call(code: str) -> OneCall | None:
     """The only call that `code` makes, where its arguments are plain JSON and its value is what the code gives."""
     code = code.strip()
     if code.startswith("{"):
-        given = _object(code)
-        if given is None or set(given) - {"tool", "arguments"} or not isinstance(given.get("tool"), str):
+        body = _object(code)
+        if body is None or set(body) - {"tool", "arguments"} or not isinstance(body.get("tool"), str):
             return None
-        return OneCall(given["tool"], as_object(given.get("arguments")))
+        return OneCall(body["tool"], as_object(body.get("arguments")))
     for pattern in _LINES:
-        if found := pattern.fullmatch(code):
-            arguments = _object(found["arguments"].strip() or "{}")
+        if match := pattern.fullmatch(code):
+            arguments = _object(match["arguments"].strip() or "{}")
             if arguments is not None:
-                return OneCall(found["tool"], arguments, found["server"])
+                return OneCall(match["tool"], arguments, match["server"])
     return None
 
 
-def interface_wanted(code: str) -> str | None:
+def requested_interface(code: str) -> str | None:
     """The tool whose interface is all that `code` asks for."""
-    found = _INTERFACE.fullmatch(code.strip())
-    return found["name"] if found else None
+    match = _INTERFACE.fullmatch(code.strip())
+    return match["name"] if match else None
 
 
 def _object(text: str) -> JsonObject | None:

@@ -7,7 +7,7 @@ import msgspec
 
 from wicket_mcp.config.model.names import is_valid
 from wicket_mcp.config.model.server import ServerConfig, check
-from wicket_mcp.config.model.validation import InvalidOption, dotted
+from wicket_mcp.config.model.validation import InvalidOption, render_path
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Tool, as_object
 from wicket_mcp.schema.descriptions import first_sentence, shorten
@@ -32,7 +32,10 @@ def brief(tool: Tool, api: Api) -> JsonObject:
 
 
 def info(tool: Tool, api: Api) -> JsonObject:
-    names = [one.name if one.required else f"{one.name}?" for one in Types(tool.input_schema).parameters()]
+    names = [
+        parameter.name if parameter.required else f"{parameter.name}?"
+        for parameter in Types(tool.input_schema).parameters()
+    ]
     return {
         **brief(tool, api),
         "description": first_sentence(tool.description or tool.title, _INFO_WORDS),
@@ -53,7 +56,7 @@ def full(tool: Tool, api: Api) -> JsonObject:
 def call(tool: Tool, api: Api) -> str:
     """What to write in a chain to call the tool, with the arguments that it needs."""
     ident, server = identifiers(tool, api)
-    needed = [one.name for one in Types(tool.input_schema).parameters() if one.required]
+    needed = [parameter.name for parameter in Types(tool.input_schema).parameters() if parameter.required]
     return f"await {server}.{ident}({{{', '.join(_few(needed, _CALL_NAMES))}}})"
 
 
@@ -61,19 +64,21 @@ def identifiers(tool: Tool, api: Api) -> tuple[str, str]:
     """How a script writes the tool, and its server."""
     for server, offered in api.servers.items():
         if offered.name == tool.server:
-            return next((ident for ident, one in offered.tools.items() if one.name == tool.name), tool.name), server
+            return next(
+                (ident for ident, candidate in offered.tools.items() if candidate.name == tool.name), tool.name
+            ), server
     return tool.name, tool.server
 
 
-def siblings(tool: Tool, api: Api, shown: Collection[str]) -> list[str]:
+def siblings(tool: Tool, api: Api, listed: Collection[str]) -> list[str]:
     """A few other tools of the same server, for a search that found nothing that clearly fits."""
     offered = next((server.tools.values() for server in api.servers.values() if server.name == tool.server), ())
-    return [shorten(one.name, 40) for one in offered if one.key not in shown][:3]
+    return [shorten(sibling.name, 40) for sibling in offered if sibling.key not in listed][:3]
 
 
-def template(given: Any) -> ServerConfig:
+def template(value: Any) -> ServerConfig:
     """The server that a `manual_call_template` describes. Raises BadArguments."""
-    body = as_object(given)
+    body = as_object(value)
     name = body.get("name")
     if not isinstance(name, str) or not is_valid(name) or "." in name:
         raise BadArguments(
@@ -90,7 +95,7 @@ def template(given: Any) -> ServerConfig:
         raise BadArguments(f"The template cannot be used: {problem}.") from None
     except InvalidOption as problem:
         raise BadArguments(
-            f"The template's {dotted(problem.path) or 'server'} {problem.message}", hint=problem.hint
+            f"The template's {render_path(problem.path) or 'server'} {problem.message}", hint=problem.hint
         ) from None
     if any("${" in text for text in (config.command or "", config.url or "", *config.args, *config.headers.values())):
         raise BadArguments(
@@ -100,10 +105,10 @@ def template(given: Any) -> ServerConfig:
 
 
 def _few(names: list[str], room: int) -> list[str]:
-    shown: list[str] = []
+    short: list[str] = []
     for name in names:
         room -= len(name.encode("utf-8", "replace")) + 4
         if room < 0:
-            return [*shown, f"… {len(names) - len(shown)} more"]
-        shown.append(shorten(name, 60))
-    return shown
+            return [*short, f"… {len(names) - len(short)} more"]
+        short.append(shorten(name, 60))
+    return short

@@ -15,16 +15,16 @@ from wicket_mcp.dialects.base import Dialect, Menu
 from wicket_mcp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from wicket_mcp.registry.facade import Desk
+    from wicket_mcp.registry.facade import RegistryFacade
 
-DeskOf = Callable[[], "Desk"]
+FacadeOf = Callable[[], "RegistryFacade"]
 
 
 class Entry(msgspec.Struct, frozen=True):
     """One dialect. `guide` is its part of the `instructions` that a client reads."""
 
     name: str
-    make: Callable[[Config, DeskOf], Dialect]
+    make: Callable[[Config, FacadeOf], Dialect]
     guide: str
 
 
@@ -33,40 +33,40 @@ _ENTRIES: Mapping[str, Entry] = {
     for entry in (
         Entry(
             "native",
-            lambda config, desk: _module("native").NATIVE,
+            lambda config, facade: _module("native").NATIVE,
             "find_tools takes a task in plain words and gives signatures, call_tool calls at once, run_script does "
             "several calls in one step.",
         ),
         Entry(
             "flat",
-            lambda config, desk: _module("flat").Flat(unprefixed=config.unprefixed),
+            lambda config, facade: _module("flat").Flat(unprefixed=config.unprefixed),
             "Every tool is listed under its own name, server__tool.",
         ),
         Entry(
             "lua",
-            lambda config, desk: _module("lua").LUA,
+            lambda config, facade: _module("lua").LUA,
             "list-servers and list-server-tools show what there is, tool-details how a tool is called; execute runs a "
             "Lua script: server.tool({…}):await() calls, result(value) answers.",
         ),
         Entry(
             "meta",
-            lambda config, desk: _module("meta").Meta(upper=config.meta.upper),
+            lambda config, facade: _module("meta").Meta(upper=config.meta.upper),
             "TOOL_LIST lists them, TOOL_GET gives schemas, TOOL_CALL calls.",
         ),
         Entry(
             "chain",
-            lambda config, desk: _module("chain").Chain(desk),
+            lambda config, facade: _module("chain").Chain(facade),
             "search_tools takes a task in plain words, tool_info describes one tool, and call_tool_chain runs "
             "JavaScript: await backend.tool({…}) calls, return answers.",
         ),
         Entry(
             "broker",
-            lambda config, desk: _module("broker").Broker(config.favourites, dotted=config.dotted_names),
+            lambda config, facade: _module("broker").Broker(config.favourites, dotted=config.dotted_names),
             "broker_search finds them, broker_invoke calls one by server and name.",
         ),
         Entry(
             "bridge",
-            lambda config, desk: _module("bridge").Bridge(desk()),
+            lambda config, facade: _module("bridge").Bridge(facade()),
             "discover_mcp_servers finds servers in the registry, install_mcp_server adds one, invoke_tool calls.",
         ),
     )
@@ -75,8 +75,8 @@ _ENTRIES: Mapping[str, Entry] = {
 NAMES = tuple(_ENTRIES)
 
 
-def menu(names: Sequence[str], config: Config, desk: DeskOf) -> Menu:
-    """The dialects of these names as one list of tools. `desk` is asked only by those that need the registry.
+def menu(names: Sequence[str], config: Config, facade: FacadeOf) -> Menu:
+    """The dialects of these names as one list of tools. `facade` is asked only by those that need the registry.
 
     Raises ConfigError for a name that no dialect has.
     """
@@ -85,7 +85,7 @@ def menu(names: Sequence[str], config: Config, desk: DeskOf) -> Menu:
         raise ConfigError(
             f"dialect '{unknown[0]}' is not built in", key="dialects", hint=f"Known are {', '.join(NAMES)}."
         )
-    return Menu(tuple(_ENTRIES[name].make(config, desk) for name in names), vendor_keys=config.vendor_keys)
+    return Menu(tuple(_ENTRIES[name].make(config, facade) for name in names), vendor_keys=config.vendor_keys)
 
 
 def guide(names: Iterable[str]) -> str:

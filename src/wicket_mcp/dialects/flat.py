@@ -28,7 +28,8 @@ class Flat:
         view = await verbs.view(principal)
         addresses = verbs.addresses
         return [
-            addresses.rewrite_apps(_shown(name, tool), tool.server) for name, tool in view.spell(self._naming).items()
+            addresses.rewrite_apps(_definition(name, tool), tool.server)
+            for name, tool in view.spell(self._naming).items()
         ]
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None:
@@ -48,7 +49,7 @@ class Flat:
             return failure(problem)
 
 
-def _shown(name: str, tool: Tool) -> JsonObject:
+def _definition(name: str, tool: Tool) -> JsonObject:
     definition = {**tool.definition, "name": name}
     if "type" not in tool.input_schema:
         definition["inputSchema"] = {"type": "object", **tool.input_schema}

@@ -63,8 +63,8 @@ async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
     ok, value = unwrap(body)
     if not ok:
         return body
-    shown = value if isinstance(value, str) else pretty(value)
-    result = text(f"Response of {tool.key}, as a script sees it:\n\n{shown}")
+    rendered = value if isinstance(value, str) else pretty(value)
+    result = text(f"Response of {tool.key}, as a script sees it:\n\n{rendered}")
     return {**result, "structuredContent": value} if as_object(value) else result
 
 
@@ -77,22 +77,22 @@ async def _server(verbs: Verbs, call: ToolCall) -> tuple[str, Server]:
     """The server that is named, by identifier or name, in any case. Raises UnknownName that lists what there is."""
     name: str = call.arguments["luaServerName"]
     api = await verbs.scripting.api(verbs, call.caller.principal, name.replace("-", "_").replace(".", "_"))
-    found = _find(name, {ident: server.name for ident, server in api.servers.items()})
-    if found is None:
+    own_ident = _find(name, {ident: server.name for ident, server in api.servers.items()})
+    if own_ident is None:
         raise words.NotFound(f"Server '{name}' not found.", "server", name, list(api.servers), _near(name, api))
-    await verbs.view(call.caller.principal, [api.servers[found].name])
-    whole = await verbs.scripting.api(verbs, call.caller.principal, found)
-    return found, whole.servers[found]
+    await verbs.view(call.caller.principal, [api.servers[own_ident].name])
+    whole = await verbs.scripting.api(verbs, call.caller.principal, own_ident)
+    return own_ident, whole.servers[own_ident]
 
 
 async def _tool(verbs: Verbs, call: ToolCall) -> tuple[str, str, Tool]:
     server, offered = await _server(verbs, call)
     name: str = call.arguments["luaToolName"]
-    found = _find(name, {ident: tool.name for ident, tool in offered.tools.items()})
-    if found is None:
+    own_ident = _find(name, {ident: tool.name for ident, tool in offered.tools.items()})
+    if own_ident is None:
         problem = f"Tool '{name}' not found on server '{server}'."
         raise words.NotFound(problem, "tool", name, list(offered.tools), nearest(name, offered.tools))
-    return server, found, offered.tools[found]
+    return server, own_ident, offered.tools[own_ident]
 
 
 def _find(name: str, named: dict[str, str]) -> str | None:

@@ -56,8 +56,8 @@ def details(server: str, ident: str, tool: Tool) -> str:
     if tool.output_schema:
         parts += ["### Returns", "\n".join(map(str, fields(tool.output_schema))) or "(not described)"]
     arguments = example(tool.input_schema)
-    given = literal(arguments) if arguments else ""
-    parts += ["### Example Usage", f"local res = {server}.{ident}({given}):await()\nresult(res)"]
+    example_arguments = literal(arguments) if arguments else ""
+    parts += ["### Example Usage", f"local res = {server}.{ident}({example_arguments}):await()\nresult(res)"]
     return "\n\n".join(parts)
 
 
@@ -68,7 +68,7 @@ def literal(value: Any, depth: int = 0) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return f'"{"".join(_escaped(char) for char in value)}"'
+        return f'"{"".join(_escape(char) for char in value)}"'
     if isinstance(value, list):
         items = ", ".join(literal(item, depth) for item in as_list(value))
         return f"{{ {items} }}" if items else "array{}"
@@ -83,7 +83,7 @@ def _key(key: str) -> str:
     return key if _IDENTIFIER.fullmatch(key) and key not in LUA_KEYWORDS else f"[{literal(key)}]"
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if char in _ESCAPES:
         return _ESCAPES[char]
     return char if char.isprintable() or char == " " else f"\\u{{{ord(char):x}}}"

@@ -31,23 +31,23 @@ class Meta(Table):
         return answer(listed, {"tools": listed})
 
     async def get(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        asked = call.arguments["tool_name"]
-        if isinstance(asked, str):
+        wanted = call.arguments["tool_name"]
+        if isinstance(wanted, str):
             try:
-                found = await self._describe(verbs, asked, call.caller.principal)
+                entry = await self._describe(verbs, wanted, call.caller.principal)
             except UnknownName as problem:
                 return await self._not_found(verbs, problem, call.caller.principal)
-            return answer(found, {"tools": [found]})
+            return answer(entry, {"tools": [entry]})
         tools: list[JsonObject] = []
         errors: list[str] = []
-        for name in as_list(asked):
+        for name in as_list(wanted):
             try:
                 tools.append(await self._describe(verbs, name, call.caller.principal))
             except WicketError as problem:
                 errors.append(str(problem))
         missing: JsonObject = {"errors": errors} if errors else {}
-        shown = {"tools": tools, **missing} if errors else tools
-        return {**answer(shown, {"tools": tools, **missing}), "isError": not tools}
+        body = {"tools": tools, **missing} if errors else tools
+        return {**answer(body, {"tools": tools, **missing}), "isError": not tools}
 
     async def call_tool(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         name = call.arguments["tool_name"]
@@ -71,9 +71,9 @@ class Meta(Table):
     async def _describe(self, verbs: Verbs, name: str, principal: Principal) -> JsonObject:
         tool = await self._find(verbs, name, principal)
         named = (await verbs.known(principal)).spell(self._naming)
-        shown = next((plain for plain, one in named.items() if one.key == tool.key), name)
+        plain_name = next((plain for plain, candidate in named.items() if candidate.key == tool.key), name)
         parameters: JsonObject = {"type": "object", "properties": {}, **tool.input_schema}
-        return {"name": shown, "description": tool.description, "parameters": parameters}
+        return {"name": plain_name, "description": tool.description, "parameters": parameters}
 
     async def _find(self, verbs: Verbs, name: str, principal: Principal) -> Tool:
         if self._naming is upper_names:

@@ -60,10 +60,10 @@ async def describe_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     described = await verbs.describe(call.arguments["names"], call.caller.principal)
     detail: Detail = call.arguments.get("detail", "full")
     parts = [describe(tool, detail) for tool in described.tools]
-    shown = [part if isinstance(part, str) else encode(part).decode() for part in parts]
+    texts = [part if isinstance(part, str) else encode(part).decode() for part in parts]
     problems = [str(problem) for problem in described.problems]
-    result = text("\n\n".join(shown + problems))
-    return {**result, "isError": not shown and bool(problems)}
+    result = text("\n\n".join(texts + problems))
+    return {**result, "isError": not texts and bool(problems)}
 
 
 async def call_tool(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -121,7 +121,7 @@ def _name(tool: Tool) -> str:
 
 
 def _hits(answer: Answer) -> str:
-    lines = [shown.text for shown in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
+    lines = [disclosed.text for disclosed in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
     if not answer.confident:
         lines.insert(0, f"[{answer.doubt}{' The closest:' if lines else ''}]")
     lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
@@ -135,13 +135,13 @@ def _failures(view: View, query: str | None = None) -> str:
 
     With a `query` that others serve, only those that it names, and those that are about to answer.
     """
-    said = [
+    causes = [
         f"{name} ({_reason(name, problem)})"
         for name in view.servers
         if (problem := view.failures.get(name)) is not None
         and (query is None or name.lower() in query.lower() or _STARTING in problem)
     ]
-    return f"\n[unavailable: {', '.join(said)}]" if said else ""
+    return f"\n[unavailable: {', '.join(causes)}]" if causes else ""
 
 
 def _reason(server: str, problem: str) -> str:

@@ -40,4 +40,6 @@ def _is_result(value: JsonObject) -> bool:
     """Whether a value is a tool result as it is: what a script got from a tool and passes on whole."""
     blocks = as_list(value.get("content"))
     known = {"content", "structuredContent", "isError", "_meta", "resultType"}
-    return bool(blocks) and set(value) <= known and all(isinstance(as_object(one).get("type"), str) for one in blocks)
+    return (
+        bool(blocks) and set(value) <= known and all(isinstance(as_object(block).get("type"), str) for block in blocks)
+    )

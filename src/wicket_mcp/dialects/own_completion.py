@@ -36,9 +36,9 @@ async def complete(verbs: Verbs, caller: Caller, params: JsonObject) -> JsonObje
 
 def matching(value: str, names: Iterable[str]) -> list[str]:
     """The names that `value` may become: those that begin with it, those that contain it, those that are near."""
-    every, wanted = sorted(names), value.lower()
-    begins = [name for name in every if name.lower().startswith(wanted)]
-    contains = [name for name in every if wanted in name.lower()]
+    every, prefix = sorted(names), value.lower()
+    begins = [name for name in every if name.lower().startswith(prefix)]
+    contains = [name for name in every if prefix in name.lower()]
     near = nearest(value, every, limit=10) if value and not begins else []
     return list(dict.fromkeys([*begins, *contains, *near]))
 

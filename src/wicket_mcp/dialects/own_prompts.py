@@ -69,8 +69,8 @@ async def _status(verbs: Verbs, caller: Caller) -> str:
         "| Backend | Status | Tools | Calls | p50 ms | p95 ms | Problem |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for one in await health(verbs, caller):
-        cells = [one.get(key) for key in ("name", "status", "tool_count", "calls", "p50_ms", "p95_ms", "problem")]
+    for server in await health(verbs, caller):
+        cells = [server.get(key) for key in ("name", "status", "tool_count", "calls", "p50_ms", "p95_ms", "problem")]
         rows.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(rows)
 

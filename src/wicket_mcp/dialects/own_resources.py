@@ -83,8 +83,8 @@ async def overview(verbs: Verbs, caller: Caller) -> str:
 
 async def backends(verbs: Verbs, caller: Caller) -> list[JsonObject]:
     return [
-        {"name": one.name, "tool_count": one.tools, "status": one.state, "description": one.description}
-        for one in await verbs.servers(caller.principal, connect=True)
+        {"name": status.name, "tool_count": status.tools, "status": status.state, "description": status.description}
+        for status in await verbs.servers(caller.principal, connect=True)
     ]
 
 
@@ -119,8 +119,14 @@ async def stats(verbs: Verbs, caller: Caller) -> JsonObject:
         "outcomes": dict(Counter(record.outcome for record in records)),
         "result_characters": sum(record.result_bytes for record in records),
         "backends": {
-            name: {"calls": one.calls, "failed": one.failed, "cached": one.cached, "p50_ms": one.p50, "p95_ms": one.p95}
-            for name, one in by_server(records).items()
+            name: {
+                "calls": totals.calls,
+                "failed": totals.failed,
+                "cached": totals.cached,
+                "p50_ms": totals.p50,
+                "p95_ms": totals.p95,
+            }
+            for name, totals in by_server(records).items()
         },
         "most_used": dict(sorted(usage.items(), key=lambda pair: (-pair[1], pair[0]))[:10]),
     }
@@ -128,14 +134,14 @@ async def stats(verbs: Verbs, caller: Caller) -> JsonObject:
 
 async def health(verbs: Verbs, caller: Caller) -> list[JsonObject]:
     measured = by_server(await verbs.recent(caller.principal, SAMPLE))
-    shown: list[JsonObject] = []
-    for one in await verbs.servers(caller.principal):
-        seen = measured.get(one.name)
-        entry: JsonObject = {"name": one.name, "status": one.state, "tool_count": one.tools}
+    entries: list[JsonObject] = []
+    for status in await verbs.servers(caller.principal):
+        seen = measured.get(status.name)
+        entry: JsonObject = {"name": status.name, "status": status.state, "tool_count": status.tools}
         if seen is not None:
             entry |= {"calls": seen.calls, "failed": seen.failed, "p50_ms": seen.p50, "p95_ms": seen.p95}
-        shown.append({**entry, "problem": one.problem} if one.problem else entry)
-    return shown
+        entries.append({**entry, "problem": status.problem} if status.problem else entry)
+    return entries
 
 
 async def _item(
@@ -159,22 +165,22 @@ async def _item(
             raise UnknownName("resource", uri, nearest(uri, known))
 
 
-async def _backend(verbs: Verbs, caller: Caller, asked: str) -> JsonObject:
-    name = (await verbs.known(caller.principal)).server(asked).name
+async def _backend(verbs: Verbs, caller: Caller, spelling: str) -> JsonObject:
+    name = (await verbs.known(caller.principal)).server(spelling).name
     offered = await verbs.tools(caller.principal, name)
-    one = next(status for status in await verbs.servers(caller.principal) if status.name == name)
+    server = next(status for status in await verbs.servers(caller.principal) if status.name == name)
     body: JsonObject = {
         "name": name,
-        "status": one.state,
-        "transport": one.transport,
-        "version": one.version,
-        "description": one.description,
-        "tags": list(one.tags),
+        "status": server.state,
+        "transport": server.transport,
+        "version": server.version,
+        "description": server.description,
+        "tags": list(server.tags),
         "required_keys": dict(verbs.required_keys(name, caller.principal)),
         "tool_count": len(offered),
         "tools": [tool.name for tool in offered],
     }
-    return {**body, "problem": one.problem} if one.problem else body
+    return {**body, "problem": server.problem} if server.problem else body
 
 
 async def _result(verbs: Verbs, caller: Caller, handle: str, query: Mapping[str, list[str]]) -> str:

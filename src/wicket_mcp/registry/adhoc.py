@@ -72,9 +72,9 @@ class Guests:
         principal = request.caller.principal
         name = await self._guest(request.server, request.headers or {}, principal)
         # A server that nobody configured is told nothing of the client, and cannot ask it anything.
-        sent = replace(request, caller=Silent(principal, session=""), server=name, headers=None)
+        forwarded = replace(request, caller=Silent(principal, session=""), server=name, headers=None)
         try:
-            return await self._forward(sent)
+            return await self._forward(forwarded)
         except NotPublic as problem:
             raise (problem if principal.may("admin") else problem.discreet()) from None
         except WicketError as problem:

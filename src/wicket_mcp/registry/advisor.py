@@ -49,10 +49,10 @@ class Advisor:
             async with asyncio.timeout(TIMEOUT):
                 answer = await self._client.send("POST", self._endpoint, self._headers, body)
                 try:
-                    said = await answer.body(MAX_ANSWER)
+                    raw = await answer.body(MAX_ANSWER)
                 finally:
                     answer.close()
-            choice = as_object(next(iter(as_list(as_object(decode(said)).get("choices"))), None))
+            choice = as_object(next(iter(as_list(as_object(decode(raw)).get("choices"))), None))
             named = as_list(as_object(decode(as_text(as_object(choice.get("message")).get("content")))).get("ids"))
         except (WicketError, TimeoutError, ValueError) as problem:
             log.warning("the advisor gave no usable opinion: %s", problem)
@@ -69,7 +69,7 @@ def advisor_of(environ: Mapping[str, str]) -> Advisor | None:
     return Advisor(url, model, environ.get("WICKET_ADVISOR_KEY", "")) if url else None
 
 
-def reordered(items: Sequence[tuple[str, T]], order: Sequence[str]) -> list[T]:
+def reorder(items: Sequence[tuple[str, T]], order: Sequence[str]) -> list[T]:
     """The items whose ids `order` names, in that order, then the others as they were."""
     places = {name: place for place, name in enumerate(order)}
     return [item for _, item in sorted(items, key=lambda pair: places.get(pair[0], len(places)))]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from wicket_mcp.registry import server_json
-from wicket_mcp.registry.index import Match, Shelf, listing
+from wicket_mcp.registry.index import Match, RecordIndex, listing
 from wicket_mcp.search.text import STOP, stem, words
 from wicket_mcp.store.model import StoredRecord
 
@@ -61,16 +61,16 @@ class Advice(msgspec.Struct, frozen=True):
 
 def needs_of(query: str, context: str = "") -> tuple[Need, ...]:
     """The separate needs in a query and its context; a text without a border between needs is one."""
-    found: dict[tuple[str, ...], Need] = {}
+    needs: dict[tuple[str, ...], Need] = {}
     for text in (query, context):
         parts = [_need(part) for part in _SPLIT.split(text)]
         for need in parts:
             if need.terms:
-                found.setdefault(need.terms, need)
-    if not found and query.strip():
-        kept = tuple(dict.fromkeys(stem(word) for word in words(query)))
-        return (Need(query.strip(), kept),)
-    return tuple(found.values())[:MAX_NEEDS]
+                needs.setdefault(need.terms, need)
+    if not needs and query.strip():
+        terms = tuple(dict.fromkeys(stem(word) for word in words(query)))
+        return (Need(query.strip(), terms),)
+    return tuple(needs.values())[:MAX_NEEDS]
 
 
 def _need(text: str) -> Need:
@@ -78,10 +78,10 @@ def _need(text: str) -> Need:
     return Need(text.strip(), tuple(dict.fromkeys(stem(word) for word in meaning)))
 
 
-def advise(shelf: Shelf, query: str, context: str, limit: int, scores: Mapping[str, int | None]) -> Advice:
+def advise(index: RecordIndex, query: str, context: str, limit: int, scores: Mapping[str, int | None]) -> Advice:
     """Recommendations for a query. `scores` are measured health scores by record name."""
     needs = needs_of(query, context)
-    ranked = {need: _ranked(shelf, need, scores) for need in needs}
+    ranked = {need: _rank(index, need, scores) for need in needs}
     chosen: dict[str, list[tuple[Need, float, Match]]] = {}
     for place in range(PER_NEED):
         for need in needs:
@@ -97,9 +97,9 @@ def advise(shelf: Shelf, query: str, context: str, limit: int, scores: Mapping[s
     )
 
 
-def _ranked(shelf: Shelf, need: Need, scores: Mapping[str, int | None]) -> list[tuple[float, Match]]:
+def _rank(index: RecordIndex, need: Need, scores: Mapping[str, int | None]) -> list[tuple[float, Match]]:
     """The servers that serve one need, the surest first; those that have none of its words are left out."""
-    matches = shelf.search(" ".join(need.terms))[:PER_NEED]
+    matches = index.search(" ".join(need.terms))[:PER_NEED]
     if not matches:
         return []
     best = matches[0].score
@@ -131,9 +131,9 @@ def matched_terms(need: Need, record: StoredRecord) -> list[str]:
 def _recommendation(served: Sequence[tuple[Need, float, Match]], scores: Mapping[str, int | None]) -> Recommendation:
     match = served[0][2]
     record = match.record
-    tools = tuple(dict.fromkeys(tool for _, _, one in served for tool in one.tools))[:5]
+    tools = tuple(dict.fromkeys(tool for _, _, candidate in served for tool in candidate.tools))[:5]
     terms = list(dict.fromkeys(term for need, _, _ in served for term in matched_terms(need, record)))
-    parts = [f"Its description and tools speak of {_quoted(terms)}"]
+    parts = [f"Its description and tools speak of {_quote(terms)}"]
     if tools:
         parts.append(f"it offers {', '.join(tools[:3])}")
     score = scores.get(record.name)
@@ -147,5 +147,5 @@ def _recommendation(served: Sequence[tuple[Need, float, Match]], scores: Mapping
     )
 
 
-def _quoted(terms: Sequence[str]) -> str:
+def _quote(terms: Sequence[str]) -> str:
     return ", ".join(f"'{term}'" for term in terms) or "what was asked"

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.upstream.egress_rules import Found, Lookup
+from wicket_mcp.upstream.egress_rules import Lookup, ResolvedAddress
 
 if TYPE_CHECKING:
     from dns.asyncresolver import Resolver as Client
@@ -37,8 +37,8 @@ class Resolver:
         """`9.9.9.9`, `127.0.0.1:5353`, `[::1]:53`. Raises ConfigError."""
         host, port = text, "53"
         if text.startswith("["):
-            host, _, rest = text[1:].partition("]")
-            port = rest.removeprefix(":") or "53"
+            host, _, suffix = text[1:].partition("]")
+            port = suffix.removeprefix(":") or "53"
         elif text.count(":") == 1:
             host, port = text.split(":")
         try:
@@ -70,16 +70,16 @@ async def txt_records(name: str, resolvers: Sequence[Resolver], timeout: float =
 def lookup(resolvers: Sequence[Resolver]) -> Lookup:
     """Finds the addresses of names by asking these resolvers, and nobody else."""
 
-    async def addresses(name: str, port: int) -> list[Found]:
-        found: list[Found] = []
+    async def addresses(name: str, port: int) -> list[ResolvedAddress]:
+        results: list[ResolvedAddress] = []
         try:
             for family, kind in ((socket.AF_INET, "A"), (socket.AF_INET6, "AAAA")):
-                found += [(family, record.address) for record in await _query(name, kind, resolvers, TIMEOUT)]
+                results += [(family, record.address) for record in await _query(name, kind, resolvers, TIMEOUT)]
         except LookupFailed as failed:
             raise OSError(str(failed)) from None
-        if not found:
+        if not results:
             raise OSError(f"{name} has no address")
-        return found
+        return results
 
     return addresses
 

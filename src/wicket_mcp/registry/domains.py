@@ -47,7 +47,7 @@ class Domains:
 
     async def begin(self, domain: str, principal: Principal) -> StoredDomain:
         """The challenge for a domain; the same one as long as it can still be met or is met."""
-        name = normalised(domain)
+        name = normalise(domain)
         claim = await self._claim(name, principal)
         if claim is None or claim.state == "expired":
             claim = StoredDomain(principal.name, name, secrets.token_urlsafe(24), "pending", self._clock())
@@ -56,7 +56,7 @@ class Domains:
 
     async def check(self, domain: str, principal: Principal) -> StoredDomain:
         """Look for the proof now, where it is still wanted. Raises UnknownName when nothing was begun."""
-        name = normalised(domain)
+        name = normalise(domain)
         claim = await self._claim(name, principal)
         if claim is None or claim.state == "expired":
             parent = await self._covering(name, principal)
@@ -81,15 +81,15 @@ class Domains:
 
     async def _covering(self, domain: str, principal: Principal) -> StoredDomain | None:
         for claim in await self._store.domains(principal.name):
-            if self._aged(claim).state == "verified" and f".{domain}".endswith(f".{claim.domain}"):
+            if self._expire_claim(claim).state == "verified" and f".{domain}".endswith(f".{claim.domain}"):
                 return claim
         return None
 
     async def _claim(self, domain: str, principal: Principal) -> StoredDomain | None:
         claims = await self._store.domains(principal.name)
-        return next((self._aged(claim) for claim in claims if claim.domain == domain), None)
+        return next((self._expire_claim(claim) for claim in claims if claim.domain == domain), None)
 
-    def _aged(self, claim: StoredDomain) -> StoredDomain:
+    def _expire_claim(self, claim: StoredDomain) -> StoredDomain:
         """The claim as time has made it."""
         since = claim.created_at if claim.verified_at is None else claim.verified_at
         allowed = PROVE_WITHIN if claim.verified_at is None else VALID_FOR
@@ -97,16 +97,16 @@ class Domains:
 
     async def _proof(self, claim: StoredDomain, principal: Principal) -> tuple[str, str]:
         """How the domain repeats the token; else "" and why it does not."""
-        wanted = f"{VALUE}{claim.token}"
+        record = f"{VALUE}{claim.token}"
         problems: list[str] = []
         try:
-            if wanted in await txt_records(f"{LABEL}.{claim.domain}", self._resolvers):
+            if record in await txt_records(f"{LABEL}.{claim.domain}", self._resolvers):
                 return "dns", ""
             problems.append(f"no TXT record at {LABEL}.{claim.domain} has the token")
         except LookupFailed as failed:
             problems.append(str(failed))
         try:
-            if wanted in (await wellknown.read(claim.domain, self._rules, principal)).split():
+            if record in (await wellknown.read(claim.domain, self._rules, principal)).split():
                 return "file", ""
             problems.append(f"https://{claim.domain}{wellknown.PATH} does not have it either")
         except LookupFailed as failed:
@@ -114,7 +114,7 @@ class Domains:
         return "", "; ".join(problems)
 
 
-def normalised(domain: str) -> str:
+def normalise(domain: str) -> str:
     """A domain name in its one spelling. Raises BadArguments."""
     text = domain.strip().rstrip(".").lower()
     try:

@@ -1,4 +1,4 @@
-"""The registry's front desk: everything the `bridge` dialect, the REST API and the command line ask for.
+"""The registry's facade: everything the `bridge` dialect, the REST API and the command line ask for.
 
 Builds the parts of this room from the configuration and the rooms below, admits each request (scope, rate), and
 joins what several parts know about one server. `app.py` makes one and ends it.
@@ -20,11 +20,11 @@ from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.adhoc import Guests, label_of
-from wicket_mcp.registry.advisor import advisor_of, reordered
+from wicket_mcp.registry.advisor import advisor_of, reorder
 from wicket_mcp.registry.discovery import Advice, advise
 from wicket_mcp.registry.domains import Domains, timestamp
-from wicket_mcp.registry.health import MAIN_WINDOW, Health, Measured
-from wicket_mcp.registry.index import Shelf
+from wicket_mcp.registry.health import MAIN_WINDOW, Health, Measurement
+from wicket_mcp.registry.index import RecordIndex
 from wicket_mcp.registry.managed import Managed
 from wicket_mcp.registry.onboarding import Onboarding, Progress
 from wicket_mcp.registry.probes import Probes
@@ -43,7 +43,7 @@ MAX_HEALTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RatedRecord:
     """A record with what is measured of it here."""
 
     id: str
@@ -58,14 +58,14 @@ class ServerHealth:
 
     id: str
     title: str
-    windows: Mapping[str, Measured]
+    windows: Mapping[str, Measurement]
 
     @property
-    def main(self) -> Measured:
+    def main(self) -> Measurement:
         return self.windows[MAIN_WINDOW]
 
 
-class Desk:
+class RegistryFacade:
     """Everything that callers ask of the registry, each request checked against scope and rate first."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Desk:
         if self.managed.use(config):
             self._tasks.start(self.managed.restore(), "restore installed servers")
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait for what a new configuration has set going."""
         await self._tasks.wait()
 
@@ -133,30 +133,32 @@ class Desk:
 
     async def discover(
         self, query: str, principal: Principal, *, limit: int, category: str = "", tags: tuple[str, ...] = ()
-    ) -> tuple[list[Known], int]:
+    ) -> tuple[list[RatedRecord], int]:
         """The records that fit, and how many there are in all."""
         await self.keys.admit(principal, "discover", "discovery")
-        shelf = await self.registry.shelf()
-        names = shelf.filtered(category, tags) if category or tags else None
-        matches = await asyncio.to_thread(shelf.search, query, names)
+        index = await self.registry.index()
+        names = index.filter(category, tags) if category or tags else None
+        matches = await asyncio.to_thread(index.search, query, names)
         await self.onboarding.took(principal, "first_discovery")
-        return await self._known(shelf, [match.record for match in matches[:limit]]), len(matches)
+        return await self._describe(index, [match.record for match in matches[:limit]]), len(matches)
 
-    async def advise(self, query: str, context: str, limit: int, principal: Principal) -> tuple[Advice, list[Known]]:
+    async def advise(
+        self, query: str, context: str, limit: int, principal: Principal
+    ) -> tuple[Advice, list[RatedRecord]]:
         """Recommendations for a need, and what is known of each, in the same order."""
         await self.keys.admit(principal, "discover", "discovery")
-        shelf = await self.registry.shelf()
-        scores = await self._scores(shelf)
-        advice = await asyncio.to_thread(advise, shelf, query, context, limit, scores)
+        index = await self.registry.index()
+        scores = await self._scores(index)
+        advice = await asyncio.to_thread(advise, index, query, context, limit, scores)
         await self.onboarding.took(principal, "first_discovery")
-        known = await self._known(shelf, [one.record for one in advice.recommendations])
+        known = await self._describe(index, [known_server.record for known_server in advice.recommendations])
         if self.advisor is None or len(known) < 2:
             return advice, known
-        about = {one.id: server_json.long_description(one.record.body) for one in known}
+        about = {known_server.id: server_json.long_description(known_server.record.body) for known_server in known}
         order = await self.advisor.order(f"{query} {context}".strip(), about)
-        ids = [one.id for one in known]
-        ordered = tuple(reordered(list(zip(ids, advice.recommendations, strict=True)), order))
-        return replace(advice, recommendations=ordered), reordered(list(zip(ids, known, strict=True)), order)
+        ids = [known_server.id for known_server in known]
+        ordered = tuple(reorder(list(zip(ids, advice.recommendations, strict=True)), order))
+        return replace(advice, recommendations=ordered), reorder(list(zip(ids, known, strict=True)), order)
 
     async def progress(self, principal: Principal) -> Progress:
         """How far a principal has come."""
@@ -166,51 +168,51 @@ class Desk:
 
     async def suggestions(self, limit: int = 2) -> list[str]:
         """Servers worth having that are not here yet: the most used, then those the seed file begins with."""
-        shelf = await self.registry.shelf()
-        linked = self.links(shelf)
+        index = await self.registry.index()
+        linked = self.links(index)
         calls = await self.store.called(self._clock() - USAGE_WINDOW)
-        absent = [record for name, record in shelf.records.items() if not linked[name]]
+        absent = [record for name, record in index.records.items() if not linked[name]]
         absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
-        return [shelf.ids[record.name] for record in absent[:limit]]
+        return [index.ids[record.name] for record in absent[:limit]]
 
-    async def known(self, record: StoredRecord) -> Known | None:
+    async def describe(self, record: StoredRecord) -> RatedRecord | None:
         """What is measured of a record; None when it is not the latest version."""
-        shelf = await self.registry.shelf()
-        if record.name not in shelf.records:
+        index = await self.registry.index()
+        if record.name not in index.records:
             return None
-        (known,) = await self._known(shelf, [record])
+        (known,) = await self._describe(index, [record])
         return known
 
-    async def _known(self, shelf: Shelf, records: list[StoredRecord]) -> list[Known]:
-        linked = self.links(shelf)
+    async def _describe(self, index: RecordIndex, records: list[StoredRecord]) -> list[RatedRecord]:
+        linked = self.links(index)
         calls = await self.store.called(self._clock() - USAGE_WINDOW)
-        known: list[Known] = []
+        known: list[RatedRecord] = []
         for record in records:
             servers = (record.name, *linked[record.name])
             scores = [score for server in servers if (score := await self.health.score(server)) is not None]
             usage = sum(calls.get(server, 0) for server in servers)
-            known.append(Known(shelf.ids[record.name], record, max(scores, default=None), usage))
+            known.append(RatedRecord(index.ids[record.name], record, max(scores, default=None), usage))
         return known
 
-    async def _scores(self, shelf: Shelf) -> dict[str, int | None]:
+    async def _scores(self, index: RecordIndex) -> dict[str, int | None]:
         seen = set(await self.store.observed(self._clock() - 86400.0))
-        linked = self.links(shelf) if seen else {}
+        linked = self.links(index) if seen else {}
         scores: dict[str, int | None] = {}
         for name, servers in linked.items():
             for server in seen & {name, *servers}:
                 scores[name] = await self.health.score(server)
         return scores
 
-    def links(self, shelf: Shelf) -> dict[str, list[str]]:
+    def links(self, index: RecordIndex) -> dict[str, list[str]]:
         """Which servers here were started from which record: by its package or its address."""
         by_package: dict[str, list[str]] = {}
         for name, config in self._catalogue.servers.items():
             for word in (config.url or "", *config.args):
                 by_package.setdefault(word.rstrip("/"), []).append(name)
-                by_package.setdefault(_unpinned(word), []).append(name)
+                by_package.setdefault(_strip_version(word), []).append(name)
         return {
             name: sorted({server for key in _identities(record.body) for server in by_package.get(key, ())})
-            for name, record in shelf.records.items()
+            for name, record in index.records.items()
         }
 
     # Health
@@ -220,45 +222,45 @@ class Desk:
         await self.keys.admit(principal, "discover", "health")
         if server is not None:
             return [await self._measure_one(server, principal)]
-        seen = await self._observed(principal)
+        seen = await self._visible_servers(principal)
         names = list(dict.fromkeys([*self._catalogue.servers, *sorted(seen)]))[: min(limit, MAX_HEALTH)]
-        shelf = await self.registry.shelf()
-        return [await self._measured(name, shelf) for name in names]
+        index = await self.registry.index()
+        return [await self._measure(name, index) for name in names]
 
-    async def _observed(self, principal: Principal) -> set[str]:
+    async def _visible_servers(self, principal: Principal) -> set[str]:
         """Who was called or probed lately: servers of this gateway and of the registry, and what the principal called.
 
         Addresses that somebody else gave are nobody's business.
         """
-        shelf = await self.registry.shelf()
+        index = await self.registry.index()
         own = {key.rpartition(".")[0] for key in await self.store.usage(principal)}
-        public = {*self._catalogue.servers, *shelf.records, *own}
+        public = {*self._catalogue.servers, *index.records, *own}
         return {name for name in await self.store.observed(self._clock() - USAGE_WINDOW) if name in public}
 
     async def _measure_one(self, server: str, principal: Principal) -> ServerHealth:
-        shelf = await self.registry.shelf()
-        record = shelf.get(server)
-        here = server if self._pool.config(server) is not None else ""
-        if not here and record is not None:
-            here = next(iter(self.links(shelf)[record.name]), record.name)
-        if not here:
-            if server in await self._observed(principal):
-                here = server
+        index = await self.registry.index()
+        record = index.get(server)
+        target = server if self._pool.config(server) is not None else ""
+        if not target and record is not None:
+            target = next(iter(self.links(index)[record.name]), record.name)
+        if not target:
+            if server in await self._visible_servers(principal):
+                target = server
             else:
-                known = [*self._catalogue.servers, *shelf.ids.values()]
+                known = [*self._catalogue.servers, *index.ids.values()]
                 raise UnknownName("server", server, nearest(server, known), hint="Check that it is in the registry.")
-        await self.probes.watch(here)
-        measured = await self._measured(here, shelf)
+        await self.probes.watch(target)
+        measured = await self._measure(target, index)
         if record is not None:
-            return ServerHealth(shelf.ids[record.name], server_json.title(record.body), measured.windows)
+            return ServerHealth(index.ids[record.name], server_json.title(record.body), measured.windows)
         return measured
 
-    async def _measured(self, server: str, shelf: Shelf) -> ServerHealth:
+    async def _measure(self, server: str, index: RecordIndex) -> ServerHealth:
         config = self._catalogue.servers.get(server)
-        record = shelf.records.get(server)
+        record = index.records.get(server)
         title = config.title if config else server_json.title(record.body) if record else server
-        shown = shelf.ids[server] if record else server
-        return ServerHealth(shown, title, await self.health.measure(server))
+        shown_id = index.ids[server] if record else server
+        return ServerHealth(shown_id, title, await self.health.measure(server))
 
     # Calling
 
@@ -266,16 +268,16 @@ class Desk:
         self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller
     ) -> JsonObject:
         """Call a tool at an address. Raises WicketError."""
-        shelf = await self.registry.shelf()
+        index = await self.registry.index()
         label = next(
-            (name for name, record in shelf.records.items() if endpoint in server_json.remotes(record.body)), ""
+            (name for name, record in index.records.items() if endpoint in server_json.remotes(record.body)), ""
         )
         result = await self.guests.call(endpoint, tool, arguments, headers, caller, label or label_of(endpoint))
         await self.onboarding.took(caller.principal, "first_invocation")
         return result
 
 
-def response(record: StoredRecord, known: Known | None = None) -> JsonObject:
+def response(record: StoredRecord, known: RatedRecord | None = None) -> JsonObject:
     """A record as the registry's API answers with it."""
     about: JsonObject = {
         "status": record.status,
@@ -297,12 +299,12 @@ def _identities(body: JsonObject) -> list[str]:
     ]
 
 
-def _unpinned(word: str) -> str:
+def _strip_version(word: str) -> str:
     """A package without its version: `@scope/name@1.2` and `name==1.2` are the package all the same."""
     head, at, _ = word.rpartition("@")
     return head if at and head else word.partition("==")[0]
 
 
 def _place(record: StoredRecord) -> int:
-    place: Any = server_json.provided(record.body).get("place")
+    place: Any = server_json.publisher_meta(record.body).get("place")
     return place if isinstance(place, int) else 1000

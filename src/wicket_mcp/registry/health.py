@@ -33,7 +33,7 @@ _FAST, _SLOW = 500.0, 10_000.0  # milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """One server over one window."""
 
     status: Condition
@@ -48,7 +48,7 @@ class Measured:
     observations: int
 
 
-UNKNOWN = Measured("unknown", None, None, None, None, None, 0)
+UNKNOWN = Measurement("unknown", None, None, None, None, None, 0)
 
 
 class Health:
@@ -58,31 +58,34 @@ class Health:
         self._store = store
         self._clock = clock
 
-    async def measure(self, server: str) -> dict[str, Measured]:
+    async def measure(self, server: str) -> dict[str, Measurement]:
         """The server over every window."""
         now = self._clock()
         seen = await self._store.observations(server, now - max(WINDOWS.values()))
-        return {name: measured([one for one in seen if one.at >= now - span]) for name, span in WINDOWS.items()}
+        return {
+            name: summarise([observation for observation in seen if observation.at >= now - span])
+            for name, span in WINDOWS.items()
+        }
 
     async def score(self, server: str) -> int | None:
         seen = await self._store.observations(server, self._clock() - WINDOWS[MAIN_WINDOW])
-        return measured(seen).score
+        return summarise(seen).score
 
 
-def measured(seen: Sequence[Observation]) -> Measured:
+def summarise(seen: Sequence[Observation]) -> Measurement:
     """What observations, oldest first, amount to."""
     if not seen:
         return UNKNOWN
     minutes: dict[int, bool] = {}
-    for one in seen:
-        minute = int(one.at // 60)
-        minutes[minute] = minutes.get(minute, False) or one.ok
+    for observation in seen:
+        minute = int(observation.at // 60)
+        minutes[minute] = minutes.get(minute, False) or observation.ok
     uptime = sum(minutes.values()) / len(minutes)
-    error_rate = sum(one.faulty for one in seen) / len(seen)
-    durations = [one.duration_ms for one in seen if one.ok]
+    error_rate = sum(observation.faulty for observation in seen) / len(seen)
+    durations = [observation.duration_ms for observation in seen if observation.ok]
     middle = median(durations) if durations else None
     score = round(100 * (0.5 * uptime + 0.3 * (1 - error_rate) + 0.2 * _speed(middle)))
-    return Measured(
+    return Measurement(
         _condition(score, seen),
         score,
         None if middle is None else round(middle),
@@ -102,7 +105,7 @@ def _speed(middle: float | None) -> float:
 
 
 def _condition(score: int, seen: Sequence[Observation]) -> Condition:
-    last = [one.ok for one in seen[-_FAILURES_IN_A_ROW:]]
+    last = [observation.ok for observation in seen[-_FAILURES_IN_A_ROW:]]
     if not any(last) or score < DEGRADED_FROM:
         return "unhealthy"
     return "healthy" if last[-1] and score >= HEALTHY_FROM else "degraded"

@@ -32,7 +32,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class RecordIndex:
     """The active records at one moment, by short id and by search."""
 
     stamp: tuple[int, float]
@@ -40,22 +40,22 @@ class Shelf:
     index: SearchIndex
 
     @classmethod
-    def empty(cls) -> "Shelf":
+    def empty(cls) -> "RecordIndex":
         return cls((0, -1.0), {}, SearchIndex.build((), model=NoModel()))
 
-    def renewed(self, stamp: tuple[int, float], records: Sequence[StoredRecord]) -> "Shelf":
-        """The shelf with these records. Pure CPU; call it away from the event loop."""
+    def renew(self, stamp: tuple[int, float], records: Sequence[StoredRecord]) -> "RecordIndex":
+        """The index with these records. Pure CPU; call it away from the event loop."""
         now = {record.name: record for record in records}
-        gone = self.records.keys() - now.keys()
+        removed = self.records.keys() - now.keys()
         changed = [record for name, record in now.items() if not _same(self.records.get(name), record)]
-        if len(gone) + len(changed) >= _REINDEX_ALL:
-            return Shelf(stamp, now, SearchIndex.build((listing(record) for record in records), model=NoModel()))
+        if len(removed) + len(changed) >= _REINDEX_ALL:
+            return RecordIndex(stamp, now, SearchIndex.build((listing(record) for record in records), model=NoModel()))
         index = self.index
-        for name in gone:
+        for name in removed:
             index = index.without(name)
         for record in changed:
             index = index.with_listing(listing(record))
-        return Shelf(stamp, now, index)
+        return RecordIndex(stamp, now, index)
 
     @cached_property
     def ids(self) -> dict[str, str]:
@@ -66,22 +66,22 @@ class Shelf:
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        found = {server_json.title(record.body).lower(): name for name, record in self.records.items()}
-        found |= {part.lower(): name for name, part in self.ids.items()}
-        return found | {name.lower(): name for name in self.records}
+        spellings = {server_json.title(record.body).lower(): name for name, record in self.records.items()}
+        spellings |= {part.lower(): name for name, part in self.ids.items()}
+        return spellings | {name.lower(): name for name in self.records}
 
     def get(self, name: str) -> StoredRecord | None:
         """The record of this id, name or title."""
         return self.records.get(self._spellings.get(name.lower(), ""))
 
-    def filtered(self, category: str = "", tags: Collection[str] = ()) -> list[str]:
+    def filter(self, category: str = "", tags: Collection[str] = ()) -> list[str]:
         """Names of the records in this category and with any of these tags."""
-        wanted = {tag.lower() for tag in tags}
+        lowered = {tag.lower() for tag in tags}
         return [
             name
             for name, record in self.records.items()
             if (not category or server_json.category(record.body).lower() == category.lower())
-            and (not wanted or wanted & {tag.lower() for tag in server_json.tags(record.body)})
+            and (not lowered or lowered & {tag.lower() for tag in server_json.tags(record.body)})
         ]
 
     def search(self, query: str, names: Collection[str] | None = None) -> list[Match]:

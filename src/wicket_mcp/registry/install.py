@@ -37,7 +37,7 @@ _LIMITS = ("--memory", "512m", "--cpus", "1", "--pids-limit", "256", "--cap-drop
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InstallRequest:
     """A server that somebody wants to have."""
 
     name: str
@@ -46,41 +46,41 @@ class Wanted:
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-async def prepared(wanted: Wanted, rules: EgressRules) -> ServerConfig:
+async def prepare(request: InstallRequest, rules: EgressRules) -> ServerConfig:
     """How the server is started or reached. Raises BadArguments, Denied, or Unavailable when a program is missing."""
-    _check(wanted)
-    if wanted.kind == "remote":
-        rules.check_url(wanted.command)
-        return ServerConfig(name=wanted.name, url=wanted.command)
-    package, arguments = _split(wanted)
-    command, *leading = await _launcher(wanted, package)
+    _check(request)
+    if request.kind == "remote":
+        rules.check_url(request.command)
+        return ServerConfig(name=request.name, url=request.command)
+    package, arguments = _split(request)
+    command, *leading = await _launcher(request, package)
     return ServerConfig(
-        name=wanted.name,
+        name=request.name,
         command=command,
         args=(*leading, *arguments),
-        env=dict(wanted.env),
+        env=dict(request.env),
         connect_timeout=DOWNLOAD_TIMEOUT,
     )
 
 
-def _check(wanted: Wanted) -> None:
+def _check(request: InstallRequest) -> None:
     problems: list[str] = []
-    if not is_valid(wanted.name) or "." in wanted.name:
+    if not is_valid(request.name) or "." in request.name:
         problems.append("name takes letters, digits, '-' and '_'")
-    if not wanted.command.strip():
+    if not request.command.strip():
         problems.append("command is empty")
-    if "${" in wanted.command:
+    if "${" in request.command:
         problems.append("command may not refer to secrets; put them into env")
-    if wanted.kind == "remote" and wanted.env:
+    if request.kind == "remote" and request.env:
         problems.append("a remote server takes no env")
-    problems += [f"'{name[:40]}' is not a variable name" for name in wanted.env if not _VARIABLE.fullmatch(name)]
+    problems += [f"'{name[:40]}' is not a variable name" for name in request.env if not _VARIABLE.fullmatch(name)]
     if problems:
         raise BadArguments(f"Invalid installation options: {'; '.join(problems)}.")
 
 
-def _split(wanted: Wanted) -> tuple[str, list[str]]:
+def _split(request: InstallRequest) -> tuple[str, list[str]]:
     try:
-        package, *arguments = shlex.split(wanted.command)
+        package, *arguments = shlex.split(request.command)
     except ValueError as problem:
         raise BadArguments(f"Invalid installation options: command cannot be read ({problem}).") from None
     patterns: dict[str, tuple[re.Pattern[str], str]] = {
@@ -88,31 +88,31 @@ def _split(wanted: Wanted) -> tuple[str, list[str]]:
         "pypi": (_PYPI, "package or package==1.2.3"),
         "docker": (_IMAGE, "owner/image:tag"),
     }
-    pattern, example = patterns[wanted.kind]
+    pattern, example = patterns[request.kind]
     if len(package) > 214 or not pattern.fullmatch(package):
         raise BadArguments(
-            f"Invalid installation options: '{package[:80]}' is not the name of a {wanted.kind} package.",
+            f"Invalid installation options: '{package[:80]}' is not the name of a {request.kind} package.",
             hint=f"command begins with {example}; arguments for the server may follow.",
         )
     return package, arguments
 
 
-async def _launcher(wanted: Wanted, package: str) -> tuple[str, ...]:
+async def _launcher(request: InstallRequest, package: str) -> tuple[str, ...]:
     """The command line that starts the package, without arguments for the server."""
-    if wanted.kind == "npm":
-        _need(wanted, "npx", "Install Node.js.")
+    if request.kind == "npm":
+        _need(request, "npx", "Install Node.js.")
         return "npx", "-y", package
-    if wanted.kind == "pypi":
+    if request.kind == "pypi":
         if shutil.which("uvx"):
             return "uvx", package
-        _need(wanted, "pipx", "Install uv or pipx.")
-        return "pipx", "run", pinned(package)
-    _need(wanted, "docker", "Install Docker, or choose an npm or PyPI package.")
-    await _need_engine(wanted)
-    return container(package, wanted.env)
+        _need(request, "pipx", "Install uv or pipx.")
+        return "pipx", "run", pin(package)
+    _need(request, "docker", "Install Docker, or choose an npm or PyPI package.")
+    await _need_engine(request)
+    return container(package, request.env)
 
 
-def pinned(package: str) -> str:
+def pin(package: str) -> str:
     """A PyPI package as pip writes it: `name==1.2` also where it was given as `name@1.2`."""
     name, at, version = package.partition("@")
     return name if version == "latest" else f"{name}{'==' if at else ''}{version}"
@@ -127,12 +127,12 @@ def container(image: str, env: Iterable[str]) -> tuple[str, ...]:
     return "docker", "run", "--rm", "-i", *_LIMITS, *passed, image
 
 
-def _need(wanted: Wanted, program: str, hint: str) -> None:
+def _need(request: InstallRequest, program: str, hint: str) -> None:
     if shutil.which(program) is None:
-        raise Unavailable(wanted.name, f"'{program}' is not installed here.", hint=hint)
+        raise Unavailable(request.name, f"'{program}' is not installed here.", hint=hint)
 
 
-async def _need_engine(wanted: Wanted) -> None:
+async def _need_engine(request: InstallRequest) -> None:
     process = await asyncio.create_subprocess_exec(
         "docker",
         "version",
@@ -151,5 +151,5 @@ async def _need_engine(wanted: Wanted) -> None:
             await uninterrupted(process.wait())
     if not running:
         raise Unavailable(
-            wanted.name, "No Docker engine is running here.", hint="Start it, or choose an npm or PyPI package."
+            request.name, "No Docker engine is running here.", hint="Start it, or choose an npm or PyPI package."
         )

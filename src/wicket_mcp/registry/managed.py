@@ -18,7 +18,7 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.config.model.config import Config, ServerConfig
 from wicket_mcp.errors import BadArguments, Denied, Unavailable, UnknownName
 from wicket_mcp.model import JsonObject, Principal
-from wicket_mcp.registry.install import Wanted, prepared
+from wicket_mcp.registry.install import InstallRequest, prepare
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import ListingStore, ManagedStore
 from wicket_mcp.store.model import StoredManaged
@@ -97,13 +97,13 @@ class Managed:
         """Bring back what ran when the gateway ended, or when a configuration got in its way. Connects to nothing."""
         if not self._allowed:
             return
-        for kept in await self._store.managed():
+        for stored in await self._store.managed():
             if not self._allowed:
                 return
-            if kept.name.lower() in self._configured:
-                log.warning("the installed server '%s' gives way to the configured one of that name", kept.name)
-            elif kept.running and kept.name not in self._ours:
-                self._add(kept)
+            if stored.name.lower() in self._configured:
+                log.warning("the installed server '%s' gives way to the configured one of that name", stored.name)
+            elif stored.running and stored.name not in self._ours:
+                self._add(stored)
 
     def permit(self) -> None:
         """Raises Denied when the configuration does not let servers be installed."""
@@ -113,27 +113,27 @@ class Managed:
                 hint="Set allow_runtime_servers = true in wicket.toml to allow it.",
             )
 
-    async def plan(self, wanted: Wanted) -> ServerConfig:
+    async def plan(self, request: InstallRequest) -> ServerConfig:
         """How a server would be started; checks everything but whether its name is free."""
         self.permit()
-        return await prepared(wanted, self._rules)
+        return await prepare(request, self._rules)
 
-    async def install(self, wanted: Wanted, principal: Principal, *, start: bool) -> tuple[str, ...]:
+    async def install(self, request: InstallRequest, principal: Principal, *, start: bool) -> tuple[str, ...]:
         """Keep a server and, with `start`, have its tools at once; their names.
 
         Raises WicketError; then nothing is kept.
         """
-        config = await self.plan(wanted)
-        known = {kept.name.lower() for kept in await self._store.managed()}
-        if wanted.name.lower() in known | self._taken:
-            raise BadArguments(f"Server '{wanted.name}' already exists.", hint="Use control_mcp_server to manage it.")
-        kept = StoredManaged(wanted.name, wanted.kind, _options(config), start, principal.name, self._clock())
+        config = await self.plan(request)
+        known = {record.name.lower() for record in await self._store.managed()}
+        if request.name.lower() in known | self._taken_names:
+            raise BadArguments(f"Server '{request.name}' already exists.", hint="Use control_mcp_server to manage it.")
+        record = StoredManaged(request.name, request.kind, _options(config), start, principal.name, self._clock())
         if start:
-            await self._try(kept)
+            await self._try(record)
         else:
-            self._permit_name(kept.name)
-        await self._store.save_managed(kept)
-        return self._tools(kept.name)
+            self._permit_name(record.name)
+        await self._store.save_managed(record)
+        return self._tools(record.name)
 
     async def register(self, config: ServerConfig, principal: Principal) -> tuple[str, ...]:
         """Keep a server that a client described itself, and have its tools at once; their names.
@@ -141,19 +141,19 @@ class Managed:
         Raises WicketError; then nothing is kept.
         """
         self.permit()
-        kept = await self._store.managed()
-        if config.name.lower() in {one.name.lower() for one in kept} | self._taken:
+        managed = await self._store.managed()
+        if config.name.lower() in {stored.name.lower() for stored in managed} | self._taken_names:
             raise BadArguments(f"Backend '{config.name}' already exists.", hint="Deregister it first, or rename it.")
-        if sum(one.kind == MANUAL for one in kept) >= MOST_MANUALS:
+        if sum(stored.kind == MANUAL for stored in managed) >= MOST_MANUALS:
             raise BadArguments(
                 f"dynamic backend limit reached ({MOST_MANUALS}).", hint="Deregister one that is not needed."
             )
         if config.url is not None:
             self._rules.check_url(config.url)
-        made = StoredManaged(config.name, MANUAL, _options(config), True, principal.name, self._clock())
-        await self._try(made)
-        await self._store.save_managed(made)
-        return self._tools(made.name)
+        record = StoredManaged(config.name, MANUAL, _options(config), True, principal.name, self._clock())
+        await self._try(record)
+        await self._store.save_managed(record)
+        return self._tools(record.name)
 
     async def deregister(self, name: str) -> str:
         """Remove a server that was registered by a client; its name. Raises BadArguments or UnknownName."""
@@ -163,7 +163,7 @@ class Managed:
                 f"backend '{name}' is a static (config-file) backend and cannot be deregistered.",
                 hint="Remove it from the configuration.",
             )
-        manuals = {one.name.lower(): one.name for one in await self._store.managed() if one.kind == MANUAL}
+        manuals = {stored.name.lower(): stored.name for stored in await self._store.managed() if stored.kind == MANUAL}
         if name.lower() not in manuals:
             raise UnknownName("backend", name, nearest(name, manuals.values()), hint="It may have been removed.")
         await self.control(manuals[name.lower()], "remove")
@@ -172,26 +172,26 @@ class Managed:
     async def control(self, name: str, action: Action) -> None:
         """Start, stop, restart or remove. Raises UnknownName, BadArguments, or Unavailable."""
         self.permit()
-        kept = await self._find(name)
+        stored = await self._find(name)
         if action != "remove":
-            self._permit_name(kept.name)
-        if action == "start" and kept.name in self._ours:
-            raise BadArguments(f"Server '{kept.name}' is already running.")
-        if action == "stop" and kept.name not in self._ours:
-            raise BadArguments(f"Server '{kept.name}' is not running.")
-        if kept.name in self._ours:
-            await self._withdraw(self._ours[kept.name])
+            self._permit_name(stored.name)
+        if action == "start" and stored.name in self._ours:
+            raise BadArguments(f"Server '{stored.name}' is already running.")
+        if action == "stop" and stored.name not in self._ours:
+            raise BadArguments(f"Server '{stored.name}' is not running.")
+        if stored.name in self._ours:
+            await self._withdraw(self._ours[stored.name])
         if action == "remove":
-            await self._forget(kept.name)
+            await self._forget(stored.name)
             return
         if action == "stop":
-            await self._store.save_managed(replace(kept, running=False))
+            await self._store.save_managed(replace(stored, running=False))
             return
-        self._permit_name(kept.name)
-        await self._store.save_managed(replace(kept, running=True))
-        self._permit_name(kept.name)
-        self._add(kept)
-        await self._await_tools(kept.name)
+        self._permit_name(stored.name)
+        await self._store.save_managed(replace(stored, running=True))
+        self._permit_name(stored.name)
+        self._add(stored)
+        await self._await_tools(stored.name)
 
     async def _forget(self, name: str) -> None:
         await self._store.drop_managed(name)
@@ -208,48 +208,50 @@ class Managed:
             )
 
     async def list(self) -> list[ManagedServer]:
-        return [self._status(kept) for kept in await self._store.managed()]
+        return [self._status(stored) for stored in await self._store.managed()]
 
     @property
-    def _taken(self) -> frozenset[str]:
+    def _taken_names(self) -> frozenset[str]:
         """Names of servers that are configured, or being installed by somebody else just now."""
         return self._configured | {name.lower() for name in self._ours}
 
     async def _find(self, name: str) -> StoredManaged:
-        known = {kept.name: kept for kept in await self._store.managed()}
-        found = known.get(name) or next((kept for key, kept in known.items() if key.lower() == name.lower()), None)
-        if found is None:
+        known = {stored.name: stored for stored in await self._store.managed()}
+        match = known.get(name) or next((stored for key, stored in known.items() if key.lower() == name.lower()), None)
+        if match is None:
             hint = "Use list_managed_servers to see available servers."
             raise UnknownName("server", name, nearest(name, known), hint=hint)
-        return found
+        return match
 
-    def _add(self, kept: StoredManaged) -> None:
-        config = _config(kept)
+    def _add(self, stored: StoredManaged) -> None:
+        config = _config(stored)
         self._pool.add(config, self._outside if config.url is not None else None)
         self._catalogue.add(config)
-        self._ours[kept.name] = kept
+        self._ours[stored.name] = stored
 
-    async def _withdraw(self, kept: StoredManaged) -> None:
+    async def _withdraw(self, stored: StoredManaged) -> None:
         """Take a server out, unless its name is the configuration's or somebody else's by now."""
-        if self._ours.get(kept.name) is kept:
-            del self._ours[kept.name]
-            self._catalogue.remove(kept.name)
-            await self._pool.remove(kept.name)
+        if self._ours.get(stored.name) is stored:
+            del self._ours[stored.name]
+            self._catalogue.remove(stored.name)
+            await self._pool.remove(stored.name)
 
-    async def _try(self, kept: StoredManaged) -> None:
+    async def _try(self, stored: StoredManaged) -> None:
         """Start a server that is not kept yet; when this returns it runs, and may be kept.
 
         Nothing is left of one that fails, that the configuration forbids, or that nobody waits for any more.
         """
-        self._permit_name(kept.name)
-        self._add(kept)
+        self._permit_name(stored.name)
+        self._add(stored)
         try:
-            await self._await_tools(kept.name)
-            self._permit_name(kept.name)
-            if self._ours.get(kept.name) is not kept:
-                raise Unavailable(kept.name, f"Server '{kept.name}' was removed while it was starting.", hint=_AGAIN)
+            await self._await_tools(stored.name)
+            self._permit_name(stored.name)
+            if self._ours.get(stored.name) is not stored:
+                raise Unavailable(
+                    stored.name, f"Server '{stored.name}' was removed while it was starting.", hint=_AGAIN
+                )
         except BaseException:
-            await uninterrupted(self._withdraw(kept))
+            await uninterrupted(self._withdraw(stored))
             raise
 
     async def _await_tools(self, name: str) -> None:
@@ -261,13 +263,13 @@ class Managed:
     def _tools(self, name: str) -> tuple[str, ...]:
         return tuple(tool.name for tool in self._catalogue.now.by_server.get(name, ()))
 
-    def _status(self, kept: StoredManaged) -> ManagedServer:
-        endpoint = kept.options.get("url") or "stdio"
-        if kept.name not in self._ours:
-            return ManagedServer(kept.name, kept.kind, "stopped", (), endpoint)
-        problem = self._catalogue.failures.get(kept.name, "")
+    def _status(self, stored: StoredManaged) -> ManagedServer:
+        endpoint = stored.options.get("url") or "stdio"
+        if stored.name not in self._ours:
+            return ManagedServer(stored.name, stored.kind, "stopped", (), endpoint)
+        problem = self._catalogue.failures.get(stored.name, "")
         status = "error" if problem else "running"
-        return ManagedServer(kept.name, kept.kind, status, self._tools(kept.name), endpoint, problem)
+        return ManagedServer(stored.name, stored.kind, status, self._tools(stored.name), endpoint, problem)
 
 
 def _names(config: Config) -> frozenset[str]:
@@ -276,12 +278,12 @@ def _names(config: Config) -> frozenset[str]:
 
 
 def _options(config: ServerConfig) -> JsonObject:
-    given: dict[str, Any] = msgspec.structs.asdict(config)
+    values: dict[str, Any] = msgspec.structs.asdict(config)
     plain = ServerConfig(name=config.name, command=config.command, url=config.url)
     default: dict[str, Any] = msgspec.structs.asdict(plain)
-    kept = {key: value for key, value in given.items() if value != default[key]}
-    return {**kept, **{key: given[key] for key in ("command", "url") if given[key] is not None}}
+    changed = {key: value for key, value in values.items() if value != default[key]}
+    return {**changed, **{key: values[key] for key in ("command", "url") if values[key] is not None}}
 
 
-def _config(kept: StoredManaged) -> ServerConfig:
-    return msgspec.convert({**kept.options, "name": kept.name}, ServerConfig)
+def _config(stored: StoredManaged) -> ServerConfig:
+    return msgspec.convert({**stored.options, "name": stored.name}, ServerConfig)

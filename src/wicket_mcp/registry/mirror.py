@@ -83,12 +83,12 @@ class Mirror:
         return done
 
     async def _page(self, cursor: str, since: str | None) -> JsonObject:
-        asked = {"limit": str(PAGE), "include_deleted": "true"}
+        query = {"limit": str(PAGE), "include_deleted": "true"}
         if cursor:
-            asked["cursor"] = cursor
+            query["cursor"] = cursor
         if since is not None:
-            asked["updated_since"] = timestamp(float(since) - OVERLAP)
-        endpoint = Endpoint.of("registry", f"{self._base}/v0.1/servers?{urlencode(asked)}", self._headers)
+            query["updated_since"] = timestamp(float(since) - OVERLAP)
+        endpoint = Endpoint.of("registry", f"{self._base}/v0.1/servers?{urlencode(query)}", self._headers)
         answer = await self._client.send("GET", endpoint, {**self._headers, "Accept": "application/json"})
         try:
             body = await answer.body(MAX_PAGE_BYTES)

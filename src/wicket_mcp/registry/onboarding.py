@@ -44,8 +44,8 @@ class Onboarding:
 
     async def progress(self, principal: Principal) -> Progress:
         await self.took(principal, STEPS[0])
-        taken = await self._store.steps(principal.name)
-        completed = tuple(step for step in (*STEPS, *EXTRA) if step in taken)
-        missing = tuple(step for step in STEPS if step not in taken)
+        steps = await self._store.steps(principal.name)
+        completed = tuple(step for step in (*STEPS, *EXTRA) if step in steps)
+        missing = tuple(step for step in STEPS if step not in steps)
         share = round(100 * (len(STEPS) - len(missing)) / len(STEPS))
         return Progress(completed, missing[:SHOWN_NEXT], share)

@@ -94,8 +94,8 @@ class Probes:
     async def round(self) -> frozenset[str]:
         """Probe everything that is due once; the names of what was asked."""
         due = await self._due()
-        asked = await asyncio.gather(*(self._probe(server) for server in sorted(due)))
-        return frozenset(server for server in asked if server)
+        probed = await asyncio.gather(*(self._probe(server) for server in sorted(due)))
+        return frozenset(server for server in probed if server)
 
     async def _run(self, every: float) -> None:
         while True:
@@ -138,7 +138,7 @@ class Probes:
             method = "server/discover" if greeting.modern else "ping"
             await self._forward(internal(server, method, {}, TIMEOUT))
             return True
-        record = (await self._registry.shelf()).records.get(server)
+        record = (await self._registry.index()).records.get(server)
         addresses = server_json.remotes(record.body) if record else []
         if not addresses:
             return False

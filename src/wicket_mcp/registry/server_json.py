@@ -125,36 +125,36 @@ class Registration:
     npm_package: str = ""
 
 
-def from_registration(given: Registration, author: str) -> JsonObject:
+def from_registration(registration: Registration, author: str) -> JsonObject:
     """The record that a registration stands for. Raises BadArguments."""
-    source, namespace, name = _placed(given.repository_url)
+    source, namespace, name = _locate(registration.repository_url)
     packages = [
         {"registryType": kind, "identifier": identifier, "transport": {"type": "stdio"}}
-        for kind, identifier in (("npm", given.npm_package), ("oci", given.docker_image))
+        for kind, identifier in (("npm", registration.npm_package), ("oci", registration.docker_image))
         if identifier
     ]
     return check(
         {
             "$schema": FORM,
             "name": f"{namespace}/{name}",
-            "title": given.name[:100],
-            "description": first_sentence(given.description, MAX_DESCRIPTION) or given.name[:100],
+            "title": registration.name[:100],
+            "description": first_sentence(registration.description, MAX_DESCRIPTION) or registration.name[:100],
             "version": "1.0.0",
-            "repository": {"url": given.repository_url, "source": source},
+            "repository": {"url": registration.repository_url, "source": source},
             "packages": packages,
             "_meta": {
                 PUBLISHER: {
-                    "category": given.category,
-                    "tags": list(given.tags),
+                    "category": registration.category,
+                    "tags": list(registration.tags),
                     "author": author or namespace.rpartition(".")[2],
-                    "description": given.description,
+                    "description": registration.description,
                 }
             },
         }
     )
 
 
-def _placed(url: str) -> tuple[str, str, str]:
+def _locate(url: str) -> tuple[str, str, str]:
     """The source, namespace and name that a repository's address gives a record."""
     try:
         split = urlsplit(url)
@@ -190,21 +190,21 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9.-]+", "-", text).strip("-.") or "server"
 
 
-def provided(body: JsonObject) -> JsonObject:
+def publisher_meta(body: JsonObject) -> JsonObject:
     """The publisher's own part of `_meta`."""
     return as_object(as_object(body.get("_meta")).get(PUBLISHER))
 
 
 def category(body: JsonObject) -> str:
-    return as_text(provided(body).get("category"))
+    return as_text(publisher_meta(body).get("category"))
 
 
 def tags(body: JsonObject) -> tuple[str, ...]:
-    return tuple(tag for tag in as_list(provided(body).get("tags")) if isinstance(tag, str))
+    return tuple(tag for tag in as_list(publisher_meta(body).get("tags")) if isinstance(tag, str))
 
 
 def author(body: JsonObject) -> str:
-    return as_text(provided(body).get("author")) or as_text(body.get("name")).partition("/")[0]
+    return as_text(publisher_meta(body).get("author")) or as_text(body.get("name")).partition("/")[0]
 
 
 def title(body: JsonObject) -> str:
@@ -212,12 +212,12 @@ def title(body: JsonObject) -> str:
 
 
 def long_description(body: JsonObject) -> str:
-    return as_text(provided(body).get("description")) or as_text(body.get("description"))
+    return as_text(publisher_meta(body).get("description")) or as_text(body.get("description"))
 
 
 def tools(body: JsonObject) -> dict[str, str]:
     """The tools that the publisher names, and what each does: a table, or a list of names."""
-    named: Any = provided(body).get("tools")
+    named: Any = publisher_meta(body).get("tools")
     if isinstance(named, dict):
         pairs: Iterable[tuple[str, Any]] = as_object(named).items()
     else:
@@ -227,8 +227,8 @@ def tools(body: JsonObject) -> dict[str, str]:
 
 def package(body: JsonObject, kind: str) -> str | None:
     """The identifier of the record's package of this kind."""
-    found = (as_object(entry) for entry in as_list(body.get("packages")))
-    return next((as_text(entry.get("identifier")) for entry in found if entry.get("registryType") == kind), None)
+    packages = (as_object(entry) for entry in as_list(body.get("packages")))
+    return next((as_text(entry.get("identifier")) for entry in packages if entry.get("registryType") == kind), None)
 
 
 def remotes(body: JsonObject) -> list[str]:
@@ -246,11 +246,11 @@ def newest(versions: Sequence[str]) -> int:
 
 
 def _semantic(version: str) -> Any:
-    found = _SEMVER.fullmatch(version)
-    if found is None:
+    match = _SEMVER.fullmatch(version)
+    if match is None:
         return None
-    numbers = tuple(int(part or 0) for part in found.group(1, 2, 3))
-    before = found[4]
+    numbers = tuple(int(part or 0) for part in match.group(1, 2, 3))
+    before = match[4]
     if before is None:
         return numbers, 1, ()
     parts = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split("."))

@@ -18,7 +18,7 @@ from wicket_mcp.errors import BadArguments, Denied, UnknownName
 from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.registry import server_json
 from wicket_mcp.registry.domains import Domains
-from wicket_mcp.registry.index import Shelf
+from wicket_mcp.registry.index import RecordIndex
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import NoteStore, RecordStore
 from wicket_mcp.store.model import RecordQuery, StoredRecord
@@ -36,18 +36,18 @@ class Registry:
         self._notes = notes
         self._domains = domains
         self._clock = clock
-        self._shelf = Shelf.empty()
+        self._index = RecordIndex.empty()
         self._seeded = False
         self._lock = asyncio.Lock()
 
-    async def shelf(self) -> Shelf:
+    async def index(self) -> RecordIndex:
         """The latest version of every active record, searchable; brought up to date when records changed."""
         async with self._lock:
             await self._seed()
             stamp = await self._records.record_stamp()
-            if stamp != self._shelf.stamp:
-                self._shelf = await asyncio.to_thread(self._shelf.renewed, stamp, await self._all_latest())
-            return self._shelf
+            if stamp != self._index.stamp:
+                self._index = await asyncio.to_thread(self._index.renew, stamp, await self._all_latest())
+            return self._index
 
     async def page(self, query: RecordQuery) -> Sequence[StoredRecord]:
         await self.plant()
@@ -56,10 +56,10 @@ class Registry:
     async def versions(self, name: str, *, deleted: bool = False) -> Sequence[StoredRecord]:
         """All versions, with `deleted` also those, newest publication first. Raises UnknownName."""
         await self.plant()
-        found = [record for record in await self._records.versions(name) if deleted or record.status != "deleted"]
-        if not found:
+        records = [record for record in await self._records.versions(name) if deleted or record.status != "deleted"]
+        if not records:
             raise UnknownName("server", name, hint="Search for it with GET /v0.1/servers?search=.")
-        return found
+        return records
 
     async def version(self, name: str, version: str, *, deleted: bool = False) -> StoredRecord:
         """One version, or the latest. Raises UnknownName."""
@@ -70,10 +70,10 @@ class Registry:
 
     async def find(self, name: str) -> StoredRecord:
         """The record that an agent means: by id, full name or title. Raises UnknownName."""
-        shelf = await self.shelf()
-        record = shelf.get(name)
+        index = await self.index()
+        record = index.get(name)
         if record is None:
-            raise UnknownName("server", name, nearest(name, shelf.ids.values()), hint="Search the registry for it.")
+            raise UnknownName("server", name, nearest(name, index.ids.values()), hint="Search the registry for it.")
         return record
 
     async def publish(self, body: Any, principal: Principal, *, origin: str = "published") -> StoredRecord:
@@ -99,13 +99,15 @@ class Registry:
         """Mark a version as deleted; mirrors hear of it. Raises UnknownName or Denied."""
         record = await self.version(name, version)
         await self._permit(name, [record], principal)
-        gone = replace(record, status="deleted", latest=False, updated_at=self._clock())
-        await self._records.save_records([gone])
-        left = [one for one in reversed(await self._records.versions(name)) if one.status != "deleted"]
+        deleted = replace(record, status="deleted", latest=False, updated_at=self._clock())
+        await self._records.save_records([deleted])
+        left = [
+            remaining for remaining in reversed(await self._records.versions(name)) if remaining.status != "deleted"
+        ]
         if left and record.latest:
-            heir = left[server_json.newest([one.version for one in left])]
+            heir = left[server_json.newest([remaining.version for remaining in left])]
             await self._records.save_records([replace(heir, latest=True, updated_at=self._clock())])
-        return gone
+        return deleted
 
     async def _permit(self, name: str, known: Sequence[StoredRecord], principal: Principal) -> None:
         if "admin" in principal.scopes:
@@ -132,12 +134,12 @@ class Registry:
             query = replace(query, after=(page[-1].name, page[-1].version))
 
     async def _all_latest(self) -> list[StoredRecord]:
-        found: list[StoredRecord] = []
+        records: list[StoredRecord] = []
         query = RecordQuery(limit=1000, version="latest")
         while page := await self._records.page(query):
-            found += page
+            records += page
             query = replace(query, after=(page[-1].name, page[-1].version))
-        return found
+        return records
 
     async def plant(self) -> None:
         """Have the records that ship with Wicket; nothing, where they are there already."""

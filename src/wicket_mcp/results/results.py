@@ -32,7 +32,7 @@ from wicket_mcp.results.references import (
     replace_references,
     select_part,
 )
-from wicket_mcp.results.shelf import Shelf
+from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 
@@ -56,7 +56,7 @@ class Results:
     """The stored results of all principals."""
 
     def __init__(self, store: ResultStore, config: ResultsConfig) -> None:
-        self._shelf = Shelf(store)
+        self._storage = ResultStorage(store)
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
         """Characters up to which a result is shown whole."""
@@ -83,7 +83,7 @@ class Results:
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
         stored, shown = await asyncio.to_thread(put_aside) if is_large else put_aside()
-        return shown if await self._shelf.save(stored, self.config.max_bytes) else _say_unsaved(shown)
+        return shown if await self._storage.save(stored, self.config.max_bytes) else _say_unsaved(shown)
 
     async def read(
         self,
@@ -153,7 +153,7 @@ class Results:
         latest = self._latest
         if latest is not None and latest.is_for(handle, principal):
             return latest.stored
-        stored = await self._shelf.load(handle, principal)
+        stored = await self._storage.load(handle, principal)
         if stored is None:
             raise UnknownResult(
                 f"There is no stored result '{handle}'.", hint="It may have expired; make the call again."

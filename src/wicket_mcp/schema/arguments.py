@@ -54,8 +54,10 @@ def check_arguments(tool: Tool, arguments: JsonObject) -> None:
     errors = checker.errors(arguments)
     if errors == []:
         return
-    said = describe_errors(errors, checker.schema, arguments) if errors else "the arguments do not fit the input schema"
-    raise BadArguments(f"{display_name(tool)}: {said}.", hint=f"Signature: {signature(tool)}")
+    reason = (
+        describe_errors(errors, checker.schema, arguments) if errors else "the arguments do not fit the input schema"
+    )
+    raise BadArguments(f"{display_name(tool)}: {reason}.", hint=f"Signature: {signature(tool)}")
 
 
 def compile_problem(tool: Tool) -> str | None:

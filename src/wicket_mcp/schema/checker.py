@@ -178,8 +178,8 @@ def _over_limits(schema: JsonObject) -> str:
         return f"the input schema has more than {_NODES} parts"
     if (size := len(encode(schema))) > _SIZE:
         return f"the input schema has {size // 1024} KiB, more than {_SIZE // 1024}"
-    keyed: list[Any] = [one["patternProperties"] for one in subschemas_with(schema, "patternProperties")]
-    patterns = len(subschemas_with(schema, "pattern")) + sum(len(one) for one in keyed if is_object(one))
+    keyed: list[Any] = [part["patternProperties"] for part in subschemas_with(schema, "patternProperties")]
+    patterns = len(subschemas_with(schema, "pattern")) + sum(len(part) for part in keyed if is_object(part))
     return f"the input schema has more than {_PATTERNS} patterns" if patterns > _PATTERNS else ""
 
 
@@ -187,12 +187,12 @@ def _untraceable(schema: JsonObject) -> str:
     """Why `_steps` cannot follow what the validator follows; empty where it can."""
     if subschemas_with(schema, "$dynamicRef") or subschemas_with(schema, "$recursiveRef"):
         return "the input schema refers to itself dynamically"
-    references: list[Any] = [one["$ref"] for one in subschemas_with(schema, "$ref")]
-    if any(isinstance(one, str) and target(schema, one, None) is None for one in references):
+    references: list[Any] = [item["$ref"] for item in subschemas_with(schema, "$ref")]
+    if any(isinstance(item, str) and target(schema, item, None) is None for item in references):
         return "the input schema refers to its parts by address or anchor"
     keys = ("$id", "id") if "draft-04" in str(schema.get("$schema")) else ("$id",)
-    bases = [one for key in keys for one in subschemas_with(schema, key) if isinstance(one[key], str)]
-    if references and any(one is not schema for one in bases):
+    bases = [item for key in keys for item in subschemas_with(schema, key) if isinstance(item[key], str)]
+    if references and any(item is not schema for item in bases):
         return "the input schema has parts with an address of their own"
     return ""
 
@@ -228,7 +228,7 @@ def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
         if isinstance(reference := schema.get("$ref"), str):
             pending.append((target(root, reference, True), value))
         for keyword in _SAME_VALUE:
-            pending.extend((one, value) for one in _several(schema.get(keyword)))
+            pending.extend((branch, value) for branch in _several(schema.get(keyword)))
         pending.extend((schema[keyword], value) for keyword in _SAME_VALUE_ONE if keyword in schema)
         if is_object(value):
             pending.extend(_descent(schema, value))
@@ -244,7 +244,7 @@ def _elements(schema: JsonObject, value: list[Any]) -> Iterator[tuple[Any, Any]]
     for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
         inner: Any = schema.get(keyword)
         if is_object(inner):
-            yield from ((inner, one) for one in value)
+            yield from ((inner, element) for element in value)
         elif is_list(inner):
             yield from zip(inner, value, strict=False)
     tuples: Any = schema.get("prefixItems")
@@ -258,9 +258,9 @@ def _descent(schema: JsonObject, value: JsonObject) -> Iterator[tuple[Any, Any]]
         fewer, other = (properties, value) if len(properties) < len(value) else (value, properties)
         yield from ((properties[name], value[name]) for name in fewer if name in other)
     patterns: Any = schema.get("patternProperties")
-    for rest in (*_several(patterns), schema.get("additionalProperties"), schema.get("unevaluatedProperties")):
-        if is_object(rest):
-            yield from ((rest, one) for one in value.values())
+    for inner in (*_several(patterns), schema.get("additionalProperties"), schema.get("unevaluatedProperties")):
+        if is_object(inner):
+            yield from ((inner, member) for member in value.values())
 
 
 def _several(schemas: Any) -> list[Any]:

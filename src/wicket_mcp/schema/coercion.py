@@ -46,17 +46,17 @@ def coerce_object(types: Types, schema: Any, value: JsonObject, depth: int = 0) 
 
 def wants_text(schema: JsonObject, path: Iterable[str | int]) -> bool:
     """Whether text is all that `schema` admits at `path`."""
-    types, here = Types(schema), schema
+    types, current = Types(schema), schema
     for step in path:
-        inner: Any = types.resolve(here)
+        inner: Any = types.resolve(current)
         fields: Any = inner.get("properties")
         if isinstance(step, int):
-            here = _items(types, here)
+            current = _items(types, current)
         elif is_object(fields) and step in fields:
-            here = fields[step]
+            current = fields[step]
         else:
             return False
-    return types.kinds(here) - {"null"} == frozenset({"string"})
+    return types.kinds(current) - {"null"} == frozenset({"string"})
 
 
 def _coerce(types: Types, schema: Any, value: Any, depth: int) -> Any:
@@ -120,5 +120,5 @@ def _items(types: Types, schema: Any) -> Any:
     for keyword in ("anyOf", "oneOf"):
         several: Any = resolved.get(keyword)
         branches += [types.resolve(branch) for branch in several] if is_list(several) else []
-    found = [branch["items"] for branch in branches if is_object(branch.get("items"))]
-    return found[0] if len(found) == 1 else True
+    schemas = [branch["items"] for branch in branches if is_object(branch.get("items"))]
+    return schemas[0] if len(schemas) == 1 else True

@@ -82,10 +82,10 @@ def _first_sentence(text: str, limit: int) -> str:
 
 def deprecation(text: str, limit: int = 60) -> str:
     """What a description says about its tool being deprecated; empty where it says nothing of the kind."""
-    found = _DEPRECATED.search(text[:_READ])
-    if found is None:
+    match = _DEPRECATED.search(text[:_READ])
+    if match is None:
         return ""
-    line = _strip_markup(visible(text[found.start() : found.start() + _LINE]).split("\n")[0])
+    line = _strip_markup(visible(text[match.start() : match.start() + _LINE]).split("\n")[0])
     return shorten(line[: _sentence_end(line)].strip(" .])("), limit)
 
 
@@ -138,10 +138,10 @@ def _strip_markup(line: str) -> str:
 
 def _sentence_end(line: str) -> int:
     for end in _END.finditer(line):
-        rest = line[end.end() :].lstrip()
-        if not rest or end[0][0] != ".":
+        tail = line[end.end() :].lstrip()
+        if not tail or end[0][0] != ".":
             return end.end()
-        if rest[0].islower() or _is_short(line[: end.end()]):
+        if tail[0].islower() or _is_short(line[: end.end()]):
             continue
         return end.end()
     return len(line)

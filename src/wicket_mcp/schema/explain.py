@@ -46,8 +46,8 @@ def describe_errors(errors: "Iterable[ValidationError]", schema: JsonObject, arg
     wrong: dict[str, None] = {}
     missing: dict[str, None] = {}
     unknown: dict[str, None] = {}
-    told = [deeper for error in errors for deeper in _narrow(error, 3)]
-    for error in told:
+    narrowed = [deeper for error in errors for deeper in _narrow(error, 3)]
+    for error in narrowed:
         if error.kind.name == "required":
             missing[_missing(error, schema)] = None
         elif error.kind.name in ("additionalProperties", "unevaluatedProperties"):
@@ -73,18 +73,18 @@ def _narrow(error: "ValidationError", depth: int) -> "list[ValidationError]":
     context: Any = error.kind.value if error.kind.name in ("anyOf", "oneOf") and depth else None
     if not is_list(context):
         return [error]
-    here = len(error.instance_path)
+    depth_here = len(error.instance_path)
     branches: list[list[ValidationError]] = [
-        branch for branch in context if branch and not any(_rules_out(one, here) for one in branch)
+        branch for branch in context if branch and not any(_rules_out(inner, depth_here) for inner in branch)
     ]
     if len(branches) != 1:
         return [error]
-    return [deeper for one in branches[0] for deeper in _narrow(one, depth - 1)]
+    return [deeper for inner in branches[0] for deeper in _narrow(inner, depth - 1)]
 
 
-def _rules_out(error: "ValidationError", here: int) -> bool:
+def _rules_out(error: "ValidationError", parent_depth: int) -> bool:
     """Whether this says that another branch was meant: another type, or another value of a telling field."""
-    depth = len(error.instance_path) - here
+    depth = len(error.instance_path) - parent_depth
     return (error.kind.name == "type" and depth == 0) or (error.kind.name in ("const", "enum") and depth <= 1)
 
 
@@ -109,7 +109,7 @@ def _unknown(error: "ValidationError", schema: JsonObject) -> list[str]:
 
 def _misspelt(schema: JsonObject, arguments: JsonObject) -> list[str]:
     """Names that the schema would let pass but does not know, and that look like one that it does."""
-    known = [one.name for one in Types(schema).parameters()]
+    known = [parameter.name for parameter in Types(schema).parameters()]
     free = [name for name in known if name not in arguments]
     strangers = [name for name in arguments if name not in known]
     return [_stranger([name], name, free) for name in strangers[:_MOST] if nearest(name, free, 1)]
@@ -142,9 +142,9 @@ def _needs(context: Any) -> str:
     sets: list[str] = []
     for branch in context if is_list(context) else []:
         errors: list[ValidationError] = branch
-        if not errors or any(one.kind.name != "required" for one in errors):
+        if not errors or any(error.kind.name != "required" for error in errors):
             return ""
-        sets.append(" and ".join(f"'{one.kind.value}'" for one in errors[:_MOST]))
+        sets.append(" and ".join(f"'{error.kind.value}'" for error in errors[:_MOST]))
     return " or ".join(sets[:_MOST])
 
 

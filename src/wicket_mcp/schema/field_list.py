@@ -43,12 +43,12 @@ class Field:
 
 def fields(schema: JsonObject) -> list[Field]:
     """The fields of an object schema, required ones first, each followed by its own."""
-    found: list[Field] = []
+    rows: list[Field] = []
     for field in _fields(schema, schema, 0):
-        found.append(field)
-        if len(found) >= MOST_FIELDS:
+        rows.append(field)
+        if len(rows) >= MOST_FIELDS:
             break
-    return found
+    return rows
 
 
 def example(schema: JsonObject) -> JsonObject:
@@ -58,13 +58,13 @@ def example(schema: JsonObject) -> JsonObject:
 
 def _fields(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[Field]:
     types = Types(_with_definitions(schema, root), _FLAT)
-    for one in types.parameters():
-        known = types.resolve(one.schema)
+    for parameter in types.parameters():
+        known = types.resolve(parameter.schema)
         inner = _inner(types, known)
-        kind = types.text(one.schema)
+        kind = types.text(parameter.schema)
         if inner is not None:
-            kind = "object[]" if "array" in types.kinds(one.schema) else "object"
-        yield Field(one.name, depth, kind, one.required, _notes(known), types.description(one.schema))
+            kind = "object[]" if "array" in types.kinds(parameter.schema) else "object"
+        yield Field(parameter.name, depth, kind, parameter.required, _notes(known), types.description(parameter.schema))
         if inner is not None and depth < _DEPTH:
             yield from _fields(inner, root, depth + 1)
 
@@ -90,13 +90,13 @@ def _notes(known: JsonObject) -> tuple[str, ...]:
 def _example(schema: Any, root: JsonObject, depth: int) -> Any:
     types = Types(_with_definitions(as_object(schema), root), _FLAT)
     known = types.resolve(schema)
-    given = _example_in(known)
-    if given is not None or depth > _DEPTH:
-        return given
+    own_example = _example_in(known)
+    if own_example is not None or depth > _DEPTH:
+        return own_example
     kinds = types.kinds(schema)
     if "object" in kinds and (known.get("properties") or known.get("type") == "object" or len(kinds) == 1):
-        required = [one for one in types.parameters() if one.required]
-        return {one.name: _example(one.schema, root, depth + 1) for one in required}
+        required = [parameter for parameter in types.parameters() if parameter.required]
+        return {parameter.name: _example(parameter.schema, root, depth + 1) for parameter in required}
     for branch in as_list(known.get("anyOf")) or as_list(known.get("oneOf")):
         if types.kinds(branch) != frozenset({"null"}):
             return _example(branch, root, depth + 1)

@@ -49,12 +49,12 @@ def parameter_headers(tool: Tool, arguments: JsonObject) -> dict[str, str] | Non
     """The headers that repeat `arguments`, for a tool that wants any."""
     if not tool.headed:
         return None
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for place, name, _ in _marks(tool.input_schema):
         text = _text(_at(arguments, place))
         if text is not None:
-            found[f"Mcp-Param-{name}"] = header_value(text)
-    return found
+            headers[f"Mcp-Param-{name}"] = header_value(text)
+    return headers
 
 
 def disagreement(tool: Tool, arguments: JsonObject, headers: Mapping[str, list[str]]) -> str:
@@ -70,12 +70,12 @@ def disagreement(tool: Tool, arguments: JsonObject, headers: Mapping[str, list[s
             return f"The header Mcp-Param-{name} appears more than once."
         if bool(values) != (text is not None):
             return f"One of {where} is missing."
-        if values and not _agree(decoded(values[0]), value, text or "", kind):
+        if values and not _agree(decode_header(values[0]), value, text or "", kind):
             return f"{where[0].upper()}{where[1:]} differ."
     return ""
 
 
-def decoded(value: str | None) -> str | None:
+def decode_header(value: str | None) -> str | None:
     """A header value, unwrapped where it could not be written plainly. None when it is not canonical."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
@@ -120,8 +120,8 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
-def _agree(given: str | None, value: Any, text: str, kind: Any) -> bool:
+def _agree(header: str | None, value: Any, text: str, kind: Any) -> bool:
     """Whether a header says what the argument says; integers compare as numbers, so that 42.0 is 42."""
-    if kind == "integer" and not isinstance(value, str) and re.fullmatch(r"-?\d{1,30}(\.0+)?", given or ""):
-        return int((given or "").partition(".")[0]) == value
-    return given == text
+    if kind == "integer" and not isinstance(value, str) and re.fullmatch(r"-?\d{1,30}(\.0+)?", header or ""):
+        return int((header or "").partition(".")[0]) == value
+    return header == text

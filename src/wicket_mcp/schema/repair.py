@@ -41,42 +41,47 @@ def repair(schema: JsonObject, path: list[Any]) -> JsonObject | None:
     if path:
         return _without(schema, path, in_map=False)
     if not str(schema.get("$schema", _DRAFTS[0])).startswith(_DRAFTS):
-        return {key: one for key, one in schema.items() if key != "$schema"}
+        return {key: value for key, value in schema.items() if key != "$schema"}
     loose = _without_dangling(schema, schema)
     return loose if loose != schema else None
 
 
 def spell_out(schema: JsonObject) -> JsonObject:
     """`schema` with OpenAPI's `nullable`, which JSON Schema does not know, as a union with null."""
-    return _spell_out(schema) if any(one["nullable"] is True for one in subschemas_with(schema, "nullable")) else schema
+    return (
+        _spell_out(schema) if any(part["nullable"] is True for part in subschemas_with(schema, "nullable")) else schema
+    )
 
 
 def subschemas_with(schema: Any, key: str) -> list[JsonObject]:
     """Every object inside `schema` that has `key`."""
-    found: list[JsonObject] = []
+    matches: list[JsonObject] = []
     pending: list[Any] = [schema]
     while pending:
-        one: Any = pending.pop()
-        if is_object(one):
-            if key in one:
-                found.append(one)
-            pending.extend(one.values())
-        elif is_list(one):
-            pending.extend(one)
-    return found
+        part: Any = pending.pop()
+        if is_object(part):
+            if key in part:
+                matches.append(part)
+            pending.extend(part.values())
+        elif is_list(part):
+            pending.extend(part)
+    return matches
 
 
 def _without(schema: Any, path: list[Any], *, in_map: bool) -> Any:
-    step, *rest = path
+    step, *remaining = path
     if is_list(schema):
-        return [_without(one, rest, in_map=False) if at == step and rest else one for at, one in enumerate(schema)]
+        return [
+            _without(item, remaining, in_map=False) if at == step and remaining else item
+            for at, item in enumerate(schema)
+        ]
     if not is_object(schema):
         return schema
     copy = dict(schema)
     below: Any = copy.get(step)
-    whole = not rest or (len(rest) == 1 and (is_list(below) or (step == "patternProperties" and not in_map)))
+    whole = not remaining or (len(remaining) == 1 and (is_list(below) or (step == "patternProperties" and not in_map)))
     if not whole:
-        copy[step] = _without(below, rest, in_map=step in _MAPS and not in_map)
+        copy[step] = _without(below, remaining, in_map=step in _MAPS and not in_map)
     elif in_map:
         copy[step] = True
     else:
@@ -87,14 +92,16 @@ def _without(schema: Any, path: list[Any], *, in_map: bool) -> Any:
 
 def _without_dangling(schema: Any, root: JsonObject) -> Any:
     if is_list(schema):
-        return [_without_dangling(one, root) for one in schema]
+        return [_without_dangling(part, root) for part in schema]
     if not is_object(schema):
         return schema
     dangling = [key for key in _REFERENCES if isinstance(schema.get(key), str) and _leads_nowhere(root, schema[key])]
     if dangling and str(root.get("$schema", "")).startswith(_DRAFTS[:2]):
         return {}  # Up to draft 7 a reference silences what stands beside it, which must not speak up now.
     return {
-        key: one if key in _DATA else _without_dangling(one, root) for key, one in schema.items() if key not in dangling
+        key: part if key in _DATA else _without_dangling(part, root)
+        for key, part in schema.items()
+        if key not in dangling
     }
 
 
@@ -111,10 +118,10 @@ def _leads_nowhere(root: JsonObject, reference: str) -> bool:
 
 def _spell_out(schema: Any) -> Any:
     if is_list(schema):
-        return [_spell_out(one) for one in schema]
+        return [_spell_out(part) for part in schema]
     if not is_object(schema):
         return schema
-    plain = {key: one if key in _DATA else _spell_out(one) for key, one in schema.items()}
+    plain = {key: part if key in _DATA else _spell_out(part) for key, part in schema.items()}
     if plain.get("nullable") is not True:
         return plain
     del plain["nullable"]

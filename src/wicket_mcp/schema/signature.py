@@ -65,23 +65,23 @@ def describe(tool: Tool, detail: Detail) -> str | JsonObject:
 
 def _parameters(tool: Tool, room: int) -> str:
     parameters = Types(tool.input_schema).parameters()
-    required = [one for one in parameters if one.required]
-    optional = [one for one in parameters if not one.required]
-    shown = _required(tool, required, room)
-    rest = _optional(tool, optional, room - len(shown) - 2 * bool(shown))
-    return ", ".join(part for part in (shown, rest) if part)
+    required = [parameter for parameter in parameters if parameter.required]
+    optional = [parameter for parameter in parameters if not parameter.required]
+    required_text = _render_required(tool, required, room)
+    optional_text = _render_optional(tool, optional, room - len(required_text) - 2 * bool(required_text))
+    return ", ".join(part for part in (required_text, optional_text) if part)
 
 
-def _required(tool: Tool, parameters: list[Parameter], room: int) -> str:
+def _render_required(tool: Tool, parameters: list[Parameter], room: int) -> str:
     for style in _STYLES:
         texts = _within(Types(tool.input_schema, style), parameters, room)
         if len(texts) == len(parameters):
             return ", ".join(texts)
-    names = [property_name(one.name) for one in parameters[:_MOST_REQUIRED]]
+    names = [property_name(parameter.name) for parameter in parameters[:_MOST_REQUIRED]]
     return ", ".join(names if len(parameters) <= _MOST_REQUIRED else [*names, CUT])
 
 
-def _optional(tool: Tool, parameters: list[Parameter], room: int) -> str:
+def _render_optional(tool: Tool, parameters: list[Parameter], room: int) -> str:
     texts: list[str] = []
     for style in _STYLES:
         texts = _within(Types(tool.input_schema, style), parameters, room)
@@ -114,7 +114,7 @@ def _output(tool: Tool, room: int) -> str:
         text = Types(schema, style).text(schema)
         if len(text) <= room and text not in ("{…}", "any"):
             return f" -> {text}"
-    every = [property_name(one.name) for one in Types(schema).parameters()]
+    every = [property_name(parameter.name) for parameter in Types(schema).parameters()]
     names = every[:_OUTPUT]
     while len(text := ", ".join(names if len(names) == len(every) else [*names, CUT])) > room and names:
         names.pop()

@@ -92,29 +92,31 @@ class Types:
     def parameters(self) -> list[Parameter]:
         """The properties of the root: required ones first, each group in the order of the schema."""
         root, active = self._resolve(self._root, ())
-        found, required = self._fields(root)
+        by_name, required = self._fields(root)
         branches = [self._fields(self._resolve(branch, active)[0]) for branch in _union(root)]
         choices: dict[str, list[Any]] = {}
         for fields, _ in branches:
             for name, schema in fields.items():
                 choices.setdefault(name, []).append(schema)
         for name, schemas in choices.items():
-            found.setdefault(name, {"anyOf": schemas} if len(schemas) > 1 else schemas[0])
+            by_name.setdefault(name, {"anyOf": schemas} if len(schemas) > 1 else schemas[0])
         needed = dict.fromkeys(required)
         if branches:
             shared = set(branches[0][1]).intersection(*(names for _, names in branches))
             needed |= dict.fromkeys(name for name in branches[0][1] if name in shared)
         for name in needed:
-            found.setdefault(name, True)
-        every = [Parameter(name, schema, name in needed) for name, schema in found.items()]
-        return [one for one in every if one.required] + [one for one in every if not one.required]
+            by_name.setdefault(name, True)
+        every = [Parameter(name, schema, name in needed) for name, schema in by_name.items()]
+        return [parameter for parameter in every if parameter.required] + [
+            parameter for parameter in every if not parameter.required
+        ]
 
     def parameter_text(self, parameter: Parameter) -> str:
         """`name?: type = default`."""
         text = self._field(parameter.name, parameter.schema, parameter.required, 0, ())
         default: Any = self._resolve(parameter.schema, ())[0].get("default")
-        shown = literal(default, 24) if default is not None and self._style.defaults else CUT
-        return text if CUT in shown else f"{text} = {shown}"
+        default_text = literal(default, 24) if default is not None and self._style.defaults else CUT
+        return text if CUT in default_text else f"{text} = {default_text}"
 
     def kinds(self, schema: Any) -> frozenset[str]:
         """The JSON types that `schema` admits; all of them where it does not say."""
@@ -195,13 +197,13 @@ class Types:
         items: Any = schema.get("items")
         first: Any = schema.get("prefixItems", items)
         if is_list(first):
-            shown = [_join(self._members(one, depth, active)) for one in first[: self._style.fields]]
-            rest: Any = schema.get("additionalItems") if first is items else items
+            parts = [_join(self._members(item, depth, active)) for item in first[: self._style.fields]]
+            extra: Any = schema.get("additionalItems") if first is items else items
             if len(first) > self._style.fields:
-                shown.append(self._style.cut)
-            elif is_object(rest):
-                shown.append(f"...{self._element(rest, depth, active)}")
-            return f"[{', '.join(shown)}]"
+                parts.append(self._style.cut)
+            elif is_object(extra):
+                parts.append(f"...{self._element(extra, depth, active)}")
+            return f"[{', '.join(parts)}]"
         return self._element(True if items is None else items, depth, active)
 
     def _element(self, schema: Any, depth: int, active: tuple[str, ...]) -> str:
@@ -209,27 +211,27 @@ class Types:
         return f"({_join(members)})[]" if len(members) > 1 else f"{members[0]}[]"
 
     def _object(self, schema: JsonObject, depth: int, active: tuple[str, ...]) -> str:
-        rest: Any = schema.get("additionalProperties")
+        extra: Any = schema.get("additionalProperties")
         fields, required = self._fields(schema)
         if not fields:
             patterns = _dict(schema.get("patternProperties"))
-            if patterns and not is_object(rest):
-                rest = next(iter(patterns.values())) if len(patterns) == 1 else {"anyOf": [*patterns.values()]}
-            if is_object(rest) and rest:
-                return f"Record<string, {_join(self._members(rest, depth, active))}>"
+            if patterns and not is_object(extra):
+                extra = next(iter(patterns.values())) if len(patterns) == 1 else {"anyOf": [*patterns.values()]}
+            if is_object(extra) and extra:
+                return f"Record<string, {_join(self._members(extra, depth, active))}>"
             if self._style.typescript:
                 return "Record<string, any>"
-            return "{}" if rest is False else "object"
+            return "{}" if extra is False else "object"
         if depth >= self._style.depth:
             return "Record<string, any>" if self._style.typescript else f"{{{CUT}}}"
         first = [name for name in required[: self._style.fields] if name in fields]
         names = _unique([*first, *islice(fields, self._style.fields)])[: self._style.fields]
-        shown = [self._field(name, fields[name], name in first, depth + 1, active) for name in names]
+        parts = [self._field(name, fields[name], name in first, depth + 1, active) for name in names]
         if len(fields) > self._style.fields:
-            shown.append("[key: string]: any" if self._style.typescript else CUT)
-        elif is_object(rest) and rest:
-            shown.append(f"[key: string]: {_join(self._members(rest, depth + 1, active))}")
-        return self._style.join_fields(shown)
+            parts.append("[key: string]: any" if self._style.typescript else CUT)
+        elif is_object(extra) and extra:
+            parts.append(f"[key: string]: {_join(self._members(extra, depth + 1, active))}")
+        return self._style.join_fields(parts)
 
     def _field(self, name: str, schema: Any, required: bool, depth: int, active: tuple[str, ...]) -> str:
         members = self._members(schema, depth, active)
@@ -281,15 +283,15 @@ def target(root: Any, reference: str, otherwise: Any) -> Any:
 
 def within(root: Any, path: Iterable[str | int], otherwise: Any) -> Any:
     """The value at `path` inside `root`, keys and positions, or `otherwise`."""
-    here = root
+    current = root
     for step in path:
-        if is_object(here) and step in here:
-            here = here[str(step)]
-        elif is_list(here) and str(step).isdecimal() and len(str(step)) < 7 and int(step) < len(here):
-            here = here[int(step)]
+        if is_object(current) and step in current:
+            current = current[str(step)]
+        elif is_list(current) and str(step).isdecimal() and len(str(step)) < 7 and int(step) < len(current):
+            current = current[int(step)]
         else:
             return otherwise
-    return here
+    return current
 
 
 def property_name(name: str) -> str:
@@ -308,18 +310,18 @@ def literal(value: Any, limit: int = 40) -> str:
     if isinstance(value, float):
         return repr(value)
     if is_list(value):
-        scalars = len(value) <= 8 and not any(isinstance(one, dict | list) for one in value)
-        text = f"[{', '.join(literal(one, limit) for one in value)}]" if scalars else f"[{CUT}]"
+        scalars = len(value) <= 8 and not any(isinstance(item, dict | list) for item in value)
+        text = f"[{', '.join(literal(item, limit) for item in value)}]" if scalars else f"[{CUT}]"
         return text if len(text) <= limit else f"[{CUT}]"
     return "{}" if value == {} else f"{{{CUT}}}"
 
 
 def _quote(text: str, limit: int) -> str:
-    shown = encode(text[:limit]).decode("utf-8", "replace")[1:-1]
-    if not shown.isprintable():
+    escaped = encode(text[:limit]).decode("utf-8", "replace")[1:-1]
+    if not escaped.isprintable():
         # Escaped, not dropped: an invisible character is part of the value, and must be seen.
-        shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
-    return f'"{shown}{CUT if len(text) > limit else ""}"'
+        escaped = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in escaped)
+    return f'"{escaped}{CUT if len(text) > limit else ""}"'
 
 
 def _types(schema: JsonObject) -> list[str]:
@@ -352,14 +354,14 @@ def _union(schema: JsonObject) -> list[Any]:
 
 def _merge(first: JsonObject, second: JsonObject) -> JsonObject:
     """Both at once. What `first` says of a keyword stays, except that properties and required add up."""
-    both = {**second, **first}
+    merged = {**second, **first}
     if "properties" in first and "properties" in second:
-        both["properties"] = _dict(first["properties"]) | {
+        merged["properties"] = _dict(first["properties"]) | {
             name: value for name, value in _dict(second["properties"]).items() if name not in _dict(first["properties"])
         }
     if "required" in first and "required" in second:
-        both["required"] = [*_list(first["required"]), *_list(second["required"])]
-    return both
+        merged["required"] = [*_list(first["required"]), *_list(second["required"])]
+    return merged
 
 
 def _without(schema: JsonObject, *keys: str) -> JsonObject:

@@ -20,7 +20,7 @@ from wicket_mcp.catalog.pages import read_cursor, write_cursor
 from wicket_mcp.codec import decode
 from wicket_mcp.errors import BadArguments, Denied, RateLimited, UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal
-from wicket_mcp.registry.facade import Desk, response
+from wicket_mcp.registry.facade import RegistryFacade, response
 from wicket_mcp.registry.server_json import MAX_BODY
 from wicket_mcp.registry.service import Taken
 from wicket_mcp.store.model import RecordQuery
@@ -61,8 +61,8 @@ class Rest:
 
     authentication: Authentication = "optional"
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, facade: RegistryFacade) -> None:
+        self._facade = facade
 
     @staticmethod
     def serves(path: str) -> bool:
@@ -106,9 +106,9 @@ class Rest:
                 raise UnknownName("path", "/".join(asked.parts)[:80], hint=f"{DESCRIPTION} names those there are.")
 
     async def _list(self, asked: Asked) -> JsonObject:
-        await self._desk.keys.admit(asked.principal, "discover", "discovery")
+        await self._facade.keys.admit(asked.principal, "discover", "discovery")
         wanted = _record_query(asked.query)
-        found = await self._desk.registry.page(wanted)
+        found = await self._facade.registry.page(wanted)
         page = found[: wanted.limit - 1]
         metadata: JsonObject = {"count": len(page)}
         if len(found) > len(page):
@@ -116,27 +116,27 @@ class Rest:
         return {"servers": [response(record) for record in page], "metadata": metadata}
 
     async def _versions(self, asked: Asked, name: str) -> JsonObject:
-        await self._desk.keys.admit(asked.principal, "discover", "discovery")
-        found = await self._desk.registry.versions(name, deleted=_with_deleted(asked.query))
+        await self._facade.keys.admit(asked.principal, "discover", "discovery")
+        found = await self._facade.registry.versions(name, deleted=_with_deleted(asked.query))
         return {"servers": [response(record) for record in found], "metadata": {"count": len(found)}}
 
     async def _one(self, asked: Asked, name: str, version: str) -> JsonObject:
-        await self._desk.keys.admit(asked.principal, "discover", "discovery")
-        record = await self._desk.registry.version(name, version, deleted=_with_deleted(asked.query))
-        return response(record, await self._desk.known(record))
+        await self._facade.keys.admit(asked.principal, "discover", "discovery")
+        record = await self._facade.registry.version(name, version, deleted=_with_deleted(asked.query))
+        return response(record, await self._facade.describe(record))
 
     async def _delete(self, asked: Asked, name: str, version: str) -> JsonObject:
-        await self._desk.keys.admit(asked.principal, "register", "registration")
-        return response(await self._desk.registry.delete(name, version, asked.principal))
+        await self._facade.keys.admit(asked.principal, "register", "registration")
+        return response(await self._facade.registry.delete(name, version, asked.principal))
 
     async def _publish(self, asked: Asked, headers: RequestHeaders, receive: Receive) -> JsonObject:
-        await self._desk.keys.admit(asked.principal, "register", "registration")
+        await self._facade.keys.admit(asked.principal, "register", "registration")
         data = await read_body(receive, headers, MAX_BODY)
         try:
             body: Any = decode(data, strict=True)
         except ValueError as problem:
             raise BadArguments(f"The body is not JSON: {problem}.", hint="Send a server.json.") from None
-        return response(await self._desk.registry.publish(body, asked.principal))
+        return response(await self._facade.registry.publish(body, asked.principal))
 
 
 class _NotAllowed(Exception):

@@ -25,7 +25,7 @@ from wicket_mcp.model import (
     as_object,
     as_text,
 )
-from wicket_mcp.schema.headers import PREFIX, decoded, disagreement
+from wicket_mcp.schema.headers import PREFIX, decode_header, disagreement
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.exchange import STATUS_OF_ERROR, Exchange
 from wicket_mcp.surface.front_door import OFFERED, FrontDoor
@@ -270,7 +270,7 @@ class StreamableHttp:
         key = _NAMED.get(body["method"])
         named: Any = body.get("params", {}).get(key) if key else None
         header = headers.get(b"mcp-name")
-        if named is not None and header != named and decoded(header) != named:
+        if named is not None and header != named and decode_header(header) != named:
             raise _mismatch(number, "Mcp-Name", f"params.{key}")
         return True
 

@@ -24,8 +24,8 @@ from wicket_mcp.errors import ConfigError, Denied
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
-Found: TypeAlias = tuple[socket.AddressFamily, str]
-Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[Found]]]
+ResolvedAddress: TypeAlias = tuple[socket.AddressFamily, str]
+Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[ResolvedAddress]]]
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _COMPATIBLE = IPv6Network("::/96")
@@ -124,7 +124,7 @@ class EgressRules:
             if not self._listed(inner) and not _public(inner):
                 raise NotPublic(f"The address leads to {inner}, which is not a public address.", hint=_ALLOW)
 
-    async def resolve(self, host: str, port: int) -> list[Found]:
+    async def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
         """Every address of `host`, all of them checked. Raises Denied, or OSError when there is none."""
         found = list(await self._lookup(host, port))
         addresses = [ip_address(text.partition("%")[0]) for _, text in found]
@@ -196,7 +196,7 @@ def _literal(host: str) -> Address | None:
         return None
 
 
-async def _system_lookup(host: str, port: int) -> list[Found]:
+async def _system_lookup(host: str, port: int) -> list[ResolvedAddress]:
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     return [(family, str(where[0])) for family, _, _, _, where in infos]

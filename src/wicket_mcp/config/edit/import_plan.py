@@ -112,8 +112,8 @@ def undo(files: Iterable[ClientFile]) -> list[Path]:
 
 def undo_file(path: Path) -> list[Path]:
     """The same for any file: its section is found in the copy."""
-    kept = taking_over.backups(path)
-    if not kept:
+    copies = taking_over.backups(path)
+    if not copies:
         return []
-    section = read_any(kept[-1]).section
+    section = read_any(copies[-1]).section
     return [path] if taking_over.undo(path, [section] if section else []) is not None else []

@@ -57,41 +57,41 @@ def set_member(text: str, section: tuple[str, ...], key: str, value: Any, remove
 
     Comments between members stay; those inside a member leave with it. Raises KeyError where there is no such object.
     """
-    found = locate(text, section)
-    if found is None:
+    container = locate(text, section)
+    if container is None:
         raise KeyError(section)
     shorter = remove_members(text, section, {*remove, key})
-    followed = any(member.key not in {*remove, key} for member in found.members)
-    at = found.start + 1
-    return shorter[:at] + _render_member(text, found, key, value, followed=followed) + shorter[at:]
+    followed = any(member.key not in {*remove, key} for member in container.members)
+    at = container.start + 1
+    return shorter[:at] + _render_member(text, container, key, value, followed=followed) + shorter[at:]
 
 
 def remove_members(text: str, section: tuple[str, ...], keys: Collection[str]) -> str:
     """`text` whose object at `section` has lost these members. Raises KeyError where there is no such object."""
-    found = locate(text, section)
-    if found is None:
+    container = locate(text, section)
+    if container is None:
         raise KeyError(section)
-    staying = [member for member in found.members if member.key not in keys]
-    cuts = [_extent(text, member) for member in found.members if member.key in keys]
-    if staying and staying[-1] is not found.members[-1] and found.members[-1].comma is None:
+    staying = [member for member in container.members if member.key not in keys]
+    cuts = [_extent(text, member) for member in container.members if member.key in keys]
+    if staying and staying[-1] is not container.members[-1] and container.members[-1].comma is None:
         comma = staying[-1].comma
         cuts += [] if comma is None else [(comma, comma + 1)]
-    body = text[: found.end]
+    body = text[: container.end]
     for start, end in sorted(cuts, reverse=True):
         body = body[:start] + body[end:]
-    return body + text[found.end :]
+    return body + text[container.end :]
 
 
-def _render_member(text: str, found: Value, key: str, value: Any, *, followed: bool) -> str:
+def _render_member(text: str, container: Value, key: str, value: Any, *, followed: bool) -> str:
     """The new first member as it goes behind the opening brace, in the style of the file."""
     comma = "," if followed else ""
-    inside = text[found.start : found.end]
-    if "\n" not in inside and found.members:
+    inside = text[container.start : container.end]
+    if "\n" not in inside and container.members:
         return f"{codec.encode(key).decode()}: {codec.encode(value).decode()}{comma}"
     sample = _INDENT.search(text)
     unit = sample[1] if sample else "  "
-    line_start = text.rfind("\n", 0, found.start) + 1
-    outer = text[line_start : found.start]
+    line_start = text.rfind("\n", 0, container.start) + 1
+    outer = text[line_start : container.start]
     outer = outer[: len(outer) - len(outer.lstrip())]
     spaces = "\t" if unit.startswith("\t") else " " * len(unit)
     indented = msgspec.json.format(codec.encode(value), indent=2).decode().replace("  ", spaces)
@@ -115,8 +115,8 @@ class _Reader:
     """One pass over the tokens, comments left out."""
 
     def __init__(self, text: str) -> None:
-        found = _TOKEN.finditer(text)
-        self._tokens = [(token[0], token.start(), token.end()) for token in found if token[0][:2] not in ("//", "/*")]
+        matches = _TOKEN.finditer(text)
+        self._tokens = [(token[0], token.start(), token.end()) for token in matches if token[0][:2] not in ("//", "/*")]
 
     def read(self) -> Value:
         """The document. Iterative: a nested file must not exhaust the stack."""

@@ -37,20 +37,20 @@ def keep_environment(server: ServerConfig, environ: Mapping[str, str]) -> Server
         return server
     # Values of `env` may be secrets and say nothing about the program; its name, command and arguments do.
     words = " ".join((server.name, Path(server.command).name, *server.args))
-    wanted = [name for pattern, names in _NEEDS if pattern.search(words) for name in names]
+    variables = [name for pattern, names in _NEEDS if pattern.search(words) for name in names]
     if Path(server.command).name in _FETCHES:
-        wanted += _PROXIES
-    kept = tuple(name for name in wanted if name in environ and name not in server.env)
-    return msgspec.structs.replace(server, inherit_env=kept) if kept else server
+        variables += _PROXIES
+    inherited = tuple(name for name in variables if name in environ and name not in server.env)
+    return msgspec.structs.replace(server, inherit_env=inherited) if inherited else server
 
 
 def describe_losses(server: ServerConfig, environ: Mapping[str, str], folder: Path) -> Iterator[str]:
     """A note for everything that the server will miss or be given."""
     if server.inherit_env:
         yield f"'{server.name}' is given {', '.join(server.inherit_env)} of Wicket's environment (inherit_env)."
-    asked = {_variable(name) for text in _texts(server) for name in _INPUT.findall(text)}
+    prompted = {_variable(name) for text in _texts(server) for name in _INPUT.findall(text)}
     for name in missing_secrets(server, environ, folder):
-        if name in asked:
+        if name in prompted:
             yield f"'{server.name}' needs {name}, which the client asked you for: set it before Wicket starts."
         else:
             yield f"'{server.name}' needs {name}, which is not set here: set it before Wicket starts."

@@ -50,26 +50,26 @@ def undo(path: Path, sections: Iterable[Section]) -> Path | None:
 
     Raises ConfigError when the file has none of the sections any more, and then nothing changed.
     """
-    kept = backups(path)
-    if not kept:
+    copies = backups(path)
+    if not copies:
         return None
-    old = read_text(kept[-1])
+    old = read_text(copies[-1])
     text = old
     if path.exists():
         text = read_text(path)
-        present = [section for section in sections if _listed(old, section) and _listed(text, section)]
+        present = [section for section in sections if _entry_names(old, section) and _entry_names(text, section)]
         if not present:
             raise ConfigError(
                 "has changed too much for its old servers to be put back.",
                 file=str(path),
-                hint=f"Undo it in the folder where it was done, or take them from {kept[-1]}.",
+                hint=f"Undo it in the folder where it was done, or take them from {copies[-1]}.",
             )
         for section in present:
             is_toml = syntax.read(old).syntax == "toml"
             text = _restore_toml(text, old, section) if is_toml else _restore_json(text, old, section)
     replace_file(path, text)
-    kept[-1].unlink()
-    return kept[-1]
+    copies[-1].unlink()
+    return copies[-1]
 
 
 def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> str:
@@ -89,8 +89,8 @@ def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> 
 
 def _copy(path: Path) -> Path:
     """A copy beside the file, under the first number that nothing has: a link there would lead the copy elsewhere."""
-    taken = [number for number in range(1, MOST_COPIES) if os.path.lexists(_numbered(path, number))]
-    backup = _numbered(path, max(taken, default=0) + 1)
+    numbers = [number for number in range(1, MOST_COPIES) if os.path.lexists(_backup_path(path, number))]
+    backup = _backup_path(path, max(numbers, default=0) + 1)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(backup, flags, 0o600), "wb") as copy:
         copy.write(path.read_bytes())
@@ -100,17 +100,17 @@ def _copy(path: Path) -> Path:
 
 def backups(path: Path) -> list[Path]:
     """The copies that were kept of a file, oldest first."""
-    found = [_numbered(path, number) for number in range(1, MOST_COPIES)]
-    return [backup for backup in found if backup.is_file() and not backup.is_symlink()]
+    candidates = [_backup_path(path, number) for number in range(1, MOST_COPIES)]
+    return [backup for backup in candidates if backup.is_file() and not backup.is_symlink()]
 
 
-def _numbered(path: Path, number: int) -> Path:
+def _backup_path(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}{SUFFIX}{'' if number == 1 else f'-{number}'}")
 
 
 def _replace_toml(text: str, section: Section, leaving: Collection[str], new: Mapping[str, Any], path: Path) -> str:
     try:
-        for key in [key for key in _listed(text, section) if key in {*leaving, ENTRY}]:
+        for key in [key for key in _entry_names(text, section) if key in {*leaving, ENTRY}]:
             text = toml.remove_table(text, (*section, key))
         return toml.add_table(text, (*section, ENTRY), new)
     except toml.Uneditable as problem:
@@ -124,57 +124,59 @@ def _replace_toml(text: str, section: Section, leaving: Collection[str], new: Ma
 
 
 def _restore_toml(now: str, old: str, section: Section) -> str:
-    theirs: dict[str, Any] = value_at(syntax.read(old).tree, section)
-    ours: dict[str, Any] = value_at(syntax.read(now).tree, section)
-    if ENTRY in ours and _is_untouched(now, old, section, theirs, ours):
+    old_entries: dict[str, Any] = value_at(syntax.read(old).tree, section)
+    new_entries: dict[str, Any] = value_at(syntax.read(now).tree, section)
+    if ENTRY in new_entries and _is_untouched(now, old, section, old_entries, new_entries):
         return old
-    for key in [key for key in ours if key in theirs or key == ENTRY]:
+    for key in [key for key in new_entries if key in old_entries or key == ENTRY]:
         now = toml.remove_table(now, (*section, key))
     restored = f"{now.rstrip()}\n\n{toml.extract_table(old, section)}"
-    if value_at(syntax.read(restored).tree, section) == {**_others(ours, theirs), **theirs}:
+    if value_at(syntax.read(restored).tree, section) == {**_others(new_entries, old_entries), **old_entries}:
         return restored
     # They stood inline or under dotted keys: what they say is put back, as tables.
-    for key, values in theirs.items():
+    for key, values in old_entries.items():
         now = toml.add_table(now, (*section, key), values)
     return now
 
 
-def _is_untouched(now: str, old: str, section: Section, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+def _is_untouched(
+    now: str, old: str, section: Section, old_entries: Mapping[str, Any], new_entries: Mapping[str, Any]
+) -> bool:
     """Whether the file is as the take-over left it: doing that once more to the old text gives the same."""
-    leaving = [key for key in theirs if key not in ours]
+    leaving = [key for key in old_entries if key not in new_entries]
     try:
-        return _replace_toml(old, section, leaving, ours[ENTRY], Path()) == now
+        return _replace_toml(old, section, leaving, new_entries[ENTRY], Path()) == now
     except ConfigError:
         return False
 
 
-def _others(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+def _others(new_entries: Mapping[str, Any], old_entries: Mapping[str, Any]) -> dict[str, Any]:
     """What the owner has added since."""
-    return {key: values for key, values in ours.items() if key not in theirs and key != ENTRY}
+    return {key: values for key, values in new_entries.items() if key not in old_entries and key != ENTRY}
 
 
 def _restore_json(now: str, old: str, section: Section) -> str:
-    ours, theirs = jsonc.locate(now, section), jsonc.locate(old, section)
-    if ours is None or theirs is None:
+    new_section, old_section = jsonc.locate(now, section), jsonc.locate(old, section)
+    if new_section is None or old_section is None:
         return now
-    return jsonc.replace_value(now, ours, old[theirs.start : theirs.end])
+    return jsonc.replace_value(now, new_section, old[old_section.start : old_section.end])
 
 
 def _check(
     old: str, new: str, section: Section, leaving: Collection[str], value: Mapping[str, Any], path: Path
 ) -> None:
     """The edit must have changed what it meant to and nothing else."""
-    wanted, made = syntax.read(old).tree, syntax.read(new).tree
-    table = value_at(wanted, section)
+    expected, actual = syntax.read(old).tree, syntax.read(new).tree
+    table = value_at(expected, section)
     for key in leaving:
         table.pop(key, None)
     table[ENTRY] = {**value}
-    if wanted != made:
+    if expected != actual:
         raise ConfigError(
             "could not be changed without touching other settings.", file=str(path), hint="Change it by hand."
         )
 
 
-def _listed(text: str, section: Section) -> list[str]:
+def _entry_names(text: str, section: Section) -> list[str]:
     table = value_at(syntax.read(text).tree, section)
     return list(cast("dict[str, Any]", table)) if isinstance(table, dict) else []

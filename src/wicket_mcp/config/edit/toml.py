@@ -15,7 +15,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Item
 
-from wicket_mcp.config.model.validation import dotted
+from wicket_mcp.config.model.validation import render_path
 from wicket_mcp.config.read.positions import toml_lines
 
 Path = tuple[str, ...]
@@ -27,33 +27,33 @@ class Uneditable(Exception):
     """The text says what it says in a way that these edits do not reach. `line` is where."""
 
     def __init__(self, path: Path, line: int | None) -> None:
-        super().__init__(dotted(path))
+        super().__init__(render_path(path))
         self.path, self.line = path, line
 
 
 def add_table(text: str, path: Path, values: Mapping[str, Any]) -> str:
     """`text` with a new table: at its end, or inside the inline table that holds its siblings."""
-    wanted = _with_value(tomllib.loads(text), path, values)
+    expected = _with_value(tomllib.loads(text), path, values)
     before = text if not text or text.endswith("\n") else f"{text}\n"
     gap = "\n" if before.strip() and not before.endswith("\n\n") else ""
     appended = f"{before}{gap}{render_table(path, values)}"
-    return appended if _says(appended, wanted, path) else _edit_item(text, path, values, wanted)
+    return appended if _says(appended, expected, path) else _edit_item(text, path, values, expected)
 
 
 def remove_table(text: str, path: Path) -> str:
     """`text` without the table and what is below it. A comment right above its header goes with it."""
-    wanted = _with_value(tomllib.loads(text), path, None)
+    expected = _with_value(tomllib.loads(text), path, None)
     lines = _split_lines(text)
     for start, end in reversed(_extents(text, lines, path)):
         del lines[start:end]
     shorter = "".join(lines)
-    return shorter if _says(shorter, wanted, path) else _edit_item(shorter, path, None, wanted)
+    return shorter if _says(shorter, expected, path) else _edit_item(shorter, path, None, expected)
 
 
 def set_key(text: str, path: Path, key: str, value: Any) -> str:
     """`text` with `key` of the table set: a value that is there is replaced, a new key comes first in its table."""
     tree = tomllib.loads(text)
-    wanted = _with_value(tree, (*path, key), value)
+    expected = _with_value(tree, (*path, key), value)
     lines = _split_lines(text)
     header = next((at for at, name in _headers(text, lines) if name == path), None)
     if header is not None and (*path, key) not in toml_lines(text):
@@ -61,9 +61,9 @@ def set_key(text: str, path: Path, key: str, value: Any) -> str:
             lines[header] += "\n"
         lines.insert(header + 1, f"{_render_key(key)} = {_render_value(value)}\n")
         longer = "".join(lines)
-        if _says(longer, wanted, path):
+        if _says(longer, expected, path):
             return longer
-    return _edit_item(text, (*path, key), value, wanted)
+    return _edit_item(text, (*path, key), value, expected)
 
 
 def extract_table(text: str, path: Path) -> str:
@@ -101,7 +101,7 @@ def _render_value(value: Any) -> str:
     return item.as_string()
 
 
-def _edit_item(text: str, path: Path, value: Any, wanted: dict[str, Any]) -> str:
+def _edit_item(text: str, path: Path, value: Any, expected: dict[str, Any]) -> str:
     """The edit as tomlkit makes it; None removes. Raises Uneditable where the result says something else."""
     try:
         document: Any = tomlkit.parse(text)
@@ -117,7 +117,7 @@ def _edit_item(text: str, path: Path, value: Any, wanted: dict[str, Any]) -> str
         edited = tomlkit.dumps(document)
     except (TOMLKitError, KeyError, TypeError, ValueError):
         edited = ""
-    if not _says(edited, wanted, path):
+    if not _says(edited, expected, path):
         raise Uneditable(path, _nearest_line(text, path))
     return edited
 
@@ -149,7 +149,7 @@ def _extents(text: str, lines: list[str], path: Path) -> list[tuple[int, int]]:
     headers = _headers(text, lines)
     starts = [_comment_start(lines, at) for at, _ in headers] + [len(lines)]
     inside = [name[: len(path)] == path for _, name in headers]
-    return [(starts[at], starts[at + 1]) for at, wanted in enumerate(inside) if wanted]
+    return [(starts[at], starts[at + 1]) for at, selected in enumerate(inside) if selected]
 
 
 def _comment_start(lines: list[str], at: int) -> int:
@@ -163,10 +163,10 @@ def _comment_start(lines: list[str], at: int) -> int:
 def _with_value(tree: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
     """A copy of `tree` with `value` at `path`; None removes what is there."""
     copy = dict(tree)
-    head, rest = path[0], path[1:]
-    if rest:
+    head, tail = path[0], path[1:]
+    if tail:
         below = copy.get(head, {})
-        copy[head] = _with_value(cast("dict[str, Any]", below) if isinstance(below, dict) else {}, rest, value)
+        copy[head] = _with_value(cast("dict[str, Any]", below) if isinstance(below, dict) else {}, tail, value)
     elif value is None:
         copy.pop(head, None)
     else:
@@ -174,9 +174,9 @@ def _with_value(tree: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
     return copy
 
 
-def _says(text: str, wanted: dict[str, Any], path: Path) -> bool:
+def _says(text: str, expected: dict[str, Any], path: Path) -> bool:
     try:
-        return _comparable(tomllib.loads(text), path) == _comparable(wanted, path)
+        return _comparable(tomllib.loads(text), path) == _comparable(expected, path)
     except tomllib.TOMLDecodeError:
         return False
 
@@ -185,8 +185,8 @@ def _comparable(tree: dict[str, Any], path: Path) -> Any:
     """Plain data, less the tables above `path` that hold nothing: a text may leave those unsaid."""
     if len(path) > 1 and isinstance(below := tree.get(path[0]), dict):
         inner = _comparable(cast("dict[str, Any]", below), path[1:])
-        rest = {key: value for key, value in tree.items() if key != path[0]}
-        tree = {**rest, path[0]: inner} if inner else rest
+        others = {key: value for key, value in tree.items() if key != path[0]}
+        tree = {**others, path[0]: inner} if inner else others
     return _plain(tree)
 
 

@@ -16,7 +16,7 @@ from wicket_mcp.config.edit import toml
 from wicket_mcp.config.edit.client_entries import read_text
 from wicket_mcp.config.model import names, units
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.config.model.options import declared
+from wicket_mcp.config.model.options import options_of
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.config.read import formats, locate
 from wicket_mcp.config.read.secrets import literal_secrets
@@ -62,8 +62,8 @@ def find_target(explicit: str | Path | None) -> Path:
                 hint=f"Import its servers with: wicket import {path}",
             )
         return path
-    here = cwd / locate.CONFIG_NAME
-    return here if here.is_file() else locate.config_folder() / locate.CONFIG_NAME
+    local = cwd / locate.CONFIG_NAME
+    return local if local.is_file() else locate.config_folder() / locate.CONFIG_NAME
 
 
 def read_or_start(path: Path) -> str:
@@ -82,12 +82,12 @@ def add_server(text: str, server: ServerConfig, path: Path) -> str:
     """`text` with the server in it. Raises ConfigError when its name is taken or not valid."""
     if not names.is_valid(server.name):
         raise ConfigError(f"'{server.name}' cannot be a server's name.", hint=f"Use '{names.derive(server.name)}'.")
-    taken = {name.lower(): name for name in list_servers(text, path)}
-    if server.name.lower() in taken:
+    existing = {name.lower(): name for name in list_servers(text, path)}
+    if server.name.lower() in existing:
         raise ConfigError(
-            f"there is already a server '{taken[server.name.lower()]}'.",
+            f"there is already a server '{existing[server.name.lower()]}'.",
             file=str(path),
-            hint=f"Remove it with 'wicket remove {taken[server.name.lower()]}', or choose another name.",
+            hint=f"Remove it with 'wicket remove {existing[server.name.lower()]}', or choose another name.",
         )
     return _edit(lambda: toml.add_table(text, ("servers", server.name), to_table(server)), path)
 
@@ -98,12 +98,12 @@ def merge_server(text: str, server: ServerConfig, path: Path) -> tuple[str, str,
     A server that is there already, started or reached in the same way, stays as it is.
     """
     present = list_servers(text, path)
-    taken = names.Names()
+    used_names = names.Names()
     for name, known in present.items():
-        taken.claim(name)
+        used_names.claim(name)
         if re.fullmatch(rf"{re.escape(server.name)}(-\d+)?", name) and _is_same(known, server, path.parent):
             return text, name, False
-    name = taken.claim(server.name)
+    name = used_names.claim(server.name)
     title = "" if server.title == server.name else server.title
     return add_server(text, msgspec.structs.replace(server, name=name, title=title), path), name, True
 
@@ -114,8 +114,8 @@ def _is_same(known: ServerConfig, offered: ServerConfig, folder: Path) -> bool:
     if any(getattr(known, option) != getattr(offered, option) for option in plain):
         return False
     return all(
-        {name: _read_secret(value, folder) for name, value in ours.items()} == theirs
-        for ours, theirs in ((known.env, offered.env), (known.headers, offered.headers))
+        {name: _read_secret(value, folder) for name, value in own_values.items()} == offered_values
+        for own_values, offered_values in ((known.env, offered.env), (known.headers, offered.headers))
     )
 
 
@@ -140,13 +140,13 @@ def set_enabled(text: str, name: str, enabled: bool, path: Path) -> str:
 def set_profile(text: str, profile: str, servers: Iterable[str], path: Path) -> str:
     """`text` in which the profile shows these servers, and those that it showed before."""
     known = next((known for known in formats.parse(text, path).profiles if known.name == profile), None)
-    shown = list(dict.fromkeys([*(known.servers if known else ()), *servers]))
+    members = list(dict.fromkeys([*(known.servers if known else ()), *servers]))
     at = ("profiles", profile)
     if known is None:
-        return _edit(lambda: toml.add_table(text, at, {"servers": shown}), path)
-    if tuple(shown) == known.servers or (known.tools and not known.servers):  # its owner chose tools one by one
+        return _edit(lambda: toml.add_table(text, at, {"servers": members}), path)
+    if tuple(members) == known.servers or (known.tools and not known.servers):  # its owner chose tools one by one
         return text
-    return _edit(lambda: toml.set_key(text, at, "servers", shown), path)
+    return _edit(lambda: toml.set_key(text, at, "servers", members), path)
 
 
 def list_servers(text: str, path: Path) -> dict[str, ServerConfig]:
@@ -157,7 +157,7 @@ def list_servers(text: str, path: Path) -> dict[str, ServerConfig]:
 def to_table(server: ServerConfig) -> dict[str, Any]:
     """What `[servers.NAME]` says of a server: everything that is not as it would be anyway."""
     table: dict[str, Any] = {}
-    for name, option in declared(ServerConfig).items():
+    for name, option in options_of(ServerConfig).items():
         value = getattr(server, name)
         implied = {"title": server.name, "transport": "stdio" if server.command else "auto"}.get(name, option.default)
         if value not in (implied, None):

@@ -24,7 +24,7 @@ from wicket_mcp.config.model.search import SearchConfig
 from wicket_mcp.config.model.server import ResolvedServer, ServerConfig, is_web_address
 from wicket_mcp.config.model.sign_in import AuthorizationConfig, IssuerConfig
 from wicket_mcp.config.model.units import Bytes, Count, Seconds
-from wicket_mcp.config.model.validation import InvalidOption, dotted
+from wicket_mcp.config.model.validation import InvalidOption, render_path
 from wicket_mcp.config.read import layouts, locate
 from wicket_mcp.config.read.favourites import Favourite
 from wicket_mcp.errors import ConfigError
@@ -222,7 +222,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     path: Path | None = None
     """The file this was read from."""
-    found: bool = False
+    discovered: bool = False
     """Whether that file was found in the current folder, and not named by anybody: it needs its owner's yes."""
     untrusted: str = ""
     """Why nothing of that file is used; empty where it is."""
@@ -271,7 +271,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         try:
             return cls.from_outline(layouts.translate(data, "object"))
         except InvalidOption as problem:
-            raise ConfigError(problem.message, key=dotted(problem.path), hint=problem.hint) from None
+            raise ConfigError(problem.message, key=render_path(problem.path), hint=problem.hint) from None
 
     @classmethod
     def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
@@ -324,7 +324,7 @@ def _servers(outline: layouts.Outline) -> list[ServerConfig]:
     if problems and not (outline.lenient and servers):
         raise problems[0][1]
     outline.notes += [
-        f"'{name}' is left out: {dotted(problem.path)}: {problem.message} {problem.hint}".strip()
+        f"'{name}' is left out: {render_path(problem.path)}: {problem.message} {problem.hint}".strip()
         for name, problem in problems
     ]
     return servers
@@ -332,8 +332,8 @@ def _servers(outline: layouts.Outline) -> list[ServerConfig]:
 
 def _server(draft: layouts.Draft, lenient: bool) -> ServerConfig:
     try:
-        made = build(ServerConfig, draft.values, lenient=lenient, name=draft.name)
-        server.check(made)
+        config = build(ServerConfig, draft.values, lenient=lenient, name=draft.name)
+        server.check(config)
     except InvalidOption as problem:
         raise draft.relocate(problem) from None
-    return made
+    return config

@@ -38,10 +38,10 @@ class Names:
 
     def claim(self, name: str) -> str:
         """Take an id for `name`: itself, or a derived one, numbered where that is taken."""
-        wanted = derive(name)
-        free, number = wanted, 2
+        base = derive(name)
+        free, number = base, 2
         while free.lower() in self._taken:
             suffix = f"-{number}"
-            free, number = wanted[: _LONGEST - len(suffix)] + suffix, number + 1
+            free, number = base[: _LONGEST - len(suffix)] + suffix, number + 1
         self._taken[free.lower()] = free
         return free

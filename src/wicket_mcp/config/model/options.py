@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from wicket_mcp.config.model import units
-from wicket_mcp.config.model.validation import InvalidOption, KeyPath, quoted
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath, quote_names
 from wicket_mcp.spelling import nearest
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -34,27 +34,27 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def expected(self) -> str:
-        return _expected(self.kind, self.unit)
+        return _expect(self.kind, self.unit)
 
 
 @cache
-def declared(cls: type[msgspec.Struct]) -> dict[str, Option]:
+def options_of(cls: type[msgspec.Struct]) -> dict[str, Option]:
     """The options of a struct, in order: its fields that have a description, and its sections."""
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for field in msgspec.structs.fields(cls):
         kind, unit, text = inspect.type_info(field.type), "", ""
         if isinstance(kind, inspect.Metadata):
-            text, unit = _noted(kind, "extra_json_schema", "description"), _noted(kind, "extra", "unit")
+            text, unit = _note(kind, "extra_json_schema", "description"), _note(kind, "extra", "unit")
             kind = kind.type
         if isinstance(kind, inspect.StructType):
             text = (kind.cls.__doc__ or "").strip()
         if text:
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            found[field.name] = Option(field.name, kind, unit, text, default)
-    return found
+            options[field.name] = Option(field.name, kind, unit, text, default)
+    return options
 
 
-def _noted(metadata: inspect.Metadata, where: str, key: str) -> str:
+def _note(metadata: inspect.Metadata, where: str, key: str) -> str:
     notes: Any = getattr(metadata, where)
     return str(notes.get(key, "")) if notes else ""
 
@@ -72,7 +72,7 @@ def build(
 
     `beside` are keys that the caller reads itself, and that a misspelt one may mean.
     """
-    options = declared(cls)
+    options = options_of(cls)
     arguments = dict(fixed)
     for key, value in values.items():
         option = options.get(key)
@@ -107,7 +107,7 @@ def _read(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: boo
         case inspect.LiteralType() if isinstance(value, str):
             if value in kind.values:
                 return value
-            raise InvalidOption(path, f"'{value}' is not {_expected(kind, unit)}.")
+            raise InvalidOption(path, f"'{value}' is not {_expect(kind, unit)}.")
         case _:
             return _scalar(kind, unit, value, path, lenient)
 
@@ -115,18 +115,18 @@ def _read(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: boo
 def _scalar(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: bool) -> Any:
     try:
         read = _UNITS.get(unit) or _SCALARS.get(type(kind), _refuse)
-        result = read(_loosened(kind, value) if lenient else value)
+        result = read(_loosen(kind, value) if lenient else value)
     except ValueError:
-        instead = "" if unit and isinstance(value, str) else f", not {_described(value)}"
-        raise InvalidOption(path, f"expected {_expected(kind, unit)}{instead}.") from None
+        instead = "" if unit and isinstance(value, str) else f", not {_kind_of(value)}"
+        raise InvalidOption(path, f"expected {_expect(kind, unit)}{instead}.") from None
     if isinstance(kind, inspect.IntType | inspect.FloatType) and not _within(kind, result):
-        raise InvalidOption(path, f"expected {_expected(kind, unit)}.")
+        raise InvalidOption(path, f"expected {_expect(kind, unit)}.")
     if isinstance(result, str) and not _speakable(result):
         raise InvalidOption(path, "contains a NUL or half a surrogate pair, which no program can be given.")
     return result
 
 
-def _loosened(kind: inspect.Type, value: Any) -> Any:
+def _loosen(kind: inspect.Type, value: Any) -> Any:
     """What a YAML or a client's JSON meant, where it has a scalar of the wrong type."""
     if isinstance(kind, inspect.StrType) and isinstance(value, bool):
         return "true" if value else "false"
@@ -183,12 +183,12 @@ def _speakable(text: str) -> bool:
     return "\0" not in text and (text.isascii() or text.encode("utf-8", "ignore").decode("utf-8") == text)
 
 
-def _expected(kind: inspect.Type, unit: str) -> str:
+def _expect(kind: inspect.Type, unit: str) -> str:
     match kind:
         case inspect.UnionType():
-            return _expected(kind.types[0], unit)
+            return _expect(kind.types[0], unit)
         case inspect.LiteralType():
-            return f"one of {quoted([str(value) for value in kind.values])}"
+            return f"one of {quote_names([str(value) for value in kind.values])}"
         case inspect.VarTupleType():
             return "a list of strings" if isinstance(kind.item_type, inspect.StrType) else "a list"
         case inspect.DictType():
@@ -212,7 +212,7 @@ def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
     return f", more than {kind.gt}" if kind.gt is not None else ""
 
 
-def _described(value: Any) -> str:
+def _kind_of(value: Any) -> str:
     """The kind of a wrong value. Never the value: it may be a secret."""
     if isinstance(value, bool):
         return "true" if value else "false"

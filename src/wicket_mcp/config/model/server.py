@@ -219,5 +219,5 @@ def check(server: ServerConfig) -> None:
 
 
 def is_web_address(url: str) -> bool:
-    scheme, separator, rest = url.partition("://")
-    return bool(separator) and scheme.lower() in {"http", "https"} and rest[:1] not in {"", "/"}
+    scheme, separator, authority = url.partition("://")
+    return bool(separator) and scheme.lower() in {"http", "https"} and authority[:1] not in {"", "/"}

@@ -44,10 +44,10 @@ def size(value: object) -> int:
 
 def _amount(value: object, expected: str) -> tuple[float, str]:
     if isinstance(value, str):
-        found = _AMOUNT.fullmatch(value)
-        if found is None:
+        match = _AMOUNT.fullmatch(value)
+        if match is None:
             raise ValueError(expected)
-        return float(found[1]), found[2]
+        return float(match[1]), match[2]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(expected)
     if not 0 <= value < 1e15 or not math.isfinite(value):

@@ -28,7 +28,7 @@ def value_at(tree: Any, path: KeyPath) -> Any:
     return tree
 
 
-def dotted(path: KeyPath) -> str:
+def render_path(path: KeyPath) -> str:
     """A path as a person writes it: `servers.github.args[1]`."""
     text = ""
     for part in path:
@@ -40,7 +40,7 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
-def quoted(names: tuple[str, ...] | list[str]) -> str:
+def quote_names(names: tuple[str, ...] | list[str]) -> str:
     """`'a', 'b' or 'c'`."""
-    shown = [f"'{name}'" for name in names]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+    quotes = [f"'{name}'" for name in names]
+    return quotes[0] if len(quotes) == 1 else f"{', '.join(quotes[:-1])} or {quotes[-1]}"

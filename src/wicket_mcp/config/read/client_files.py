@@ -58,8 +58,8 @@ class ClientFile:
 
 def folders(environ: Mapping[str, str] | None = None, platform: str = sys.platform, cwd: Path | None = None) -> Folders:
     environ = os.environ if environ is None else environ
-    given = environ.get("HOME" if platform != "win32" else "USERPROFILE", "") or environ.get("HOME", "")
-    home = Path(given) if Path(given).is_absolute() else Path.home()
+    home_variable = environ.get("HOME" if platform != "win32" else "USERPROFILE", "") or environ.get("HOME", "")
+    home = Path(home_variable) if Path(home_variable).is_absolute() else Path.home()
     if platform == "darwin":
         config = home / "Library" / "Application Support"
     elif platform == "win32":
@@ -94,8 +94,8 @@ def _claude_code(where: Folders) -> tuple[tuple[Path, Section], ...]:
     # Servers added for one folder alone stand in the same file, under that folder, which on Windows is written with
     # slashes by some of its programs and with backslashes by others.
     file = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home) / ".claude.json"
-    here = str(where.cwd)
-    spellings = dict.fromkeys((here.replace("\\", "/"), here)) if where.platform == "win32" else (here,)
+    folder = str(where.cwd)
+    spellings = dict.fromkeys((folder.replace("\\", "/"), folder)) if where.platform == "win32" else (folder,)
     return (file, ("mcpServers",)), *((file, ("projects", spelt, "mcpServers")) for spelt in spellings)
 
 
@@ -111,8 +111,8 @@ def _vscode(folder: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]
 
 def _cline(where: Folders) -> tuple[tuple[Path, Section], ...]:
     # Once kept by the editor, and brought over from there when a newer Cline starts.
-    given, data = where.environ.get("CLINE_MCP_SETTINGS_PATH"), where.environ.get("CLINE_DATA_DIR")
-    own = Path(given) if given else Path(data or where.home / ".cline" / "data") / _CLINE
+    settings, data = where.environ.get("CLINE_MCP_SETTINGS_PATH"), where.environ.get("CLINE_DATA_DIR")
+    own = Path(settings) if settings else Path(data or where.home / ".cline" / "data") / _CLINE
     once = where.config / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev" / _CLINE
     return (own, ("mcpServers",)), (once, ("mcpServers",))
 
@@ -143,8 +143,8 @@ def _copilot(where: Folders) -> tuple[tuple[Path, Section], ...]:
 
 
 def _opencode(where: Folders) -> tuple[tuple[Path, Section], ...]:
-    if given := where.environ.get("OPENCODE_CONFIG"):
-        return ((Path(given), ("mcp",)),)
+    if settings := where.environ.get("OPENCODE_CONFIG"):
+        return ((Path(settings), ("mcp",)),)
     folder = Path(where.environ.get("XDG_CONFIG_HOME") or where.home / ".config") / "opencode"
     return tuple((folder / name, ("mcp",)) for name in ("opencode.json", "opencode.jsonc"))
 

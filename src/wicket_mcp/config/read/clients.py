@@ -38,7 +38,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _inverted(value: Any) -> Any:
+def _invert(value: Any) -> Any:
     return (not value) if isinstance(value, bool) else value
 
 
@@ -61,12 +61,12 @@ def _concurrency(value: Any) -> Any:
 
 def _per_minute(value: Any) -> Any:
     """Gatemini's `rate_limit: {max_calls: 10, window: 60s}` as calls in a minute, never none at all."""
-    given: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-    calls = given.get("max_calls", 0)
+    rate: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    calls = rate.get("max_calls", 0)
     try:
-        window = seconds(given.get("window", 60))
+        window = seconds(rate.get("window", 60))
     except ValueError:
-        return given.get("window")  # the checker says what is wrong with it
+        return rate.get("window")  # the checker says what is wrong with it
     return max(1, round(calls * 60 / window)) if isinstance(calls, int) and calls and window else calls
 
 
@@ -93,7 +93,7 @@ WORDS: dict[str, tuple[str, Convert]] = {
     "transportType": ("transport", _transport),
     "transport": ("transport", _transport),
     "enabled": ("enabled", _same),
-    "disabled": ("enabled", _inverted),
+    "disabled": ("enabled", _invert),
     "description": ("description", _same),
     "tags": ("tags", _same),
     "allowedTools": ("allowed_tools", _same),
@@ -131,7 +131,7 @@ class Words(msgspec.Struct):
             self.values[option] = {**more, **cast("Mapping[str, Any]", present)}
 
 
-def unsupported(entry: Mapping[str, Any]) -> str | None:
+def explain_unsupported(entry: Mapping[str, Any]) -> str | None:
     """Why an entry that is valid in its own program cannot be run here, if so."""
     kind = entry.get("type", entry.get("transport"))
     if isinstance(kind, str) and kind.lower() in _UNSUPPORTED:
@@ -185,9 +185,9 @@ class Vocabulary:
         value = _BRACED.sub(r"${\1:\2}", value)
         return _INPUT.sub(self._input, _SECRETREF.sub(r"${env:\1}", value))
 
-    def _input(self, found: re.Match[str]) -> str:
-        default = self._inputs.get(found[1])
-        return found[0] if default is None else f"${{input:{found[1]}:-{default}}}"
+    def _input(self, match: re.Match[str]) -> str:
+        default = self._inputs.get(match[1])
+        return match[0] if default is None else f"${{input:{match[1]}:-{default}}}"
 
 
 def _nested_command(words: Words) -> None:
@@ -241,14 +241,14 @@ def _named_variables(words: Words, entry: Mapping[str, Any]) -> None:
 
 def _input_defaults(inputs: Any) -> dict[str, str]:
     """VS Code asks for these; where one has a default, that is used when nobody can be asked."""
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for item in cast("list[Any]", inputs) if isinstance(inputs, list) else []:
         if isinstance(item, Mapping):
             known = cast("Mapping[str, Any]", item)
             name, default = known.get("id"), known.get("default")
             if isinstance(name, str) and isinstance(default, str) and not set("{}") & set(default):
-                found[name] = default
-    return found
+                defaults[name] = default
+    return defaults
 
 
 def _excluded(settings: Any) -> set[str]:

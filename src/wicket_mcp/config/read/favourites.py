@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from wicket_mcp.config.model.validation import InvalidOption, KeyPath, dotted
+from wicket_mcp.config.model.validation import InvalidOption, KeyPath, render_path
 from wicket_mcp.config.read import syntax
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import as_list, as_object
@@ -32,11 +32,11 @@ class Favourite(Struct, frozen=True, kw_only=True):
 
 def favourites(folder: Path) -> tuple[Favourite, ...]:
     """Overrides first, then what the registry adds. Raises ConfigError."""
-    found: dict[str, Favourite] = {}
+    by_name: dict[str, Favourite] = {}
     for name, section in ((OVERRIDES, "overrides"), (REGISTRY, "tools")):
         for favourite in _read(folder / name, section):
-            found.setdefault(favourite.name, favourite)
-    return tuple(found.values())
+            by_name.setdefault(favourite.name, favourite)
+    return tuple(by_name.values())
 
 
 def _read(path: Path, section: str) -> list[Favourite]:
@@ -56,16 +56,16 @@ def _read(path: Path, section: str) -> list[Favourite]:
     except InvalidOption as problem:
         line = document.line(problem.path)
         raise ConfigError(
-            problem.message, file=str(path), line=line, key=dotted(problem.path), hint=problem.hint
+            problem.message, file=str(path), line=line, key=render_path(problem.path), hint=problem.hint
         ) from None
 
 
 def _favourite(entry: Any, at: KeyPath) -> Favourite:
-    given = as_object(entry)
+    options = as_object(entry)
     for key in ("name", "server", "tool", "title", "description"):
-        if not isinstance(given.get(key, ""), str):
+        if not isinstance(options.get(key, ""), str):
             raise InvalidOption((*at, key), "expected a string.")
-    name, server = given.get("name", ""), given.get("server", "")
+    name, server = options.get("name", ""), options.get("server", "")
     if not name or not server:
         raise InvalidOption(
             at, "needs a 'name' and a 'server'.", "'tool' is what the server calls it, where that differs."
@@ -73,7 +73,7 @@ def _favourite(entry: Any, at: KeyPath) -> Favourite:
     return Favourite(
         name=name,
         server=server,
-        tool=given.get("tool") or name.removeprefix(f"{server}."),
-        title=given.get("title", ""),
-        description=given.get("description", ""),
+        tool=options.get("tool") or name.removeprefix(f"{server}."),
+        title=options.get("title", ""),
+        description=options.get("description", ""),
     )

@@ -32,10 +32,10 @@ def answers_file() -> Path:
 def answers() -> dict[str, Answer]:
     """Every yes, by path. A file that cannot be read holds none."""
     try:
-        kept = as_object(decode(answers_file().read_bytes()))
+        stored = as_object(decode(answers_file().read_bytes()))
     except (OSError, ValueError):
         return {}
-    return {path: answer for path, answer in kept.items() if isinstance(as_object(answer).get("sha256"), str)}
+    return {path: answer for path, answer in stored.items() if isinstance(as_object(answer).get("sha256"), str)}
 
 
 def is_trusted(path: Path, content: bytes) -> bool:
@@ -50,16 +50,16 @@ def was_trusted(path: Path) -> bool:
 
 def trust(path: Path, content: bytes) -> None:
     """Remember a yes to this path and content. Raises ConfigError."""
-    kept = answers() | {str(path.resolve()): Answer(sha256=digest(content), at=time.time())}
-    replace_file(answers_file(), f"{pretty(kept)}\n")
+    updated = answers() | {str(path.resolve()): Answer(sha256=digest(content), at=time.time())}
+    replace_file(answers_file(), f"{pretty(updated)}\n")
 
 
 def forget(path: Path) -> bool:
     """Take a yes back; whether there was one. Raises ConfigError."""
-    kept = answers()
-    if kept.pop(str(path.resolve()), None) is None:
+    stored = answers()
+    if stored.pop(str(path.resolve()), None) is None:
         return False
-    replace_file(answers_file(), f"{pretty(kept)}\n")
+    replace_file(answers_file(), f"{pretty(stored)}\n")
     return True
 
 

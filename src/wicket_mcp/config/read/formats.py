@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.config.model.validation import InvalidOption, dotted
+from wicket_mcp.config.model.validation import InvalidOption, render_path
 from wicket_mcp.config.read import folder_trust, layouts, syntax
 from wicket_mcp.config.read.favourites import favourites
 from wicket_mcp.errors import ConfigError
@@ -18,22 +18,22 @@ from wicket_mcp.errors import ConfigError
 _LARGEST = 64 * 1024**2
 
 
-def load(path: str | Path, *, found: bool = False) -> Config:
+def load(path: str | Path, *, discovered: bool = False) -> Config:
     """Read the configuration file at `path`, and the favourites beside it. Raises ConfigError.
 
-    One that was `found` in a folder, and not named by its user, is used only with its owner's yes: without it the
+    One that was `discovered` in a folder, and not named by its user, is used only with its owner's yes: without it the
     configuration is empty and says why.
     """
     path = Path(path).expanduser()
     content = read_bytes(path)
-    if found and not folder_trust.is_trusted(path, content):
-        return Config(path=path, found=True, untrusted=folder_trust.explain(path))
+    if discovered and not folder_trust.is_trusted(path, content):
+        return Config(path=path, discovered=True, untrusted=folder_trust.explain(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ConfigError("is not UTF-8 text.", file=str(path), hint="Save it as UTF-8.") from None
     config = parse(text, path)
-    return msgspec.structs.replace(config, favourites=favourites(config.base_dir), found=found)
+    return msgspec.structs.replace(config, favourites=favourites(config.base_dir), discovered=discovered)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -62,7 +62,7 @@ def parse(text: str, path: str | Path | None = None) -> Config:
         document = syntax.read(text)
     except InvalidOption as problem:
         raise ConfigError(
-            problem.message, file=file, line=problem.line, key=dotted(problem.path), hint=problem.hint
+            problem.message, file=file, line=problem.line, key=render_path(problem.path), hint=problem.hint
         ) from None
     try:
         outline = layouts.translate(document.tree, document.syntax)
@@ -70,7 +70,9 @@ def parse(text: str, path: str | Path | None = None) -> Config:
         return Config.from_outline(outline, path)
     except InvalidOption as problem:
         line = problem.line or document.line(problem.path)
-        raise ConfigError(problem.message, file=file, line=line, key=dotted(problem.path), hint=problem.hint) from None
+        raise ConfigError(
+            problem.message, file=file, line=line, key=render_path(problem.path), hint=problem.hint
+        ) from None
 
 
 def _refuse_repeated(outline: layouts.Outline, document: syntax.Document) -> None:

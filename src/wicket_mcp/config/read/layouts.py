@@ -41,9 +41,9 @@ class Draft(msgspec.Struct):
     """Where an option stands below `at`, when the file has another word for it."""
 
     def relocate(self, problem: InvalidOption) -> InvalidOption:
-        head, rest = problem.path[:1], problem.path[1:]
+        head, tail = problem.path[:1], problem.path[1:]
         source = self.sources.get(str(head[0]), head) if head else ()
-        return InvalidOption((*self.at, *source, *rest), problem.message, problem.hint)
+        return InvalidOption((*self.at, *source, *tail), problem.message, problem.hint)
 
 
 class Outline(msgspec.Struct):
@@ -100,7 +100,7 @@ def _own(top: Mapping[str, Any]) -> Outline:
         raise InvalidOption(
             ("servers",), "expected a table for each server.", "Write [servers.NAME] above its options."
         )
-    taken = names.Names()
+    used_names = names.Names()
     drafts: list[Draft] = []
     for name, entry in cast("Mapping[str, Any]", listed).items():
         at: KeyPath = ("servers", name)
@@ -110,11 +110,11 @@ def _own(top: Mapping[str, Any]) -> Outline:
                 "a server's name is 1 to 64 letters, digits, '_', '-' and '.', the first a letter or digit.",
                 f"Use '{names.derive(name)}', and title = \"…\" for the name to show.",
             )
-        if (other := taken.holder(name)) is not None:
+        if (other := used_names.holder(name)) is not None:
             raise InvalidOption(
                 at, f"differs from the server '{other}' only in upper and lower case.", "Rename one of them."
             )
-        taken.claim(name)
+        used_names.claim(name)
         drafts.append(Draft(name, at, dict(_entry(entry, at))))
     options = {key: value for key, value in top.items() if key not in {"servers", "$schema"}}
     return Outline(drafts, options, lenient=False)
@@ -122,14 +122,14 @@ def _own(top: Mapping[str, Any]) -> Outline:
 
 def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
     outline = Outline([])
-    taken = names.Names()
+    used_names = names.Names()
     vocabulary = clients.Vocabulary(top)
     for at, name, entry in _entries(_only_tables(value_at(top, section), outline), section):
-        if (reason := clients.unsupported(entry)) is not None:
+        if (reason := clients.explain_unsupported(entry)) is not None:
             outline.notes.append(f"'{name}' is left out: {reason}")
             continue
         words = vocabulary.translate(name, entry)
-        draft = Draft(taken.claim(name), at, words.values, words.sources)
+        draft = Draft(used_names.claim(name), at, words.values, words.sources)
         if draft.name != name:
             draft.values.setdefault("title", name)
             outline.notes.append(f"'{name}' is called '{draft.name}' here, because tools are named after it.")

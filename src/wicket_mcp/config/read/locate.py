@@ -18,9 +18,9 @@ def find_config(explicit: str | Path | None = None) -> Path:
     Raises ConfigError when a named file does not exist or none is found anywhere.
     """
     if explicit:
-        return _named(explicit, "--config")
+        return _explicit_path(explicit, "--config")
     if variable := os.environ.get(CONFIG_VARIABLE):
-        return _named(variable, f"${CONFIG_VARIABLE}")
+        return _explicit_path(variable, f"${CONFIG_VARIABLE}")
     cwd = Path.cwd()
     candidates = (cwd / CONFIG_NAME, cwd / ".mcp.json", config_folder() / CONFIG_NAME)
     for candidate in candidates:
@@ -40,7 +40,7 @@ def is_found(path: Path, explicit: str | Path | None = None) -> bool:
     return not named and path.parent != config_folder()
 
 
-def _named(name: str | Path, source: str) -> Path:
+def _explicit_path(name: str | Path, source: str) -> Path:
     path = Path.cwd() / Path(name).expanduser()
     if path.is_file():
         return path

@@ -23,7 +23,7 @@ class _Lines:
     """Lines by offset, and the lines of the keys seen so far."""
 
     def __init__(self, text: str) -> None:
-        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._ends = [match.start() for match in re.finditer("\n", text)]
         self.keys: dict[KeyPath, int] = {}
         self.repeated: dict[KeyPath, int] = {}
 
@@ -44,8 +44,8 @@ def json_lines(text: str) -> tuple[dict[KeyPath, int], dict[KeyPath, int]]:
     lines = _Lines(text)
     path: list[str | int] = []
     wants_key: list[bool] = []
-    for found in _JSON_TOKEN.finditer(text):
-        piece = found[0]
+    for match in _JSON_TOKEN.finditer(text):
+        piece = match[0]
         if piece in {"}", "]"}:
             path.pop()
             wants_key.pop()
@@ -57,9 +57,9 @@ def json_lines(text: str) -> tuple[dict[KeyPath, int], dict[KeyPath, int]]:
         else:
             if wants_key and wants_key[-1]:
                 path[-1] = codec.decode(piece)
-                lines.mark(tuple(path), found.start())
+                lines.mark(tuple(path), match.start())
             elif path and isinstance(path[-1], int):
-                lines.mark(tuple(path), found.start())
+                lines.mark(tuple(path), match.start())
             if piece in {"{", "["}:
                 path.append("" if piece == "{" else 0)
                 wants_key.append(piece == "{")
@@ -95,8 +95,8 @@ class _Toml:
 
     def _next(self) -> str:
         """The next character that means something, without taking it; empty at the end."""
-        found = _TOML_BLANK.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+        match = _TOML_BLANK.match(self._text, self._at)
+        self._at = match.end() if match else self._at
         return self._text[self._at : self._at + 1]
 
     def _take(self, character: str) -> None:
@@ -105,10 +105,10 @@ class _Toml:
 
     def _key(self) -> KeyPath:
         parts: list[str] = []
-        while found := _TOML_KEY.match(self._text, self._at):
-            self._at = found.end()
-            escaped = found[2]
-            parts.append(found[1] or found[3] or "" if escaped is None else _unescaped(escaped))
+        while match := _TOML_KEY.match(self._text, self._at):
+            self._at = match.end()
+            escaped = match[2]
+            parts.append(match[1] or match[3] or "" if escaped is None else _unescape(escaped))
             if not self._text.startswith(".", self._at):
                 break
             self._at += 1
@@ -125,8 +125,8 @@ class _Toml:
     def _value(self, path: KeyPath) -> None:
         opening = self._next()
         if opening not in {"{", "["}:
-            found = _TOML_SCALAR.match(self._text, self._at)
-            self._at = found.end() if found else self._at + 1
+            match = _TOML_SCALAR.match(self._text, self._at)
+            self._at = match.end() if match else self._at + 1
             return
         self._at += 1
         index = 0
@@ -142,7 +142,7 @@ class _Toml:
         self._at += 1
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     try:
         return str(codec.decode(f'"{text}"'))
     except ValueError:  # an escape that JSON does not have

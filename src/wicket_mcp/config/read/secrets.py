@@ -53,7 +53,7 @@ def resolve(
         where, first = problems[0]
         others = dict.fromkeys(missing.name for _, missing in problems if missing.name != first.name)
         also = f" It also lacks {', '.join(others)}." if others else ""
-        raise _refused(server, where, first.problem, first.hint + also)
+        raise _refusal(server, where, first.problem, first.hint + also)
     resolved = ResolvedServer(
         config=server,
         command=None if server.command is None else _from_home(scope.expand(server.command)),
@@ -140,24 +140,24 @@ class _Scope:
     def _value(self, reference: str) -> str:
         name, has_default, default = reference.partition(":-")
         try:
-            found = self._found(name)
+            value = self._lookup(name)
         except _Missing:
             if not has_default:
                 raise
-            found = ""
-        return self.expand(default) if has_default and not found else found
+            value = ""
+        return self.expand(default) if has_default and not value else value
 
-    def _found(self, name: str) -> str:
-        scheme, colon, rest = name.partition(":")
+    def _lookup(self, name: str) -> str:
+        scheme, colon, reference = name.partition(":")
         if not colon and name in _PLACES:
             return _PLACES[name](self._environ)
         if not colon or scheme == "env":
-            variable = rest if colon else name
+            variable = reference if colon else name
             value = self._variable(variable)
         elif scheme == "input":
-            variable, value = rest, self._input(rest)
+            variable, value = reference, self._input(reference)
         elif scheme == "file":
-            variable, value = "", self._read(self._base / _from_home(rest))
+            variable, value = "", self._read(self._base / _from_home(reference))
         else:
             raise _unknown(scheme)
         if variable not in _PUBLIC:
@@ -192,11 +192,11 @@ class _Scope:
     def _file_variables(self, server: ServerConfig) -> dict[str, str]:
         if server.env_file is None:
             return {}
-        found: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for line in self._read(self.path(server.env_file)).splitlines():
             if (match := _ENV_LINE.fullmatch(line)) is not None:
-                found[match[1]] = _unquoted(match[2])
-        return found
+                variables[match[1]] = _unquote(match[2])
+        return variables
 
 
 def _texts(server: ServerConfig) -> Iterator[tuple[str, str]]:
@@ -232,10 +232,10 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
 def _closing(text: str, at: int) -> int:
     """Where the reference that is open at `at` ends; a default may hold references of its own."""
     depth = 1
-    for found in re.finditer(r"\$\{|\}", text[at:]):
-        depth += 1 if found[0] == "${" else -1
+    for match in re.finditer(r"\$\{|\}", text[at:]):
+        depth += 1 if match[0] == "${" else -1
         if depth == 0:
-            return at + found.start()
+            return at + match.start()
     return len(text)  # never closed: an empty reference, which cannot be read
 
 
@@ -245,10 +245,10 @@ def _unset(variable: str) -> _Missing:
 
 
 def _unknown(name: str) -> _Missing:
-    shown = f"'${{{name}…}}'" if _VARIABLE.fullmatch(name) else "a reference"
+    reference = f"'${{{name}…}}'" if _VARIABLE.fullmatch(name) else "a reference"
     return _Missing(
         "${…}",
-        f"has {shown} that Wicket cannot read.",
+        f"has {reference} that Wicket cannot read.",
         "Use ${NAME}, ${env:NAME} or ${file:path}; write $${ for the text ${ itself.",
     )
 
@@ -270,7 +270,7 @@ def _from_home(path: str) -> str:
     return str(Path(path).expanduser()) if path.startswith("~/") else path
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         return value[1:-1]
     return value.partition(" #")[0].rstrip()
@@ -280,11 +280,11 @@ def _check(server: ResolvedServer) -> None:
     """What only shows once the secrets are in. Names the option, never its value."""
     if server.url is not None and not is_web_address(server.url):
         problem = "has a url that is not a web address once its references are filled in."
-        raise _refused(server.config, "url", problem, "It must start with http:// or https://.")
+        raise _refusal(server.config, "url", problem, "It must start with http:// or https://.")
     for name, value in server.headers.items():
         if not value.isprintable():
             problem = "has a line break or control character in a header."
-            raise _refused(server.config, f"headers.{name}", problem, "Check the variable or file it comes from.")
+            raise _refusal(server.config, f"headers.{name}", problem, "Check the variable or file it comes from.")
     pieces = [
         ("command", server.command or ""),
         *((f"env.{name}", value) for name, value in server.env.items()),
@@ -293,8 +293,8 @@ def _check(server: ResolvedServer) -> None:
     for where, value in pieces:
         if "\0" in value:
             problem = "has a NUL character where a program cannot be given one."
-            raise _refused(server.config, where, problem, "Check the variable or file it comes from.")
+            raise _refusal(server.config, where, problem, "Check the variable or file it comes from.")
 
 
-def _refused(server: ServerConfig, where: str, problem: str, hint: str) -> ConfigError:
+def _refusal(server: ServerConfig, where: str, problem: str, hint: str) -> ConfigError:
     return ConfigError(f"server '{server.name}' {problem}", key=f"{server.name}.{where}", hint=hint)

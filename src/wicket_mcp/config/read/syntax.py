@@ -78,14 +78,14 @@ def _toml(text: str) -> Document:
 
 
 def _json(text: str) -> Document:
-    plain = _JSON_TRAILING_COMMA.sub(_blanked, _JSON_COMMENT.sub(_blanked, text))
+    plain = _JSON_TRAILING_COMMA.sub(_blank, _JSON_COMMENT.sub(_blank, text))
     has_repeats = False
 
     def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal has_repeats
-        made = dict(pairs)
-        has_repeats = has_repeats or len(made) != len(pairs)
-        return made
+        mapping = dict(pairs)
+        has_repeats = has_repeats or len(mapping) != len(pairs)
+        return mapping
 
     try:
         # Not the codec: it would let a server's name that stands there twice go by unseen.
@@ -98,9 +98,9 @@ def _json(text: str) -> Document:
     return Document(tree, "json", plain, json_lines(plain)[1] if has_repeats else {})
 
 
-def _blanked(found: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     """Spaces in place of a comment or comma, so that every offset stays."""
-    return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+    return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
 
 
 def _refuse(constant: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
 from wicket_mcp.codec import encode, pretty
-from wicket_mcp.config.model.options import declared
+from wicket_mcp.config.model.options import options_of
 from wicket_mcp.errors import UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal, Silent, Tool, as_object
 from wicket_mcp.request import tool_call
@@ -269,13 +269,13 @@ class Pages:
         config = self.source.config()
         lines = await asyncio.to_thread(lines_of, config.path)
         sections: dict[str, list[tuple[str, str, str]]] = {"": []}
-        for name in declared(type(config)):
+        for name in options_of(type(config)):
             value: Any = getattr(config, name)
             if hasattr(value, "__struct_fields__"):
                 kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
                 sections[name] = [
                     (each, _shown(each, getattr(value, each)), source_of(value, each, name, config.path, lines))
-                    for each in declared(kind)
+                    for each in options_of(kind)
                 ]
             else:
                 sections[""].append((name, _shown(name, value), source_of(config, name, "", config.path, lines)))

@@ -20,7 +20,7 @@ PATIENCE = 3.0  # seconds that an answer waits to be stored
 MOST_BYTES = 64 * 1024**2  # of results that are kept in memory; the newest is kept whatever its size
 
 
-class Shelf:
+class ResultStorage:
     """The stored results, and those that could not be stored."""
 
     def __init__(self, store: ResultStore) -> None:
@@ -28,7 +28,7 @@ class Shelf:
         self._unsaved: OrderedDict[str, StoredResult] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<Shelf {len(self._unsaved)} in memory>"
+        return f"<ResultStorage {len(self._unsaved)} in memory>"
 
     async def save(self, result: StoredResult, max_total_bytes: int) -> bool:
         """Keep a result; False when it is in memory only."""
