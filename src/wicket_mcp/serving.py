@@ -22,7 +22,7 @@ from wicket_mcp.surface.dashboard.lazy import LazyDashboard
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
-from wicket_mcp.surface.server import LAST_CALL, address_of, listen, make_server
+from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
@@ -60,7 +60,7 @@ async def serve_http(
         ending.push_async_callback(front.close)
         sock = ending.enter_context(closing(listener or listen(http.host, http.port)))
         inner = None if workers is None else ending.enter_context(closing(listen("127.0.0.1", 0)))
-        server = make_server(front.app, last_call=0.0 if listener is None else LAST_CALL)
+        server = Server(front.app, last_call=0.0 if listener is None else LAST_CALL)
         front.lag.start()
         serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         front.serve_at(address_of(sock))
@@ -79,7 +79,7 @@ async def serve_http(
         if gateway.config.http.leave_after and not serving.done():
             await asyncio.wait({serving}, timeout=gateway.config.http.leave_after)
         front.end_conversations()
-        server.should_exit = True
+        server.stop()
         await serving
 
 

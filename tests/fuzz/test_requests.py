@@ -133,8 +133,8 @@ async def test_any_bytes_over_http_get_a_4xx_or_nothing(
     gateway: Gateway, no_defect: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One server for all examples: to start one for each would take a minute."""
-    monkeypatch.setattr("wicket_mcp.surface.server.HEAD_DEADLINE", 0.05)
-    monkeypatch.setattr("wicket_mcp.surface.server.BODY_DEADLINE", 0.05)
+    monkeypatch.setattr("wicket_mcp.surface.http_connection.HEAD_DEADLINE", 0.05)
+    monkeypatch.setattr("wicket_mcp.surface.http_connection.BODY_DEADLINE", 0.05)
     loop = asyncio.get_running_loop()
     async with serve_http(gateway) as address:
         host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")

@@ -322,7 +322,7 @@ async def test_readiness_and_liveness_say_yes_without_a_token(open_gateway: Open
 
 @pytest.mark.promise("F31", "A request that drips in is cut off.")
 async def test_a_request_that_drips_in_is_cut_off(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wicket_mcp.surface.server.HEAD_DEADLINE", 0.2)
+    monkeypatch.setattr("wicket_mcp.surface.http_connection.HEAD_DEADLINE", 0.2)
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import META, TOKEN, Command, raw_client, serve_http
 from wicket_mcp.codec import encode
-from wicket_mcp.surface import server as http_server
 from wicket_mcp.surface.connections import Connections
+from wicket_mcp.surface.http_connection import MAX_HEAD
 from wicket_mcp.tasks import Tasks
 
 
@@ -64,7 +64,7 @@ async def test_v6_a_head_of_endless_empty_headers_ends_at_a_hundred(open_gateway
 
 @pytest.mark.parametrize("pieces", [1, 64], ids=["in one piece", "bit by bit"])
 async def test_v6_a_head_has_64_kib_at_most(open_gateway: OpenGateway, pieces: int) -> None:
-    size = 4 * http_server.MAX_HEAD
+    size = 4 * MAX_HEAD
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         long_header = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * size + b"\r\n\r\n"
         step = len(long_header) // pieces
@@ -153,7 +153,7 @@ def test_v6_one_address_has_half_of_the_connections() -> None:
 async def test_f31_an_empty_line_after_an_answer_does_not_keep_the_connection(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wicket_mcp.surface.server.HEAD_DEADLINE", 0.2)
+    monkeypatch.setattr("wicket_mcp.surface.http_connection.HEAD_DEADLINE", 0.2)
     async with open_gateway({}) as gateway, serve_http(gateway) as address, connect(address) as (reader, writer):
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await reader.readuntil(b'"ok"}')

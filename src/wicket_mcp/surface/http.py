@@ -1,21 +1,38 @@
-"""The smallest tools of whoever answers an HTTP request: headers, a bounded body, a JSON response. Decides nothing."""
+"""One HTTP request as those who answer it see it: its headers, its bounded body, the response.
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+Decides nothing about what a request means, and nothing about connections (`http_connection.py`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from http import HTTPStatus
 from typing import Any, Protocol, TypeAlias
 
 from wicket_mcp.codec import encode
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject
 
+log = logging.getLogger(__name__)
+
 Scope: TypeAlias = Mapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 _NONE: frozenset[bytes] = frozenset()
 
+
+STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+CLOSE = b"connection: close\r\n"
+MUCH = 64 * 1024
+"""Bytes of a body that nobody has read above which reading pauses, and of a response above which it is not copied."""
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_FORBIDDEN = (b"\r", b"\n", b"\0")
 
 CONNECTION = "wicket.connection"
 """Under which a request's scope has its connection."""
@@ -92,6 +109,228 @@ async def send_json(send: Send, status: int, body: JsonObject | None, headers: H
 
 async def send_bytes(send: Send, status: int, data: bytes, headers: Headers = ()) -> None:
     """A JSON response that somebody has written already."""
+    if isinstance(send, Turn):
+        await send.respond(status, data, headers)
+        return
     length = (b"content-length", str(len(data)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*JSON_HEADERS, length, *headers]})
     await send({"type": "http.response.body", "body": data})
+
+
+def write_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Header lines. Raises ValueError for a value that would end its line."""
+    lines: list[bytes] = []
+    for name, value in headers:
+        if any(byte in name or byte in value for byte in _FORBIDDEN):
+            raise ValueError(f"the response header {name!r} has a line break in it")
+        lines += (name, b": ", value, b"\r\n")
+    return b"".join(lines)
+
+
+_JSON_LINES = write_headers(JSON_HEADERS) + b"content-length: "
+
+
+class Wire(Protocol):
+    """The connection, as the response to a request needs it."""
+
+    transport: asyncio.Transport
+    room: asyncio.Event | None
+    """Set when there is room again in the transport's buffer; None while there is."""
+
+    async def drain(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def date_line(self) -> bytes: ...
+
+    def finish(self, turn: "Turn") -> None:
+        """The response to `turn` is written."""
+        ...
+
+    def forget(self, turn: "Turn") -> None:
+        """Nothing of `turn` runs any more."""
+        ...
+
+
+class Turn:
+    """One request of a connection and the response to it: ASGI's `receive` and `send` (this object itself)."""
+
+    __slots__ = (
+        "_body",
+        "_chunked",
+        "_connection",
+        "_expects_continue",
+        "_head",
+        "_left",
+        "_news",
+        "_scope",
+        "_task",
+        "_waiter",
+        "_whole",
+        "complete",
+        "disconnected",
+        "keep_alive",
+        "started",
+    )
+
+    def __init__(self, connection: "Wire", scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._expects_continue = expects_continue
+        self._body = b""
+        self._whole = False
+        self._news = False
+        self._head = b""
+        self._chunked = False
+        self._left = 0
+        """Bytes of the body that the response's length promises."""
+        self.keep_alive = keep_alive
+        self.started = False
+        self.complete = False
+        self.disconnected = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # What the connection tells
+
+    def take(self, data: bytes) -> bool:
+        """Keep a part of the body; whether more should wait until somebody has read it."""
+        self._body = self._body + data if self._body else data
+        self._wake()
+        return len(self._body) > MUCH
+
+    def take_end(self) -> None:
+        self._whole = True
+        self._wake()
+
+    def disconnect(self) -> None:
+        self.disconnected = True
+        self._wake()
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def start(self, app: App, loop: asyncio.AbstractEventLoop) -> None:
+        self._task = loop.create_task(self._run(app))  # the connection is its owner
+
+    def _wake(self) -> None:
+        self._news = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # What the application does
+
+    async def _run(self, app: App) -> None:
+        try:
+            await app(self._scope, self.receive, self)
+            if not self.complete and not self.disconnected:
+                raise RuntimeError("the application returned without a complete response")
+        except asyncio.CancelledError:
+            self._connection.transport.abort()
+            raise
+        except Exception:
+            log.exception("%s %s failed", self._scope["method"], self._scope["path"])
+            if self.started:
+                self._connection.transport.close()
+            else:
+                self.keep_alive = False
+                await self.respond(500, b'{"error":"A defect in Wicket: its log says more."}')
+        finally:
+            self._connection.forget(self)
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        if self._expects_continue:
+            self._expects_continue = False
+            self._connection.transport.write(_CONTINUE)
+        while not (self._news or self.disconnected or self.complete):
+            self._connection.resume_reading()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        if self.disconnected or self.complete:
+            return {"type": "http.disconnect"}
+        self._news = False
+        body, self._body = self._body, b""
+        return {"type": "http.request", "body": body, "more_body": not self._whole}
+
+    async def __call__(self, event: MutableMapping[str, Any]) -> None:
+        if self._connection.room is not None and not self.disconnected:
+            await self._connection.drain()
+        if self.disconnected:
+            return
+        if event["type"] == "http.response.start":
+            self._begin(event["status"], event.get("headers", ()))
+        else:
+            self._write(event.get("body", b""), last=not event.get("more_body", False))
+
+    async def respond(self, status: int, data: bytes, headers: Headers = ()) -> None:
+        connection = self._connection
+        if connection.room is not None and not self.disconnected:
+            await connection.drain()
+        if self.disconnected:
+            return
+        if self.started:
+            raise RuntimeError("the response has begun already")
+        self.started = True
+        self._expects_continue = False
+        closing = b"\r\n\r\n" if self.keep_alive else b"\r\n" + CLOSE + b"\r\n"
+        length = str(len(data)).encode()
+        head = STATUS_LINES[status] + connection.date_line() + (write_headers(headers) if headers else b"")
+        head += _JSON_LINES + length + closing
+        if self._scope["method"] == "HEAD":
+            connection.transport.write(head)
+        elif len(data) > MUCH:
+            connection.transport.write(head)
+            connection.transport.write(data)
+        else:
+            connection.transport.write(head + data)
+        self._end()
+
+    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Keep the head back for one turn of the loop: most often the body follows, and both leave together."""
+        if self.started:
+            raise RuntimeError("the response has begun already")
+        self.started = True
+        self._expects_continue = False
+        named = {name.lower(): value for name, value in headers}
+        if named.get(b"connection", b"").lower() == b"close":
+            self.keep_alive = False
+        head = STATUS_LINES[status] + self._connection.date_line() + write_headers(headers)
+        if b"content-length" in named:
+            self._left = int(named[b"content-length"])
+        elif self._scope["method"] != "HEAD" and status not in (204, 304):
+            self._chunked = True
+            head += b"transfer-encoding: chunked\r\n"
+        if not self.keep_alive and b"connection" not in named:
+            head += CLOSE
+        self._head = head + b"\r\n"
+        asyncio.get_running_loop().call_soon(self._flush)
+
+    def _write(self, data: bytes, *, last: bool) -> None:
+        if not self.started or self.complete:
+            raise RuntimeError("a part of a response before its beginning or after its end")
+        if self._scope["method"] == "HEAD":
+            data = b""
+            self._left = 0
+        elif self._chunked:
+            framed = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+            data = framed + b"0\r\n\r\n" if last else framed
+        else:
+            self._left -= len(data)
+        if self._left < 0 or (last and self._left):
+            raise RuntimeError("the response is not as long as its head says")
+        head, self._head = self._head, b""
+        if head or data:
+            self._connection.transport.write(head + data)
+        if last:
+            self._end()
+
+    def _flush(self) -> None:
+        if self._head and not self.disconnected:
+            head, self._head = self._head, b""
+            self._connection.transport.write(head)
+
+    def _end(self) -> None:
+        self.complete = True
+        self._wake()
+        self._connection.finish(self)

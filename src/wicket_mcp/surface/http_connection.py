@@ -1,0 +1,365 @@
+"""One connection of the HTTP server: bytes become requests, responses become bytes.
+
+httptools (llhttp) reads HTTP/1.1; what it leaves to its caller is here. A head is bounded in bytes and headers before
+anybody knows who sends it, a head and a body must each be complete within a time that no honest client needs, a client
+that stops reading its response is cut. Most requests arrive whole and are answered whole, and cost neither a timer nor
+a second write. Made by `server.py`; what a request means is the application's business.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import Any
+from urllib.parse import unquote
+
+import httptools
+
+from wicket_mcp.surface.connections import Connections
+from wicket_mcp.surface.http import CLOSE, CONNECTION, STATUS_LINES, App, Scope, Turn
+from wicket_mcp.surface.outbox import StallWatch
+
+log = logging.getLogger(__name__)
+
+HEAD_DEADLINE = 10.0
+BODY_DEADLINE = 30.0
+KEEP_ALIVE = 75.0
+MAX_HEAD = 64 * 1024
+MAX_HEADERS = 100
+MAX_URL = 16 * 1024
+
+_BUSY_BODY = b'{"error":"Too many connections are open. Try again later."}'
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n"
+    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+) % (len(_BUSY_BODY), _BUSY_BODY)
+
+
+class Served:
+    """What all connections of a server share."""
+
+    def __init__(self, app: App, connections: Connections, last_call: float) -> None:
+        self.app = app
+        self.connections = connections
+        self.last_call = last_call
+        """Seconds for which idle connections stay open when we leave and somebody else goes on listening: a request
+        that is on its way is answered, as the last one of its connection."""
+        self.open: set[HttpConnection] = set()
+        self.turns: set[Turn] = set()
+        self.idle = asyncio.Event()
+        """Set, while we leave, when the last connection has closed and the last request has ended."""
+        self._second = 0
+        self._date = b""
+
+    def date_line(self) -> bytes:
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self._date = b"date: " + formatdate(second, usegmt=True).encode() + b"\r\n"
+        return self._date
+
+    def look(self) -> None:
+        if not self.open and not self.turns:
+            self.idle.set()
+
+
+class _HeadRejected(Exception):
+    """Raised while a head is parsed: nothing more of it is read."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """See the module's docstring."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.lost = False
+        self.on_lost: Callable[[], None] | None = None
+        """Called once when the client leaves: set by the request that is at work, which would have to keep asking."""
+        self.leaving = False
+        self.room: asyncio.Event | None = None
+        """Set when there is room again in the transport's buffer; None while there is."""
+        self._loop = asyncio.get_running_loop()
+        self._parser: Any = httptools.HttpRequestParser(self)
+        # The first of several requests that a client sent ahead is answered, also where it said that it is the last.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._address: str | None = None
+        """Where it comes from, while it counts among the connections."""
+        self._client: tuple[str, int] | None = None
+        self._stall: StallWatch | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._awaited: float | None = None
+        self._turned = False
+        self._idle_since: float | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._in_head = True
+        self._between = True
+        self._head_size = 0
+        self._piece = 0
+        self._rejection = (400, "Invalid HTTP request received.")
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._expects_continue = False
+        self._reading_paused = False
+        self._parsing: Turn | None = None
+        self._running: Turn | None = None
+        self._queue: deque[Turn] = deque()
+
+    # The transport
+
+    def connection_made(self, transport: Any) -> None:
+        peer: Any = transport.get_extra_info("peername")
+        address = str(peer[0]) if peer else ""
+        self.transport = transport
+        if not self.served.connections.enter(address):
+            transport.write(_BUSY)
+            transport.close()
+            return
+        self._address = address
+        self._client = (address, int(peer[1])) if peer else None
+        self.served.open.add(self)
+        self._stall = StallWatch(transport)
+        self._expect(HEAD_DEADLINE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._address is None:
+            return
+        self.served.connections.leave(self._address)
+        self.served.open.discard(self)
+        self._address = None
+        self._parser = None  # it holds us
+        self._expect(None)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        self.resume_writing()
+        if self._running is not None:
+            self._running.disconnect()
+        self._queue.clear()  # nobody is there to be answered, and nothing of them has run
+        self.lost = True
+        if self.on_lost is not None:
+            self.on_lost()
+        if self.leaving:
+            self.served.look()
+
+    def eof_received(self) -> None:
+        """A client that says no more is gone: nobody half-closes in HTTP."""
+
+    def data_received(self, data: bytes) -> None:
+        if self._address is None or self.transport.is_closing():
+            return
+        self._piece = len(data)
+        self._idle_since = None
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # we know no other protocol: what follows is not read as one
+            self._parser = _Deaf()
+        except httptools.HttpParserError:
+            self._reject()
+        if self._turned:  # most requests arrive whole, and then need no timer at all
+            self._turned = False
+            self._expect(self._awaited)
+        if self._in_head:
+            self._bound_head()
+
+    def pause_writing(self) -> None:
+        if self.room is None:
+            self.room = asyncio.Event()
+        if self._stall is not None:
+            self._stall.pause()
+
+    def resume_writing(self) -> None:
+        if self.room is not None:
+            self.room.set()
+            self.room = None
+        if self._stall is not None:
+            self._stall.resume()
+
+    async def drain(self) -> None:
+        if self.room is not None:
+            await self.room.wait()
+
+    def resume_reading(self) -> None:
+        if self._reading_paused:
+            self._reading_paused = False
+            self.transport.resume_reading()
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused:
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    # The parser
+
+    def on_message_begin(self) -> None:
+        self._awaited, self._turned = HEAD_DEADLINE, True
+        self._in_head, self._between, self._head_size = True, False, 0
+        self._url = b""
+        self._headers = []
+        self._expects_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        if len(self._url) + len(url) > MAX_URL:
+            self._rejection = (414, f"An address may have {MAX_URL} bytes at most.")
+            raise _HeadRejected
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self._headers) >= MAX_HEADERS:  # trailers count too
+            self._rejection = (431, f"A request may have {MAX_HEADERS} headers at most.")
+            raise _HeadRejected
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects_continue = True
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._awaited, self._turned = BODY_DEADLINE, True
+        self._in_head = False
+        # Only a piece of data that is larger can hold a whole head that is.
+        if self._piece > MAX_HEAD and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD:
+            self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
+            raise _HeadRejected
+        parser = self._parser
+        version: str = parser.get_http_version()
+        path, raw_path, query = _split(self._url)
+        scope: Scope = {
+            "type": "http",
+            "http_version": version,
+            "method": parser.get_method().decode("ascii"),
+            "scheme": "http",
+            "path": path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self._headers,
+            "client": self._client,
+            CONNECTION: self,
+        }
+        keep_alive = (
+            parser.should_keep_alive() and version != "1.0" and not self.leaving and not parser.should_upgrade()
+        )
+        turn = self._parsing = Turn(self, scope, keep_alive=keep_alive, expects_continue=self._expects_continue)
+        if self._running is None:
+            self._start(turn)
+        else:  # sent ahead
+            self._pause_reading()
+            self._queue.append(turn)
+
+    def on_body(self, body: bytes) -> None:
+        turn = self._parsing
+        if turn is not None and not turn.complete and turn.take(body):
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        self._awaited, self._turned = None, True
+        self._in_head = self._between = True
+        if self._parsing is not None:
+            self._parsing.take_end()
+
+    # Requests
+
+    def date_line(self) -> bytes:
+        return self.served.date_line()
+
+    def _start(self, turn: Turn) -> None:
+        self._running = turn
+        self.served.turns.add(turn)
+        turn.start(self.served.app, self._loop)
+
+    def finish(self, turn: Turn) -> None:
+        """The response to `turn` is written."""
+        self._running = None
+        if not turn.keep_alive:
+            self.transport.close()
+        if self.transport.is_closing():
+            return
+        self.resume_reading()
+        if self._queue:
+            self._start(self._queue.popleft())
+            return
+        self._idle_since = self._loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self._loop.call_later(KEEP_ALIVE, self._look_idle)
+
+    def forget(self, turn: Turn) -> None:
+        """Nothing of `turn` runs any more."""
+        self.served.turns.discard(turn)
+        if self.leaving:
+            self.served.look()
+
+    def leave(self) -> None:
+        """Close as soon as nothing is under way."""
+        self.leaving = True
+        for turn in (self._running, *self._queue):
+            if turn is not None:
+                turn.keep_alive = False
+        if self._running is None:
+            self._loop.call_later(self.served.last_call, self._close_unless_busy)
+
+    def _close_unless_busy(self) -> None:
+        if self._running is None:
+            self.transport.close()
+
+    # Bounds
+
+    def _bound_head(self) -> None:
+        """After data that did not complete a head: how much of it there is, and until when it must be complete."""
+        if self._between:  # empty lines, say: they end the wait for the next request, so a new one begins
+            if self._running is None and self._deadline is None:
+                self._expect(HEAD_DEADLINE)
+            return
+        self._head_size += self._piece
+        if self._head_size > MAX_HEAD and not self.transport.is_closing():
+            self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
+            self._reject()
+
+    def _reject(self) -> None:
+        status, reason = self._rejection
+        body = reason.encode()
+        head = CLOSE + b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINES[status] + head + body)
+        self.transport.close()
+
+    def _expect(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if seconds is not None:
+            self._deadline = self._loop.call_later(seconds, self._too_slow)
+
+    def _too_slow(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+    def _look_idle(self) -> None:
+        """One timer for many pauses between requests: to start one for each would cost each request two."""
+        self._idle_timer = None
+        if self._idle_since is None:
+            return
+        left = self._idle_since + KEEP_ALIVE - self._loop.time()
+        if left > 0:
+            self._idle_timer = self._loop.call_later(left, self._look_idle)
+        elif self.transport.get_write_buffer_size():  # to close would wait for a client that has not read for a minute
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+
+class _Deaf:
+    """In place of a parser when nothing more of a connection is to be read."""
+
+    def feed_data(self, data: bytes) -> None:
+        pass
+
+
+def _split(url: bytes) -> tuple[str, bytes, bytes]:
+    """A request's path, as it is meant and as it was sent, and its query. Raises HttpParserError."""
+    if url.startswith(b"/") and not url.startswith(b"//") and not any(byte in url for byte in (b"?", b"#", b"%")):
+        return url.decode("ascii"), url, b""
+    parsed: Any = httptools.parse_url(url)
+    raw_path: bytes = parsed.path
+    path = raw_path.decode("ascii")
+    return unquote(path) if "%" in path else path, raw_path, parsed.query or b""
