@@ -344,11 +344,11 @@ class Gateway(Library):
     async def _start_eagerly(self, server: str) -> None:
         await self.catalogue.renew(server)
 
-    def _heard(self, event: UpstreamEvent) -> None:
+    def _on_event(self, event: UpstreamEvent) -> None:
         if event.method == "notifications/message":
             self.audit.hear(event.server, event.params["level"], event.params["data"])
             return
-        super()._heard(event)
+        super()._on_event(event)
         self.watches.hear(event)
         for hear in self.on_event:
             hear(event)

@@ -33,7 +33,7 @@ class Library:
         self.accounts = Accounts(self.vault, store, config.base_dir, config.oauth)
         self.pool = Pool(
             config.servers,
-            on_event=self._heard,
+            on_event=self._on_event,
             max_message=config.limits.max_message,
             max_call=config.limits.max_call,
             base_dir=config.base_dir,
@@ -79,5 +79,5 @@ class Library:
         await self.pool.close()
         await self.accounts.close()
 
-    def _heard(self, event: UpstreamEvent) -> None:
-        self.catalogue.heard(event)
+    def _on_event(self, event: UpstreamEvent) -> None:
+        self.catalogue.on_event(event)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wicket_mcp.calls.cache import Cache, key_of, lifetime, marked
+from wicket_mcp.calls.cache import Cache, add_mark, key_of, lifetime
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Principal, Silent, Tool
 
@@ -53,8 +53,8 @@ def test_an_answer_is_marked_ages_and_ends() -> None:
     found = kept.find("k")
     assert found is not None
     assert found["_meta"] == {"vendor": 1, "wicket/cached": {"mark": "[cached]", "age_s": 4.0}}
-    assert [block["text"] for block in marked(found)["content"]] == ["42", "[cached]"]
-    assert marked(ANSWER) == ANSWER
+    assert [block["text"] for block in add_mark(found)["content"]] == ["42", "[cached]"]
+    assert add_mark(ANSWER) == ANSWER
     clock.now = 10.0
     assert kept.find("k") is None
 

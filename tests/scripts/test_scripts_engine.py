@@ -121,7 +121,7 @@ async def test_two_thousand_tools_are_not_sent_to_a_script(scripts: Scripts) -> 
     schema = {"type": "object", "properties": {f"field_{n}": {"type": "string"} for n in range(20)}}
     tools = [Tool(f"server{n // 40}", f"tool_{n}", {"inputSchema": schema}) for n in range(2000)]
     api = Api.of([*tools, Tool("calculator", "add", {})])
-    mentioned = api.mentioned("return server7.tool_280({}):await()")
+    mentioned = api.find_mentions("return server7.tool_280({}):await()")
     assert [name for name, names in mentioned.items() if names] == ["server7"]
     for language, source in ONE_CALL.items():
         assert (await run(scripts, language, source, api=api)).value == 2

@@ -68,7 +68,7 @@ def approve(approvals: Approvals) -> Layer:
             call = _call(request)
             finding = None
             if flow is not None:
-                stored = await _stored(approvals, request) if request.span.references else ()
+                stored = await _find_references(approvals, request) if request.span.references else ()
                 finding = flow.examine(request, call, stored)
             if finding is not None:
                 call = replace(call, labels=finding.labels)
@@ -101,13 +101,13 @@ def observe(flow: Flow) -> Layer:
     return layer
 
 
-async def _stored(approvals: Approvals, request: Request) -> list[Stored]:
+async def _find_references(approvals: Approvals, request: Request) -> list[Stored]:
     """What the arguments of a call refer to."""
-    found: list[Stored] = []
+    references: list[Stored] = []
     for argument, handle in request.span.references:
         tool, meta = await approvals.origin(handle, request.principal)
-        found.append(Stored(argument, tool, meta))
-    return found
+        references.append(Stored(argument, tool, meta))
+    return references
 
 
 def _call(request: Request) -> Call:
@@ -136,12 +136,12 @@ async def _settle(
         span.rule += f", approved by {by}{SESSION_MARK}"
         return
     question = _question(request, call, decision, why, approvals.rules.version)
-    if (who := await approvals.store.spend(question, time.time())) is not None:
-        span.rule += f", approved by {who}"
-        if who.endswith(ALWAYS_MARK):
-            await _keep(approvals.always, call, who.removesuffix(ALWAYS_MARK))
-        elif who.endswith(SESSION_MARK):
-            _keep_for_session(approvals, request, call, who.removesuffix(SESSION_MARK))
+    if (approver := await approvals.store.spend(question, time.time())) is not None:
+        span.rule += f", approved by {approver}"
+        if approver.endswith(ALWAYS_MARK):
+            await _keep(approvals.always, call, approver.removesuffix(ALWAYS_MARK))
+        elif approver.endswith(SESSION_MARK):
+            _keep_for_session(approvals, request, call, approver.removesuffix(SESSION_MARK))
         return
     if not can_ask(request.caller):
         raise await _wait_for_a_person(approvals.store, question, decision, why)
@@ -181,9 +181,9 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
     """The refusal that names the open question, which is asked once however often the call is tried."""
     same = ("principal", "server", "tool", "arguments_digest", "policy")
     known = [
-        each
-        for each in await store.approvals(question.asked_at)
-        if all(getattr(each, field) == getattr(question, field) for field in same)
+        pending
+        for pending in await store.approvals(question.asked_at)
+        if all(getattr(pending, field) == getattr(question, field) for field in same)
     ]
     if not known:
         await store.save_approval(question)
@@ -196,11 +196,11 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
 
 def _question(request: Request, call: Call, decision: Decision, why: str, version: str) -> StoredApproval:
     now = time.time()
-    shown = cut(pretty(call.arguments), _SHOWN)
+    excerpt = cut(pretty(call.arguments), _SHOWN)
     client = f" ({request.caller.client_name})" if request.caller.client_name else ""
-    words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.)\nArguments: {shown}"
-    who = (request.principal.name, call.server, call.tool, call.digest, version)
-    return StoredApproval(f"call-{secrets.token_hex(6)}", *who, words, now, now + KEEP)
+    words = f"May {request.principal.name}{client} call {call.key}?{why} ({decision.words} asks.)\nArguments: {excerpt}"
+    identity = (request.principal.name, call.server, call.tool, call.digest, version)
+    return StoredApproval(f"call-{secrets.token_hex(6)}", *identity, words, now, now + KEEP)
 
 
 _EXPLAIN = "wicket policy explain shows which rule decides about a call."

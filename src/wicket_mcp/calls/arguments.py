@@ -25,8 +25,8 @@ def check(results: Results) -> Layer:
             tool = request.tool
             if tool is None:
                 raise Internal(f"{request.method} reached the argument check without a tool")
-            given: Any = request.params["arguments"]
-            arguments = cast("JsonObject", given) if type(given) is dict else parse_arguments(given)
+            raw: Any = request.params["arguments"]
+            arguments = cast("JsonObject", raw) if type(raw) is dict else parse_arguments(raw)
             if REFERENCE in arguments or (
                 any(isinstance(value, (dict, list)) for value in arguments.values()) and refers(arguments)
             ):

@@ -99,11 +99,11 @@ class Audit:
         if self._may_record(server):
             self.act(f"server {server}", "log message", f"{level}: {words}", method="log")
 
-    def _may_record(self, who: str) -> bool:
+    def _may_record(self, principal: str) -> bool:
         minute = int(time.monotonic() // 60)
-        known, count = self._unasked.get(who, (minute, 0))
+        known, count = self._unasked.get(principal, (minute, 0))
         count = count + 1 if known == minute else 1
-        self._unasked[who] = minute, count
+        self._unasked[principal] = minute, count
         return count <= UNASKED_A_MINUTE
 
 

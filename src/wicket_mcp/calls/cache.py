@@ -44,13 +44,13 @@ class Cache:
 
     def find(self, key: str) -> JsonObject | None:
         """The kept answer, marked with its age."""
-        kept = self._kept.get(key)
-        if kept is None or kept.until <= self._clock():
+        entry = self._kept.get(key)
+        if entry is None or entry.until <= self._clock():
             self._drop(key)
             return None
         self._kept.move_to_end(key)
-        body: JsonObject = decode(kept.body)
-        age = round(self._clock() - kept.at, 3)
+        body: JsonObject = decode(entry.body)
+        age = round(self._clock() - entry.at, 3)
         return {**body, "_meta": {**as_object(body.get("_meta")), META_CACHED: {"mark": MARK, "age_s": age}}}
 
     def keep(self, key: str, body: JsonObject, lifetime: float) -> None:
@@ -67,12 +67,12 @@ class Cache:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: str) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._bytes -= len(kept.body)
+        entry = self._kept.pop(key, None)
+        if entry is not None:
+            self._bytes -= len(entry.body)
 
 
-def cache(kept: Cache, config: ServerConfig, account: AccountOf | None = None) -> Layer:
+def cache(entries: Cache, config: ServerConfig, account: AccountOf | None = None) -> Layer:
     """Give an answer again where the configuration says that it is still good, without asking the server.
 
     `account` changes with every sign-in: what one account was told is not told to the next.
@@ -86,10 +86,10 @@ def cache(kept: Cache, config: ServerConfig, account: AccountOf | None = None) -
                 return await inner(request)
             version = "" if account is None else account(config, request.principal)
             key = key_of(config, tool, request.params["arguments"], request.caller, version)
-            if (body := kept.find(key)) is not None:
-                return Result(body if request.whole else marked(body), request)
+            if (body := entries.find(key)) is not None:
+                return Result(body if request.whole else add_mark(body), request)
             result = await inner(request)
-            kept.keep(key, result.body, keep)
+            entries.keep(key, result.body, keep)
             return result
 
         return handle
@@ -104,7 +104,7 @@ def lifetime(config: ServerConfig, tool: Tool) -> float:
         return seconds(config.cache[name])
     if as_object(tool.definition.get("annotations")).get("readOnlyHint") is not True:
         return 0.0
-    patterns = (each for each in config.cache if _WILD & set(each) and fnmatchcase(name, each))
+    patterns = (pattern for pattern in config.cache if _WILD & set(pattern) and fnmatchcase(name, pattern))
     best = max(patterns, key=len, default="")
     return seconds(config.cache[best]) if best else 0.0
 
@@ -113,18 +113,18 @@ def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Call
     """What an answer depends on: who asks, of whom, what, with what. A changed configuration is another server."""
     session = caller.session if config.isolation == "session" else ""
     reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
-    whole = [caller.principal.name, session, version, tool.own_key, _sorted(arguments), reached]
+    whole = [caller.principal.name, session, version, tool.own_key, _sort_keys(arguments), reached]
     return hashlib.blake2b(encode(whole), digest_size=16).hexdigest()
 
 
-def marked(body: JsonObject) -> JsonObject:
+def add_mark(body: JsonObject) -> JsonObject:
     """`body` with its mark as a last line of text, where it came from here."""
     if META_CACHED not in as_object(body.get("_meta")):
         return body
     return {**body, "content": [*body.get("content", []), {"type": "text", "text": MARK}]}
 
 
-def _sorted(value: object) -> object:
+def _sort_keys(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _sorted(item) for name, item in sorted(as_object(value).items())}
+        return {name: _sort_keys(item) for name, item in sorted(as_object(value).items())}
     return value

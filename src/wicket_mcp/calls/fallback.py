@@ -45,7 +45,7 @@ async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool) 
     return [other for name in config.fallback for other in offered.get(name, ()) if other.name == wanted]
 
 
-def _mark(result: Result, asked: Tool) -> Result:
+def _mark(result: Result, requested: Tool) -> Result:
     answered = result.tool.key
-    meta = {**as_object(result.body.get("_meta")), META_FALLBACK: {"asked": asked.key, "answered": answered}}
+    meta = {**as_object(result.body.get("_meta")), META_FALLBACK: {"asked": requested.key, "answered": answered}}
     return Result({**result.body, "_meta": meta}, result.request)

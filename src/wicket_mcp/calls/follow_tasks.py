@@ -20,23 +20,23 @@ def follow_tasks(ids: TaskIds) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             able = request.caller.capabilities
-            given = bool(able) and request.may_be_task and declares(able, TASKS)
-            kept = getattr(request.caller, "followed", None) is not None  # then a task of the server outlives us
-            sent = _augment(replace(request, declare_tasks=True) if given or kept else request)
+            returns_task = bool(able) and request.may_be_task and declares(able, TASKS)
+            keeps_task = getattr(request.caller, "followed", None) is not None  # then a task of the server outlives us
+            forwarded = _augment(replace(request, declare_tasks=True) if returns_task or keeps_task else request)
             try:
-                result = await inner(sent)
+                result = await inner(forwarded)
             except Refused as refusal:
                 if not requires_tasks(refusal.error) or (request.may_be_task and request.caller.resumes):
                     raise
-                sent = replace(sent, declare_tasks=True)
-                result = await inner(sent)
+                forwarded = replace(forwarded, declare_tasks=True)
+                result = await inner(forwarded)
             body = result.body
-            if body.get("resultType") != "task" and "task" not in sent.params:
+            if body.get("resultType") != "task" and "task" not in forwarded.params:
                 return result
-            if given and body.get("resultType") == "task":
+            if returns_task and body.get("resultType") == "task":
                 sealed = ids.seal(request.server, str(body.get("taskId")), request.caller.principal)
                 return Result({**body, "taskId": sealed}, result.request)
-            return Result(await _wait(inner, sent, body), result.request) if _is_task(body) else result
+            return Result(await _wait(inner, forwarded, body), result.request) if _is_task(body) else result
 
         return handle
 

@@ -73,8 +73,8 @@ class Forward:
             reporter = _Reporter(caller, server, token)
             callbacks = Callbacks(reporter.notify, reporter.ask)
         params = {**dressed, **request.resume} if request.resume else dressed
-        for sent in range(ROUNDS):
-            body = await self._send(request, params, callbacks, sent_before=sent > 0)
+        for attempt in range(ROUNDS):
+            body = await self._send(request, params, callbacks, sent_before=attempt > 0)
             if body.get("resultType") != "input_required":
                 return Result(body, request)
             if caller.resumes:
@@ -121,21 +121,21 @@ class Forward:
         """The parameters with what of the client's `_meta` is meant for the upstream."""
         caller, meta = request.caller, request.meta
         level = "" if request.notification else caller.log_level
-        kept: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
+        passed: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
         if meta.get("progressToken") is not None:
-            kept["progressToken"] = next(self._tokens)
-        if level and META_LOG_LEVEL not in kept:
-            kept[META_LOG_LEVEL] = level
-        return {**request.params, "_meta": kept} if kept else request.params
+            passed["progressToken"] = next(self._tokens)
+        if level and META_LOG_LEVEL not in passed:
+            passed[META_LOG_LEVEL] = level
+        return {**request.params, "_meta": passed} if passed else request.params
 
 
 async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
     """Put an upstream's question to the caller's client. Raises Unasked when it cannot be asked that."""
     _check_askable(caller, server, method, params)
-    return await caller.ask(method, _worded(method, params, server, modern=caller.resumes))
+    return await caller.ask(method, _render_question(method, params, server, modern=caller.resumes))
 
 
-def wanted(level: str, least: str) -> bool:
+def is_wanted(level: str, least: str) -> bool:
     """Whether a log message of this level is for a client that wants `least` and above."""
     if least not in LOG_LEVELS or level not in LOG_LEVELS:
         return bool(least)
@@ -145,17 +145,17 @@ def wanted(level: str, least: str) -> bool:
 def _check_askable(caller: Caller, server: str, method: str, params: Any) -> None:
     """Raises Unasked when the client did not declare that it can be asked this."""
     needed = NEEDS.get(method, "")
-    what = f"asks for {needed}" if needed else f"asks {method}"
+    action = f"asks for {needed}" if needed else f"asks {method}"
     can = needed in caller.capabilities
     if can and needed == "elicitation":
         modes, mode = as_object(caller.capabilities[needed]), as_object(params).get("mode", "form")
         can = mode in modes or (mode == "form" and "url" not in modes)  # no mode named means forms
-        what = f"asks for {needed} by {mode}" if not can else what
+        action = f"asks for {needed} by {mode}" if not can else action
         if mode == "url":
             _check_page(server, as_object(params).get("url"))
     if not can:
         raise Unasked(
-            f"Server '{server}' {what}, which this client does not support.",
+            f"Server '{server}' {action}, which this client does not support.",
             hint="Use a client that does, or give the tool all it needs as arguments.",
         )
 
@@ -169,7 +169,7 @@ def _check_page(server: str, address: Any) -> None:
         )
 
 
-def _worded(method: str, params: JsonObject, server: str, *, modern: bool) -> JsonObject:
+def _render_question(method: str, params: JsonObject, server: str, *, modern: bool) -> JsonObject:
     """A question as the client's era words it: only the legacy one names the visit to a page, and must.
 
     Who wants a page visited is said: the person who is asked knows servers, not addresses.
@@ -188,7 +188,10 @@ def _name_asker(body: JsonObject, caller: Caller, server: str) -> JsonObject:
     for question in questions.values():
         _check_askable(caller, server, as_text(question.get("method")), question.get("params"))
     worded = {
-        key: {**question, "params": _worded(question["method"], as_object(question["params"]), server, modern=True)}
+        key: {
+            **question,
+            "params": _render_question(question["method"], as_object(question["params"]), server, modern=True),
+        }
         if "params" in question
         else question
         for key, question in questions.items()
@@ -201,26 +204,30 @@ def _visits(refusal: Refused, caller: Caller, server: str) -> JsonObject:
 
     Raises the refusal where it is something else, or the client cannot be asked so.
     """
-    pages = [as_object(one) for one in as_list(as_object(refusal.error.get("data")).get("elicitations"))]
+    pages = [
+        as_object(elicitation) for elicitation in as_list(as_object(refusal.error.get("data")).get("elicitations"))
+    ]
     able = caller.resumes and "url" in as_object(caller.capabilities.get("elicitation"))
     if refusal.rpc_code != URL_ELICITATION_REQUIRED or not pages or not able:
         raise refusal
     for page in pages:
         _check_page(server, page.get("url"))
     ask = "elicitation/create"
-    asked = {
-        f"page{n}": {"method": ask, "params": _worded(ask, {"mode": "url", **page}, server, modern=True)}
+    requests = {
+        f"page{n}": {"method": ask, "params": _render_question(ask, {"mode": "url", **page}, server, modern=True)}
         for n, page in enumerate(pages, 1)
     }
-    return {"resultType": "input_required", "inputRequests": asked}
+    return {"resultType": "input_required", "inputRequests": requests}
 
 
 async def _replies(body: JsonObject, caller: Caller, server: str) -> JsonObject:
     """The parameters that answer an upstream's `input_required`."""
     questions = as_object(body.get("inputRequests"))
     replies = {
-        key: await ask(caller, server, as_text(as_object(one).get("method")), as_object(as_object(one).get("params")))
-        for key, one in questions.items()
+        key: await ask(
+            caller, server, as_text(as_object(question).get("method")), as_object(as_object(question).get("params"))
+        )
+        for key, question in questions.items()
     }
     state = {"requestState": body["requestState"]} if "requestState" in body else {}
     return {"inputResponses": replies, **state}
@@ -240,7 +247,7 @@ class _Reporter:
         if method == "notifications/progress":
             if self._token is not None:
                 self._caller.notify(method, {**params, "progressToken": self._token})
-        elif method != "notifications/message" or wanted(as_text(params.get("level")), self._caller.log_level):
+        elif method != "notifications/message" or is_wanted(as_text(params.get("level")), self._caller.log_level):
             self._caller.notify(method, params)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:

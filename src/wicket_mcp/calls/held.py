@@ -75,8 +75,10 @@ async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
     if caller.principal.may("admin") and can_ask(caller):
         question = f"{change.kind} '{change.key}' is held: {change.words}.\n\n{change.diff()[:_SHOWN]}\n\nAccept it?"
         if await confirm(caller, question):
-            who = f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name
-            await catalogue.approve(change, who)
-            request.span.rule += f", approved by {who}"
+            approver = (
+                f"{caller.principal.name} by {caller.client_name}" if caller.client_name else caller.principal.name
+            )
+            await catalogue.approve(change, approver)
+            request.span.rule += f", approved by {approver}"
             return
     raise Denied(f"'{change.key}' is held and was not called: {change.words}.", hint=f"{change.remedy}.")

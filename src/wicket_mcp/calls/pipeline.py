@@ -141,7 +141,7 @@ class Pipeline:
     def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
         """The layers of one server: for its prompts, resources and all else, and for its tools."""
         parts = self._parts
-        tools, others = self._direct(config), self._limited(config)
+        tools, others = self._direct(config), self._add_server_limit(config)
         if parts.approvals is not None and parts.approvals.flow is not None:
             others = observe(parts.approvals.flow)(others)
         if holds(config):
@@ -162,9 +162,9 @@ class Pipeline:
             layers.append(approve(approvals))
         if config.cache:
             layers.append(cache(self._parts.cache, config, self._parts.account))
-        return nest(layers, self._limited(config))
+        return nest(layers, self._add_server_limit(config))
 
-    def _limited(self, config: ServerConfig) -> Handler:
+    def _add_server_limit(self, config: ServerConfig) -> Handler:
         forward = self._forward
         return limit_server(self._parts.buckets, config)(forward) if config.calls_per_minute else forward
 

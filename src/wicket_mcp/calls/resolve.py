@@ -37,7 +37,7 @@ def resolve_resource(addresses: Addresses) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             server, uri = addresses.locate(request.name, request.caller.principal)
-            return await inner(_found(request, server, uri, {**request.params, "uri": uri}))
+            return await inner(_set_target(request, server, uri, {**request.params, "uri": uri}))
 
         return handle
 
@@ -48,7 +48,7 @@ def resolve_prompt(addresses: Addresses) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             server, name = await addresses.find_prompt(request.name, request.caller.principal)
-            return await inner(_found(request, server, name, {**request.params, "name": name}))
+            return await inner(_set_target(request, server, name, {**request.params, "name": name}))
 
         return handle
 
@@ -71,7 +71,7 @@ def resolve_reference(catalogue: Catalogue, addresses: Addresses) -> Layer:
             listing = (await catalogue.complete([server])).listings.get(server)
             if listing is not None and "completions" not in listing.capabilities:
                 return Result({"completion": {"values": [], "total": 0, "hasMore": False}}, request)
-            return await inner(_found(request, server, original, {**request.params, "ref": reference}))
+            return await inner(_set_target(request, server, original, {**request.params, "ref": reference}))
 
         return handle
 
@@ -87,7 +87,7 @@ def resolve_extension(catalogue: Catalogue, addresses: Addresses) -> Layer:
         async def handle(request: Request) -> Result:
             params = request.params
             if addresses.unprefixed:
-                return await inner(_found(request, next(iter(catalogue.servers), ""), request.name, params))
+                return await inner(_set_target(request, next(iter(catalogue.servers), ""), request.name, params))
             extended = [
                 server
                 for server, listing in (await catalogue.load()).listings.items()
@@ -100,7 +100,7 @@ def resolve_extension(catalogue: Catalogue, addresses: Addresses) -> Layer:
                 server = extended[0]
             if server not in extended:
                 raise UnknownName("method", request.method)
-            return await inner(_found(request, server, request.name, params))
+            return await inner(_set_target(request, server, request.name, params))
 
         return handle
 
@@ -124,6 +124,6 @@ async def _name_server(catalogue: Catalogue, addresses: Addresses, request: Requ
     return "", params
 
 
-def _found(request: Request, server: str, name: str, params: dict[str, object]) -> Request:
+def _set_target(request: Request, server: str, name: str, params: dict[str, object]) -> Request:
     request.span.server, request.span.name = server, name
     return replace(request, server=server, params=params)

@@ -38,8 +38,8 @@ class TaskIds:
     def open(self, sealed: str, principal: Principal) -> tuple[str, str]:
         """Server and its own id. Raises UnknownName for what was not sealed for this principal."""
         body, _, signature = sealed.rpartition("~")[2].partition(".")
-        given = signature.encode("utf-8", "replace")
-        genuine = any(hmac.compare_digest(_sign(key, body, principal).encode(), given) for key in self._keys)
+        claimed = signature.encode("utf-8", "replace")
+        genuine = any(hmac.compare_digest(_sign(key, body, principal).encode(), claimed) for key in self._keys)
         fields = as_list(decode(_bytes(body))) if genuine else []
         if len(fields) != 2:
             raise UnknownName("task", sealed[:60])

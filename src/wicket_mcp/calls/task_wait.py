@@ -93,6 +93,6 @@ async def _cancel(number: str, send: Send) -> None:
 
 
 def _pause(task: JsonObject) -> float:
-    asked = task.get("pollIntervalMs", task.get("pollInterval"))
-    seconds = asked / 1000 if isinstance(asked, int | float) and not isinstance(asked, bool) else POLL
+    interval = task.get("pollIntervalMs", task.get("pollInterval"))
+    seconds = interval / 1000 if isinstance(interval, int | float) and not isinstance(interval, bool) else POLL
     return min(max(seconds, SHORTEST_POLL), LONGEST_POLL)

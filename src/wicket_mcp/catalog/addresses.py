@@ -83,9 +83,9 @@ class Addresses:
 
     def _locate_own(self, scheme: str, uri: str, principal: Principal) -> tuple[str, str]:
         """Server and original address of an interface or a skill, which may be named as its server does."""
-        server, _, rest = uri.removeprefix(scheme).partition("/")
+        server, _, path = uri.removeprefix(scheme).partition("/")
         if self._serves(server, principal):
-            return server, f"{scheme}{rest}"
+            return server, f"{scheme}{path}"
         listed = self._entries("resources", principal)
         owners = [name for name, entry in listed if entry.get("uri") == uri]
         if len(owners) == 1:
@@ -157,8 +157,8 @@ class Addresses:
     ) -> list[tuple[str, JsonObject]]:
         now = snapshot or self._catalogue.now
         own = narrow(now.listings, shares_of(now.listings, principal.name))
-        shown = {name: listing for name, listing in own.items() if now.policy.shows(principal, name)}
-        return [(server, entry) for server, listing in shown.items() for entry in getattr(listing, kind)]
+        visible = {name: listing for name, listing in own.items() if now.policy.shows(principal, name)}
+        return [(server, entry) for server, listing in visible.items() for entry in getattr(listing, kind)]
 
 
 def _has_app_address(item: JsonObject) -> bool:

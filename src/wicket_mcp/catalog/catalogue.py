@@ -133,8 +133,8 @@ class Catalogue:
         if self._held:
             await self.reconsider()
             snapshot = self.now
-        wanted = self.servers if servers is None else [name for name in servers if name in self.servers]
-        unseen = [name for name in wanted if name not in snapshot.listings]
+        names = self.servers if servers is None else [name for name in servers if name in self.servers]
+        unseen = [name for name in names if name not in snapshot.listings]
         starting = self._running if patience is None else ()
         awaited = [name for name in unseen if servers is not None or name not in self.failures or name in starting]
         if principal is not None:
@@ -180,9 +180,9 @@ class Catalogue:
         for server, listing in list(self._unreviewed.items()):
             if server not in self.servers:
                 continue
-            shown = await self._review(listing)
-            if shown != self.now.listings.get(server):
-                self._publish({**self.now.listings, server: shown})
+            reviewed = await self._review(listing)
+            if reviewed != self.now.listings.get(server):
+                self._publish({**self.now.listings, server: reviewed})
                 await self._keep(listing)  # without the search segment, which was made of what was shown
 
     async def _review(self, listing: Listing) -> Listing:
@@ -239,8 +239,8 @@ class Catalogue:
             return await self._find(snapshot.view(principal), name, principal)
         except UnknownName:
             meant = snapshot.aliases.get(name, name)
-            shown = [server for server in snapshot.servers if snapshot.policy.shows(principal, server)]
-            unseen = [server for server in shown if server not in snapshot.listings]
+            visible = [server for server in snapshot.servers if snapshot.policy.shows(principal, server)]
+            unseen = [server for server in visible if server not in snapshot.listings]
             likely = [server for server in unseen if meant.startswith((f"{server}.", f"{server}__"))]
             open_still = [server for server in unseen if server in self._running or server not in self.failures]
         if unseen:  # whoever calls a tool by name waits for the servers that may have it, as long as they take
@@ -249,7 +249,7 @@ class Catalogue:
         try:
             return await self._find(view, name, principal)
         except UnknownName as problem:
-            failing = [server for server in self.failures if server in shown]
+            failing = [server for server in self.failures if server in visible]
             silent = next((server for server in failing if meant.startswith(f"{server}.")), None)
             if silent is None or not unseen:
                 near = await self._lookups.compute(principal.name, lambda: view.names.near(name))
@@ -305,10 +305,10 @@ class Catalogue:
             self._forget_retries(name)
             if timer := self._scheduled.pop(name, None):
                 timer.cancel()
-        kept = {name: listing for name, listing in self.now.listings.items() if name in same}
-        self._publish(kept, self._policy())
+        unchanged = {name: listing for name, listing in self.now.listings.items() if name in same}
+        self._publish(unchanged, self._policy())
 
-    def heard(self, event: UpstreamEvent) -> None:
+    def on_event(self, event: UpstreamEvent) -> None:
         """An upstream said something unasked, or has just connected."""
         if event.method.endswith("/list_changed") and event.server in self._running:
             self._overtaken.add(event.server)
@@ -405,10 +405,10 @@ class Catalogue:
         if reader is not GATEWAY:
             before = self._unreviewed.get(server) or self.now.listings.get(server)
             listing = merge(before, listing, reader.name)
-        shown = await self._review(listing)
+        reviewed = await self._review(listing)
         if self._has_changed(server, identity):
             return False
-        self._publish({**self.now.listings, server: shown})
+        self._publish({**self.now.listings, server: reviewed})
         await self._keep(listing)
         return True
 
@@ -418,7 +418,9 @@ class Catalogue:
     def disown(self, owner: str) -> None:
         """A name is somebody else's from now on, who has been told of nothing yet."""
         listings = self.now.listings.items()
-        self._publish({name: without(each, owner) if owner in each.accounts else each for name, each in listings})
+        self._publish(
+            {name: without(listing, owner) if owner in listing.accounts else listing for name, listing in listings}
+        )
 
     def _has_changed(self, server: str, identity: str) -> bool:
         return server not in self.servers or fingerprint(self.servers[server]) != identity
@@ -461,7 +463,7 @@ class Catalogue:
 
     async def _load(self) -> None:
         try:
-            stored = {one.listing.server: one for one in await self._store.load_listings()}
+            stored = {entry.listing.server: entry for entry in await self._store.load_listings()}
         except WicketError as problem:
             log.warning("what is known of servers could not be read, they are asked anew: %s", problem)
             return

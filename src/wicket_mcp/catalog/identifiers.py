@@ -36,9 +36,9 @@ def identifiers(names: Iterable[str], reserved: Collection[str] = frozenset()) -
     named: dict[str, str] = {}
     last: dict[str, int] = {}
     for name in dict.fromkeys(names):
-        wanted = choice = identifier(name)
+        base = choice = identifier(name)
         while choice in named or choice in reserved:
-            last[wanted] = last.get(wanted, 1) + 1
-            choice = f"{wanted}_{last[wanted]}"
+            last[base] = last.get(base, 1) + 1
+            choice = f"{base}_{last[base]}"
         named[choice] = name
     return named

@@ -38,16 +38,16 @@ def capability_index(view: View, budget: int = INDEX_BUDGET, *, own_words: bool 
     if sum(len(line) + 1 for line in full) <= budget:
         return "\n".join(full)
     ordered = sorted(servers, key=lambda name: (-counts[name], name))
-    shown: list[str] = []
+    items: list[str] = []
     room = budget
     for name in ordered:
         item = f"{name} {counts[name]}" if counts[name] else f"{name}{_mark(view, name)}"
         if len(item) + 2 > room:
             break
-        shown.append(item)
+        items.append(item)
         room -= len(item) + 2
-    rest = len(ordered) - len(shown)
-    return f"{', '.join(shown)}{f' and {rest} more' if rest else ''}"
+    omitted = len(ordered) - len(items)
+    return f"{', '.join(items)}{f' and {omitted} more' if omitted else ''}"
 
 
 def instructions(view: View, guide: str) -> str:

@@ -73,7 +73,7 @@ def wire_names(tools: Iterable[Tool]) -> dict[str, Tool]:
     for tool in sorted(tools, key=lambda tool: (tool.server, tool.name)):
         name = _wire_name(tool)
         if name in named and (named[name].server, named[name].name) != (tool.server, tool.name):
-            name = _hashed(tool, 32)  # two keys in 2**32 share the short hash: the later one takes a long one
+            name = _hash_name(tool, 32)  # two keys in 2**32 share the short hash: the later one takes a long one
         named.setdefault(name, tool)
     return dict(sorted(named.items()))
 
@@ -81,16 +81,16 @@ def wire_names(tools: Iterable[Tool]) -> dict[str, Tool]:
 def _wire_name(tool: Tool) -> str:
     plain = f"{tool.server}__{tool.name}"
     legal = _PLAIN_SERVER.fullmatch(tool.server) and _PLAIN_TOOL.fullmatch(tool.name)
-    return plain if legal and len(plain) <= _WIRE_LENGTH else _hashed(tool, 8)
+    return plain if legal and len(plain) <= _WIRE_LENGTH else _hash_name(tool, 8)
 
 
-def _hashed(tool: Tool, digits: int) -> str:
-    both = f"{tool.server}\0{tool.name}".encode("utf-8", "surrogatepass")
+def _hash_name(tool: Tool, digits: int) -> str:
+    full_name = f"{tool.server}\0{tool.name}".encode("utf-8", "surrogatepass")
     head = _NOT_WIRE.sub("_", f"{tool.server}__{tool.name}")[: _WIRE_LENGTH - digits - 1]
-    return f"{head}_{blake2s(both).hexdigest()[:digits]}"
+    return f"{head}_{blake2s(full_name).hexdigest()[:digits]}"
 
 
-def _sanitised(name: str) -> str:
+def _sanitise(name: str) -> str:
     plain = name.lower().translate(_ONLY_WORDS)
     return plain if plain.isascii() else _NOT_WORD.sub("_", plain)
 
@@ -118,7 +118,7 @@ class NameIndex:
         if not tools:
             raise UnknownName("tool", shorten(name), self.near(name) if suggest else (), hint=self._hint)
         if len(tools) > 1:
-            raise AmbiguousName(shorten(name), sorted(map(self._spelled, tools)))
+            raise AmbiguousName(shorten(name), sorted(map(self._spell, tools)))
         return tools[0]
 
     def near(self, name: str) -> list[str]:
@@ -147,7 +147,7 @@ class NameIndex:
         spellings = [name, *(f"{left}.{right}" for left, right in _splits(name))]
         for table, bare, change in (
             (self._caseless, self._caseless_bare, str.lower),
-            (self._plain, self._plain_bare, _sanitised),
+            (self._plain, self._plain_bare, _sanitise),
         ):
             for spelling in spellings:
                 if tools := table.get(change(spelling)):
@@ -156,7 +156,7 @@ class NameIndex:
                 return tools
         return []
 
-    def _spelled(self, tool: Tool) -> str:
+    def _spell(self, tool: Tool) -> str:
         return f"{tool.server}/{tool.name}" if tool.key in self._twins else tool.key
 
     @cached_property
@@ -169,7 +169,7 @@ class NameIndex:
         """Keys that two tools share, as `a.b` + `c` and `a` + `b.c` do; a slash tells them apart."""
         if len(self._keys) == len(self._tools):
             return {}
-        shared = _grouped([tool.key for tool in self._tools], self._tools)
+        shared = _group([tool.key for tool in self._tools], self._tools)
         return {key: tools for key, tools in shared.items() if len({tool.server for tool in tools}) > 1}
 
     @cached_property
@@ -178,28 +178,28 @@ class NameIndex:
 
     @cached_property
     def _bare(self) -> dict[str, list[Tool]]:
-        return _grouped([tool.name for tool in self._tools], self._tools)
+        return _group([tool.name for tool in self._tools], self._tools)
 
     @cached_property
     def _caseless(self) -> dict[str, list[Tool]]:
-        return _grouped(change_each([tool.key for tool in self._tools], str.lower), self._tools)
+        return _group(change_each([tool.key for tool in self._tools], str.lower), self._tools)
 
     @cached_property
     def _caseless_bare(self) -> dict[str, list[Tool]]:
-        return _grouped(change_each([tool.name for tool in self._tools], str.lower), self._tools)
+        return _group(change_each([tool.name for tool in self._tools], str.lower), self._tools)
 
     @cached_property
     def _plain(self) -> dict[str, list[Tool]]:
-        table = _grouped(change_each([tool.key for tool in self._tools], _sanitised), self._tools)
+        table = _group(change_each([tool.key for tool in self._tools], _sanitise), self._tools)
         for tool in self._tools:
             if _is_prefixed(tool.server) or _is_prefixed(tool.name):
-                spelling = _sanitised(f"{identifier(tool.server)}.{identifier(tool.name)}")
+                spelling = _sanitise(f"{identifier(tool.server)}.{identifier(tool.name)}")
                 table.setdefault(spelling, []).append(tool)
         return table
 
     @cached_property
     def _plain_bare(self) -> dict[str, list[Tool]]:
-        table = _grouped(change_each([tool.name for tool in self._tools], _sanitised), self._tools)
+        table = _group(change_each([tool.name for tool in self._tools], _sanitise), self._tools)
         for tool in self._tools:
             if _is_prefixed(tool.name):
                 table.setdefault(identifier(tool.name).lower(), []).append(tool)
@@ -221,7 +221,7 @@ def _is_prefixed(name: str) -> bool:
     return not name or name[0].isdigit() or len(name) == 1 or name in LUA_KEYWORDS
 
 
-def _grouped(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool]]:
+def _group(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool]]:
     table: dict[str, list[Tool]] = {}
     for spelling, tool in zip(spellings, tools, strict=True):
         if spelling in table:

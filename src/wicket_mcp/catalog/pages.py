@@ -16,9 +16,9 @@ B = TypeVar("B", int, str)
 def page(entries: Sequence[K], cursor: str | None, size: int) -> tuple[Sequence[K], str | None]:
     """The entries after `cursor`, and the cursor of the next page, None on the last. Raises BadArguments."""
     after = read_cursor(cursor, int, str) if cursor else None
-    rest = [entry for entry in entries if after is None or entry > after]
-    shown = rest[:size]
-    return shown, write_cursor(*shown[-1]) if len(rest) > size else None
+    following = [entry for entry in entries if after is None or entry > after]
+    rows = following[:size]
+    return rows, write_cursor(*rows[-1]) if len(following) > size else None
 
 
 def write_cursor(first: int | str, second: int | str) -> str:

@@ -23,13 +23,13 @@ def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
         return replace(listing, accounts={owner: own})
     others = [(name, share) for name, share in before.accounts.items() if name != owner][-MOST_ACCOUNTS + 1 :]
     accounts = {**dict(others), owner: own}
-    rest = _keep(before, frozenset(entry for _, share in others for entry in share if entry not in own))
+    others_share = _keep(before, frozenset(entry for _, share in others for entry in share if entry not in own))
     return replace(
         listing,
-        tools=listing.tools + rest.tools,
-        resources=listing.resources + rest.resources,
-        templates=listing.templates + rest.templates,
-        prompts=listing.prompts + rest.prompts,
+        tools=listing.tools + others_share.tools,
+        resources=listing.resources + others_share.resources,
+        templates=listing.templates + others_share.templates,
+        prompts=listing.prompts + others_share.prompts,
         accounts=accounts,
     )
 

@@ -31,12 +31,12 @@ class Skills:
 
     async def entries(self, principal: Principal) -> list[tuple[str, JsonObject]]:
         """Server and entry of every skill that somebody may see. A server that cannot be asked is left out."""
-        found: list[tuple[str, JsonObject]] = []
+        entries: list[tuple[str, JsonObject]] = []
         snapshot = await self._catalogue.complete(None, principal, patience=self._catalogue.patience)
         for server, listing in snapshot.view(principal).listings.items():
             if declares(listing.capabilities, SKILLS):
-                found += [(server, entry) for entry in await self._list(server)]
-        return found
+                entries += [(server, entry) for entry in await self._list(server)]
+        return entries
 
     async def check(self, server: str, body: JsonObject) -> None:
         """Raises ProtocolViolation where a file that was read is not the one that was listed."""
@@ -44,10 +44,10 @@ class Skills:
             uri = content.get("uri")
             for entry in await self._list(server):
                 listed = [as_object(file).get("uri") for file in as_list(entry.get("resources"))]
-                if (uri in listed or uri == entry.get("uri")) and (what := find_difference(entry, content)):
+                if (uri in listed or uri == entry.get("uri")) and (difference := find_difference(entry, content)):
                     raise ProtocolViolation(
                         server,
-                        f"'{uri}' is not the file that server '{server}' listed: its {what} differs.",
+                        f"'{uri}' is not the file that server '{server}' listed: its {difference} differs.",
                         hint="List the skills again; if it stays so, do not use this skill.",
                     )
 
@@ -63,8 +63,8 @@ class Skills:
                 page = (await self._forward(internal(server, "skills/list", params, TIMEOUT))).body
                 read = [as_object(entry) for entry in as_list(page.get("skills")) if isinstance(entry, dict)]
                 entries += filter(is_within_limits, read)
-                said = page.get("ttlMs")
-                ttl = max(ttl, said / 1000) if isinstance(said, int | float) else ttl
+                ttl_ms = page.get("ttlMs")
+                ttl = max(ttl, ttl_ms / 1000) if isinstance(ttl_ms, int | float) else ttl
                 if not as_text(page.get("nextCursor")):
                     break
                 params = {"cursor": page["nextCursor"]}
@@ -76,22 +76,24 @@ class Skills:
 
 def rewrite_skill(addresses: Addresses, server: str, entry: JsonObject) -> JsonObject:
     """An entry as clients see it: its own address and those of its files, and nothing else, are ours."""
-    shown = {**entry, "uri": addresses.address(server, as_text(entry.get("uri")))}
+    rewritten = {**entry, "uri": addresses.address(server, as_text(entry.get("uri")))}
     if isinstance(entry.get("resources"), list):
         files = [as_object(resource) for resource in as_list(entry["resources"])]
-        shown["resources"] = [{**file, "uri": addresses.address(server, as_text(file.get("uri")))} for file in files]
-    return shown
+        rewritten["resources"] = [
+            {**file, "uri": addresses.address(server, as_text(file.get("uri")))} for file in files
+        ]
+    return rewritten
 
 
 def matches(entries: list[tuple[str, JsonObject]], query: str, most: int = 3) -> list[tuple[str, JsonObject]]:
     """The skills whose name or description shares most words with the query, and at least half of them."""
-    wanted = {word for word in _words(query) if len(word) > 2}
+    terms = {word for word in _words(query) if len(word) > 2}
     scored: list[tuple[int, int]] = []
     for position, (_, entry) in enumerate(entries):
         frontmatter = as_object(entry.get("frontmatter"))
         known = _words(f"{frontmatter.get('name', '')} {frontmatter.get('description', '')}")
-        shared = sum(any(word[:5] == other[:5] for other in known) for word in wanted)
-        if shared * 2 >= len(wanted) > 0:
+        shared = sum(any(word[:5] == other[:5] for other in known) for word in terms)
+        if shared * 2 >= len(terms) > 0:
             scored.append((-shared, position))
     return [entries[position] for _, position in sorted(scored)[:most]]
 

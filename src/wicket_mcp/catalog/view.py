@@ -56,12 +56,12 @@ class View:
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:
-        return self._shown(self._snapshot.servers)
+        return self._visible(self._snapshot.servers)
 
     @property
     def listings(self) -> Mapping[str, Listing]:
         """What the servers offer beside tools; `by_server` has the tools that may be seen."""
-        return self._shown(self._listings)
+        return self._visible(self._listings)
 
     @property
     def profiles(self) -> Mapping[str, ProfileConfig]:
@@ -72,9 +72,9 @@ class View:
     @property
     def failures(self) -> Mapping[str, str]:
         """Servers that could not be listed when last asked, and why."""
-        return self._shown(self._snapshot.failures)
+        return self._visible(self._snapshot.failures)
 
-    def _shown(self, by_server: Mapping[str, T]) -> Mapping[str, T]:
+    def _visible(self, by_server: Mapping[str, T]) -> Mapping[str, T]:
         """What of a table by servers is of servers that may be seen."""
         profile = self._visibility.profile
         if profile is None:
@@ -148,7 +148,7 @@ class View:
         """The tool that `naming` calls exactly `name`."""
         return self.spell(naming).get(name)
 
-    def hint(self, what: str = "tools") -> str:
+    def hint(self, kind: str = "tools") -> str:
         """The end of an error about an unknown name, for those who may not be told which names there are."""
         return ""
 
@@ -254,8 +254,8 @@ class Unlisted(View):
     def find_spelled(self, naming: Naming, name: str) -> Tool | None:
         return self._whole.spell(naming).get(name)
 
-    def hint(self, what: str = "tools") -> str:
-        return scope_hint("discover", what)
+    def hint(self, kind: str = "tools") -> str:
+        return scope_hint("discover", kind)
 
     def find(self, server: str, name: str) -> Tool | None:
         return self._whole.find(server, name)

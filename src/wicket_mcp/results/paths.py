@@ -21,20 +21,20 @@ _SHOWN_KEYS = 12
 
 def select(value: Any, path: str) -> Any:
     """The part of `value` at `path`; with `*` or a slice, a list of parts. Raises BadArguments."""
-    rest = path.strip().removeprefix("$")
-    found, many, walked = [value], False, ""
-    while rest:
-        step = _STEP.match(rest)
+    unread = path.strip().removeprefix("$")
+    values, many, walked = [value], False, ""
+    while unread:
+        step = _STEP.match(unread)
         if step is None:
             raise BadArguments(
-                f"The path '{path}' cannot be read at '{rest[:20]}'.",
+                f"The path '{path}' cannot be read at '{unread[:20]}'.",
                 hint="Write it like items[0].name or items[*].id.",
             )
-        rest = rest[step.end() :]
-        found = [part for one in found for part in _follow(one, step, walked or "the top", strict=not many)]
+        unread = unread[step.end() :]
+        values = [part for current in values for part in _follow(current, step, walked or "the top", strict=not many)]
         many = many or any(step[name] is not None for name in ("star", "all", "slice"))
         walked += step[0]
-    return found if many else found[0]
+    return values if many else values[0]
 
 
 def _follow(value: Any, step: re.Match[str], where: str, *, strict: bool) -> list[Any]:

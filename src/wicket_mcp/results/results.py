@@ -82,8 +82,8 @@ class Results:
             return stored, self._announce(body, of, handle, max(tokens, _tokens(body, data)))
 
         is_large = tokens * CHARS_PER_TOKEN > LARGE
-        stored, shown = await asyncio.to_thread(put_aside) if is_large else put_aside()
-        return shown if await self._storage.save(stored, self.config.max_bytes) else _say_unsaved(shown)
+        stored, summary = await asyncio.to_thread(put_aside) if is_large else put_aside()
+        return summary if await self._storage.save(stored, self.config.max_bytes) else _say_unsaved(summary)
 
     async def read(
         self,
@@ -192,11 +192,11 @@ class Results:
             f"First part:\n{whole[:FIRST_PART]}"
         )
         others = [block for block in blocks_of(body) if text_of(block) is None]
-        kept = {key: item for key, item in body.items() if key not in ("content", "structuredContent")}
-        meta: JsonObject = {**kept.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
+        passed = {key: item for key, item in body.items() if key not in ("content", "structuredContent")}
+        meta: JsonObject = {**passed.get("_meta", {}), "wicket/result": {"id": handle, "tokens": tokens}}
         annotations = {"audience": ["assistant"], "priority": 0.3}
-        shown = {"type": "text", "text": text, "annotations": annotations}
-        return {**kept, "content": [shown, *others], "_meta": meta}
+        text_block = {"type": "text", "text": text, "annotations": annotations}
+        return {**passed, "content": [text_block, *others], "_meta": meta}
 
 
 class _Decoded:
@@ -235,10 +235,10 @@ def _beginning(value: Any) -> str:
     return "".join(parts)
 
 
-def _say_unsaved(shown: JsonObject) -> JsonObject:
+def _say_unsaved(summary: JsonObject) -> JsonObject:
     """The beginning of a result with a word that its handle works only as long as this process lives."""
     words = "[The state file cannot be written: this result is kept in memory only.]"
-    return {**shown, "content": [*shown["content"], {"type": "text", "text": words}]}
+    return {**summary, "content": [*summary["content"], {"type": "text", "text": words}]}
 
 
 def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int) -> Slice:
@@ -247,24 +247,26 @@ def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int
     if isinstance(value, list) and not grep:
         items = as_list(value)
         total, unit = len(items), "items"
-        wanted = [encode(item).decode() for item in items[first:last]]
+        selected = [encode(item).decode() for item in items[first:last]]
     else:
         text = value if isinstance(value, str) else pretty(value)
         lines, unit = text.splitlines() or [""], "lines"
         if grep:
             lines, unit = _matching(lines, grep), f"lines matching {grep!r}"
-        total, wanted = len(lines), lines[first:last]
-    shown, room = list[str](), max_chars
-    for line in wanted:
+        total, selected = len(lines), lines[first:last]
+    lines_out, room = list[str](), max_chars
+    for line in selected:
         if len(line) > room:
             break
-        shown.append(line)
+        lines_out.append(line)
         room -= len(line) + 1
-    if not shown and wanted:  # one line is larger than an answer may be
-        return Slice(wanted[0][:max_chars], f"[{unit} {first + 1} of {total}, cut at {max_chars} characters.]")
-    last = first + len(shown)
+    if not lines_out and selected:  # one line is larger than an answer may be
+        return Slice(selected[0][:max_chars], f"[{unit} {first + 1} of {total}, cut at {max_chars} characters.]")
+    last = first + len(lines_out)
     more = f" Read on with offset={last}." if last < total else ""
-    return Slice("\n".join(shown), f"[{unit} {first + 1}-{last} of {total}.{more}]" if shown else f"[No {unit}.]")
+    return Slice(
+        "\n".join(lines_out), f"[{unit} {first + 1}-{last} of {total}.{more}]" if lines_out else f"[No {unit}.]"
+    )
 
 
 def _matching(lines: list[str], pattern: str) -> list[str]:

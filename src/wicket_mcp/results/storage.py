@@ -38,14 +38,14 @@ class ResultStorage:
         except (Internal, TimeoutError) as problem:
             log.warning("a result of %s is kept in memory only: %s", result.tool, problem or "the state is busy")
             self._unsaved[result.id] = result
-            while len(self._unsaved) > 1 and sum(len(kept.body) for kept in self._unsaved.values()) > MOST_BYTES:
+            while len(self._unsaved) > 1 and sum(len(unsaved.body) for unsaved in self._unsaved.values()) > MOST_BYTES:
                 self._unsaved.popitem(last=False)
             return False
         return True
 
     async def load(self, handle: str, principal: Principal) -> StoredResult | None:
         """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""
-        kept = self._unsaved.get(handle)
-        if kept is None:
+        unsaved = self._unsaved.get(handle)
+        if unsaved is None:
             return await self._store.load_result(handle, principal)
-        return kept if kept.principal == principal.name and kept.expires_at >= time.time() else None
+        return unsaved if unsaved.principal == principal.name and unsaved.expires_at >= time.time() else None

@@ -19,7 +19,7 @@ _INDEX = re.compile(
 _MOST_KEYS = 12
 
 
-def accessed(source: str, line: int, message: str) -> list[str]:
+def find_accesses(source: str, line: int, message: str) -> list[str]:
     """The expressions on that line that may have been looked into in vain."""
     key, attribute = _KEY.match(message), _ATTRIBUTE.match(message)
     if not (key or attribute or _INDEX.match(message)):
@@ -31,8 +31,8 @@ def accessed(source: str, line: int, message: str) -> list[str]:
     values: list[str] = []
     for node in ast.walk(tree):
         match node:
-            case ast.Subscript(value=value, slice=ast.Constant(value=wanted)) if node.lineno <= line <= _last(node):
-                if attribute is None and (key is None or str(wanted) == key[1].strip("'\"")) and _is_plain(value):
+            case ast.Subscript(value=value, slice=ast.Constant(value=subscript)) if node.lineno <= line <= _last(node):
+                if attribute is None and (key is None or str(subscript) == key[1].strip("'\"")) and _is_plain(value):
                     values.append(ast.unparse(value))
             case ast.Attribute(value=value, attr=name) if node.lineno <= line <= _last(node):
                 if attribute is not None and name == attribute[2] and _is_plain(value):
@@ -50,9 +50,9 @@ def probe(expression: str) -> str:
     )
 
 
-def describe(expression: str, found: Any, message: str) -> str:
+def describe(expression: str, probed: Any, message: str) -> str:
     """A hint from the answer to a probe; empty where it explains nothing."""
-    kind, content = found
+    kind, content = probed
     attribute = _ATTRIBUTE.match(message)
     if kind == "dict":
         keys = [str(key) for key in as_list(content)]

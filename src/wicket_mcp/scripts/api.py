@@ -48,30 +48,30 @@ class Api:
             }
         )
 
-    def mentioned(self, source: str) -> dict[str, list[str] | None]:
+    def find_mentions(self, source: str) -> dict[str, list[str] | None]:
         """All server identifiers; with tool identifiers for those whose name occurs in `source`."""
         words = words_of(source)
         return {ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()}
 
-    def known(self, server: str, tool: str) -> Tool | None:
+    def get(self, server: str, tool: str) -> Tool | None:
         """The tool of exactly these identifiers."""
         home = self.servers.get(server)
         return home.tools.get(tool) if home is not None else None
 
-    def known_key(self, key: str) -> Tool | None:
+    def get_key(self, key: str) -> Tool | None:
         """The tool of exactly this dotted name, where the server's is an identifier without dots."""
         server, _, tool = key.partition(".")
-        return self.known(server, tool)
+        return self.get(server, tool)
 
     def find(self, server: str, tool: str) -> Tool:
         """The tool that a script names, by identifiers or real names. Raises UnknownName."""
         home = self.servers.get(server) or next((s for s in self.servers.values() if s.name == server), None)
         if home is None:
             raise UnknownName("server", server, self.near_servers(server))
-        found = home.tools.get(tool) or next((t for t in home.tools.values() if t.name == tool), None)
-        if found is None:
+        match = home.tools.get(tool) or next((t for t in home.tools.values() if t.name == tool), None)
+        if match is None:
             raise UnknownName("tool", f"{server}.{tool}", nearest(tool, home.tools))
-        return found
+        return match
 
     def find_key(self, key: str) -> Tool:
         """The tool of a dotted name such as a search returns. Raises UnknownName."""

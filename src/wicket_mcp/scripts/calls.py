@@ -144,11 +144,11 @@ class Calls:
             if server in HELPERS:
                 name = str(arguments.get("name", ""))
                 check_length(name, MAX_NAME, "A name")
-                target = self._api.known_key(name) or await self._look_up(self._api.find_key, name)
+                target = self._api.get_key(name) or await self._look_up(self._api.find_key, name)
                 inner: Any = arguments.get("arguments")
                 arguments = cast("JsonObject", inner) if isinstance(inner, dict) else {}
             else:
-                target = self._api.known(server, tool) or await self._look_up(self._api.find, server, tool)
+                target = self._api.get(server, tool) or await self._look_up(self._api.find, server, tool)
             label = target.key
             body = await self._call("call", target.key, cast("JsonObject", fit(arguments, target.input_schema)))
             ok, value = unwrap(cast("JsonObject", body))

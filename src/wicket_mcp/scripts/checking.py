@@ -88,18 +88,18 @@ class Checker:
         """Check `source`, to which `stubs` give these names. Raises Failure."""
         names = list(names)
         imported = ", ".join(_unbound(source, names))
-        found: list[tuple[int, int, str]] = []
+        problems: list[tuple[int, int, str]] = []
         for line, column, code, message in self._complaints(session, _MODULE, stubs, imported, source):
             if line < 1 or _ALLOWED.search(message):
                 continue  # ours; or one that the engine allows: a script may `return` and `await` at its top
             if code == "invalid-syntax":
                 raise _syntax_failure(source, line, column, message)
             if line <= source.count("\n") + 1 and _surely_wrong(code, message, names) and not _engine_has(message):
-                found.append((line, column, _in_the_authors_words(message, names)))
-        if found:
-            several = len(found) > 1
-            said = "\n".join(f"line {line}: {text}" if several else text for line, _, text in found[:_MOST])
-            raise Failure("type", said, line=found[0][0], column=found[0][1])
+                problems.append((line, column, _in_the_authors_words(message, names)))
+        if problems:
+            several = len(problems) > 1
+            message_text = "\n".join(f"line {line}: {text}" if several else text for line, _, text in problems[:_MOST])
+            raise Failure("type", message_text, line=problems[0][0], column=problems[0][1])
 
     def _complaints(
         self, session: Any, module: str, stubs: str, imported: str, source: str
@@ -109,8 +109,8 @@ class Checker:
         try:
             session.feed_run(f"{first}\n{source}{_END}")
         except MontyTypingError as error:
-            found = _DIAGNOSTIC.findall(str(error.display()))
-            return [(int(line) - 1, int(column), code, message) for line, column, code, message in found]
+            diagnostics = _DIAGNOSTIC.findall(str(error.display()))
+            return [(int(line) - 1, int(column), code, message) for line, column, code, message in diagnostics]
         except MontyError:  # a source that the engine does not even read: it will say so when it runs it
             pass
         return []
@@ -121,17 +121,17 @@ def _surely_wrong(code: str, message: str, names: Iterable[str]) -> bool:
         return True
     if _CALL in message and (code in _WRONG_ON_A_CALL or _WRONG_WITH_A_CALL.search(message)):
         return True
-    return code in _WRONG_ON_OURS and any(_is_ours(found[1], names) for found in _OURS.finditer(message))
+    return code in _WRONG_ON_OURS and any(_is_ours(match[1], names) for match in _OURS.finditer(message))
 
 
 def _engine_has(message: str) -> bool:
     """Whether the checker misses what the engine has, or is given."""
-    if found := _UNKNOWN_NAME.match(message):
-        return found[1] in ENGINE_NAMES
-    if found := _UNKNOWN_MEMBER.match(message):
-        return provides(found[1], found[2])
-    if found := _UNKNOWN_MODULE.match(message):
-        return found[1] in _MODULES or found[1].partition(".")[0] in _MODULES
+    if match := _UNKNOWN_NAME.match(message):
+        return match[1] in ENGINE_NAMES
+    if match := _UNKNOWN_MEMBER.match(message):
+        return provides(match[1], match[2])
+    if match := _UNKNOWN_MODULE.match(message):
+        return match[1] in _MODULES or match[1].partition(".")[0] in _MODULES
     return False
 
 
@@ -142,18 +142,18 @@ def _is_ours(path: str, names: Iterable[str]) -> bool:
 def _in_the_authors_words(message: str, names: Iterable[str]) -> str:
     """A checker's message without what only our stubs call so."""
 
-    def ours(found: re.Match[str]) -> str:
-        return f"`{found[1]}`" if _is_ours(found[1], names) else found[0]
+    def ours(match: re.Match[str]) -> str:
+        return f"`{match[1]}`" if _is_ours(match[1], names) else match[0]
 
-    def call(found: re.Match[str]) -> str:
-        if found[2] == " is not awaited":
+    def call(match: re.Match[str]) -> str:
+        if match[2] == " is not awaited":
             return "A call is not awaited"
         return {"O": "A call that is not awaited", "o": "a call that is not awaited"}.get(
-            found[1], "`call that is not awaited`"
+            match[1], "`call that is not awaited`"
         )
 
-    if found := _UNKNOWN_MODULE.match(message):
-        return missing_module(found[1])
+    if match := _UNKNOWN_MODULE.match(message):
+        return missing_module(match[1])
     return _A_CALL.sub(call, _OURS.sub(ours, message))
 
 

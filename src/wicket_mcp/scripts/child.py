@@ -129,9 +129,9 @@ def _stat(pid: int) -> _Stat | None:
 
 def children_of(pid: int) -> list[int]:
     """The processes that `pid` has started, whichever of its threads did."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):  # gone, or no /proc
         for thread in islice(Path(f"/proc/{pid}/task").iterdir(), _MOST_THREADS):
             with contextlib.suppress(OSError):  # this thread alone is gone
-                found += map(int, (thread / "children").read_text().split())
-    return found
+                pids += map(int, (thread / "children").read_text().split())
+    return pids

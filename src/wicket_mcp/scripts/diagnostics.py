@@ -76,14 +76,14 @@ def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:
         return "Await only calls of tools, or promises that are settled somewhere."
     if _SHADOWED.search(message):
         return "A variable named 'result' hides the function result(): give the variable another name."
-    if found := _NO_TOOL.search(message) or _NO_ATTRIBUTE.search(message):
-        return _tool_hint(found[1], found[2], api)
-    if (found := _NO_MEMBER.search(message)) and found[1] in api.servers:
-        name = f"{found[1]}.{found[2]}"
-        return f"`import {found[1]}` hides the server of that name: leave it out, or write tools.call('{name}', {{…}})."
+    if match := _NO_TOOL.search(message) or _NO_ATTRIBUTE.search(message):
+        return _tool_hint(match[1], match[2], api)
+    if (match := _NO_MEMBER.search(message)) and match[1] in api.servers:
+        name = f"{match[1]}.{match[2]}"
+        return f"`import {match[1]}` hides the server of that name: leave it out, or write tools.call('{name}', {{…}})."
     for pattern in _UNKNOWN:
-        if found := pattern.search(message):
-            return _name_hint(next(group for group in found.groups() if group), language, api)
+        if match := pattern.search(message):
+            return _name_hint(next(group for group in match.groups() if group), language, api)
     if kind == "syntax":
         return _syntax_hint(source, language, message)
     if _NOT_AWAITED.search(message):
@@ -138,11 +138,11 @@ def _name_hint(name: str, language: str, api: Api) -> str:
 
 
 def _lua_place(message: str, line: int | None, trace: str) -> tuple[str, int | None]:
-    if found := _LUA_PLACE.match(message):
-        return message[found.end() :], int(found[1])
+    if match := _LUA_PLACE.match(message):
+        return message[match.end() :], int(match[1])
     message = _OUR_PLACE.sub("", message)
-    if line is None and (found := _LUA_FRAME.search(trace)):
-        line = int(found[1])
+    if line is None and (match := _LUA_FRAME.search(trace)):
+        line = int(match[1])
     return message, line
 
 

@@ -139,7 +139,7 @@ class Scripts:
         job = Job(
             language=language.name,
             source=source,
-            servers=api.mentioned(source),
+            servers=api.find_mentions(source),
             cpu=limits.cpu,
             memory=limits.memory,
             calls=limits.calls,
@@ -168,7 +168,7 @@ class Scripts:
 
     async def _find_line(self, order: Order, job: Job, recorded: list[RecordedReply], limits: Limits) -> int | None:
         """The line at which CPU time ran out, by a second run: a slower one, played the calls' answers."""
-        again = msgspec.structs.replace(job, recorded=recorded, stubs="")
+        replay = msgspec.structs.replace(job, recorded=recorded, stubs="")
         short = msgspec.structs.replace(
             limits, cpu=limits.cpu * _SECOND_RUN_CPU + 1, wall=min(limits.wall, limits.cpu * _SECOND_RUN_WALL + 2)
         )
@@ -179,7 +179,7 @@ class Scripts:
             return None
         try:
             child = await self._nursery.take(order, keep_warm=False)
-            problem = (await Session(child, again, Api(), _never, short).run()).problem
+            problem = (await Session(child, replay, Api(), _never, short).run()).problem
         except ZygoteError:
             return None
         finally:

@@ -144,8 +144,8 @@ def leave_root() -> None:
 def _is_reachable(program: str) -> bool:
     """Whether any user may read and execute the file."""
     path = Path(program)
-    wanted = stat.S_IXOTH | stat.S_IROTH
-    return path.stat().st_mode & wanted == wanted and all(p.stat().st_mode & stat.S_IXOTH for p in path.parents)
+    needed = stat.S_IXOTH | stat.S_IROTH
+    return path.stat().st_mode & needed == needed and all(p.stat().st_mode & stat.S_IXOTH for p in path.parents)
 
 
 def limit_resources(*, memory: int, cpu: float, processes: int | None = 0) -> None:
@@ -162,9 +162,9 @@ def limit_resources(*, memory: int, cpu: float, processes: int | None = 0) -> No
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         ceiling = pages * resource.getpagesize() + memory
         limits.append((resource.RLIMIT_AS, (ceiling, ceiling)))
-    for which, pair in limits:
+    for kind, pair in limits:
         with contextlib.suppress(ValueError, OSError):  # a lower limit is already set: good
-            resource.setrlimit(which, pair)
+            resource.setrlimit(kind, pair)
 
 
 def seal() -> None:

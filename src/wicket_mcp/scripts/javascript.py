@@ -14,7 +14,7 @@ import msgspec
 from wicket_mcp.scripts import line_marks, typescript
 from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.replay import Diverged, ReplayChannel
-from wicket_mcp.scripts.worker import Failure, Job, done, expired, optional
+from wicket_mcp.scripts.worker import Failure, Job, cpu_failure, optional, report_value
 
 quickjs = optional("_quickjs")
 
@@ -59,7 +59,7 @@ def _run_again(job: Job, replay: ReplayChannel, source: str) -> None:
         script.run(f"{_OPEN}{line_marks.javascript(source, name)}{_CLOSE}", mark=name)
     except (Failure, Diverged) as end:
         at_the_end = isinstance(end, Failure) and end.report["kind"] == "cpu"
-        raise expired(line=script.mark() if at_the_end else None) from None
+        raise cpu_failure(line=script.mark() if at_the_end else None) from None
 
 
 class _Script:
@@ -86,7 +86,7 @@ class _Script:
             self._send_outbox()
             raise
         if status == "done":
-            done(self._channel, _utf8(payload))
+            report_value(self._channel, _utf8(payload))
             return
         report = msgspec.json.decode(payload)
         line, column = self._place(report.pop("stack", "") or "")
@@ -136,7 +136,7 @@ class _Script:
         """Run the script's code under what is left of its CPU time."""
         left = self._deadline - time.process_time()
         if left <= 0:
-            raise expired()
+            raise cpu_failure()
         self._context.set_time_limit(left)
         return work()
 
@@ -144,7 +144,7 @@ class _Script:
         self._enter(bool)
         while self._context.execute_pending_job():
             if time.process_time() > self._deadline:
-                raise expired()
+                raise cpu_failure()
 
     def _take_replies(self) -> None:
         kind, payload = self._channel.receive()
@@ -174,7 +174,7 @@ class _Script:
         message, _, stack = text.partition("\n")
         line, column = self._place(stack)
         if "interrupted" in message:
-            return expired()
+            return cpu_failure()
         if message in ("null", "") or "out of memory" in message:
             return Failure("memory", "not enough memory", line=line)
         kind = "syntax" if message.startswith("SyntaxError") else "runtime"
@@ -201,8 +201,8 @@ def _config(job: Job) -> dict[str, Any]:
 
 def _place(stack: str) -> tuple[int | None, int | None]:
     """The innermost line of the script in a stack; 1:1 is what the engine says when it does not know."""
-    for found in _PLACE.finditer(stack):
-        line, column = int(found[1]), int(found[2])
+    for match in _PLACE.finditer(stack):
+        line, column = int(match[1]), int(match[2])
         if line < _OFFSET and (line, column) != (1, 1):
             return line, column - len(_OPEN) if line == 1 else column
     return None, None

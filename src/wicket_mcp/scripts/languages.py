@@ -144,10 +144,10 @@ TYPESCRIPT = Language(
     reserved=_JAVASCRIPT_WORDS,
 )
 
-LANGUAGES: dict[str, Language] = {one.name: one for one in (PYTHON, LUA, JAVASCRIPT, TYPESCRIPT)}
-NAMES: dict[str, Language] = LANGUAGES | {alias: one for one in LANGUAGES.values() for alias in one.aliases}
+LANGUAGES: dict[str, Language] = {entry.name: entry for entry in (PYTHON, LUA, JAVASCRIPT, TYPESCRIPT)}
+NAMES: dict[str, Language] = LANGUAGES | {alias: entry for entry in LANGUAGES.values() for alias in entry.aliases}
 """Languages by every name they may be asked for by."""
-SUFFIXES: dict[str, Language] = {suffix: one for one in LANGUAGES.values() for suffix in one.suffixes}
+SUFFIXES: dict[str, Language] = {suffix: entry for entry in LANGUAGES.values() for suffix in entry.suffixes}
 """Languages by how the names of their files end."""
 
 
@@ -170,5 +170,5 @@ PYTHON_MODULES: tuple[str, ...] = tuple(_PYTHON_MODULES.split())
 """What a Python script may import; some have only what makes sense here."""
 
 _OURS = "result results tools args null array await_all settle_all"
-RESERVED = frozenset(" ".join((_OURS, *(one.reserved for one in LANGUAGES.values()))).split())
+RESERVED = frozenset(" ".join((_OURS, *(entry.reserved for entry in LANGUAGES.values()))).split())
 """Names that a script of some language already has; a server called by one of them gets a suffix."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from wicket_mcp.scripts.frames import CALLS, PRINTED, REPLIES, Channel
-from wicket_mcp.scripts.worker import Failure, Job, done, optional
+from wicket_mcp.scripts.worker import Failure, Job, optional, report_value
 
 lua54 = optional("lupa.lua54")
 
@@ -63,16 +63,16 @@ def run(job: Job, channel: Channel) -> None:
             elif status in (b"done", b"failed"):
                 break
             if status in (b"calls", b"wait"):
-                what, text = b"replies", _replies(channel, lua, job.memory)
+                command, text = b"replies", _replies(channel, lua, job.memory)
             else:
-                what, text = b"go", b""
-            status, payload, printed = step(what, text)
+                command, text = b"go", b""
+            status, payload, printed = step(command, text)
     except lua54.LuaMemoryError:
         raise Failure("memory", "not enough memory") from None
     except lua54.LuaError as error:
         raise Failure("memory" if "not enough memory" in str(error) else "runtime", str(error)) from None
     if status == b"done":
-        done(channel, payload)
+        report_value(channel, payload)
     else:
         report = msgspec.json.decode(payload)
         used: Any = lua.get_memory_used()

@@ -56,7 +56,7 @@ def _ratio(first: str, second: str) -> float:
     return difflib.SequenceMatcher(None, first, second).ratio()
 
 
-def _listed(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_list(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any, **options: Any) -> list[Any]:
         return list(function(*arguments, **options))
 
@@ -83,8 +83,8 @@ _FUNCTIONS: Mapping[str, dict[str, Any]] = {
     "fnmatch": _pick(fnmatch, "fnmatch fnmatchcase filter translate"),
     "difflib": {
         "get_close_matches": difflib.get_close_matches,
-        "unified_diff": _listed(difflib.unified_diff),
-        "ndiff": _listed(difflib.ndiff),
+        "unified_diff": _as_list(difflib.unified_diff),
+        "ndiff": _as_list(difflib.ndiff),
         "ratio": _ratio,
     },
     "calendar": {
@@ -115,8 +115,8 @@ def host_modules() -> dict[str, ExternalModule]:
 def host_function(name: str) -> Callable[..., Any] | None:
     """The function that the engine means by `module.name`."""
     module, _, function = name.rpartition(".")
-    found = _FUNCTIONS.get(module, {}).get(function)
-    return found if callable(found) else None
+    value = _FUNCTIONS.get(module, {}).get(function)
+    return value if callable(value) else None
 
 
 @cache

@@ -100,41 +100,41 @@ class Nursery:
 
     def _start(self) -> None:
         jail.protect_host()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
+        parent_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent_end.setblocking(False)
         paths = [path for path in sys.path if path]
-        with theirs:
+        with child_end:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-c", _START, str(theirs.fileno()), *paths],
+                    [sys.executable, "-I", "-c", _START, str(child_end.fileno()), *paths],
                     env={"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(child_end.fileno(),),
                     cwd="/",
                     start_new_session=True,
                 )
             except OSError as error:
-                ours.close()
+                parent_end.close()
                 raise ZygoteError(f"cannot start the process that runs scripts: {error}") from error
-        self._link = ours
-        asyncio.get_running_loop().add_reader(ours, self._hear)
+        self._link = parent_end
+        asyncio.get_running_loop().add_reader(parent_end, self._hear)
 
     def _spawn(self, order: Order) -> Child:
         if self._link is None:
             raise ZygoteError("the zygote ended")
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
+        parent_end, child_end = socket.socketpair()
+        parent_end.setblocking(False)
         self._numbers += 1
         request = {"id": self._numbers, "order": order}
-        with theirs:
+        with child_end:
             try:
-                socket.send_fds(self._link, [msgspec.json.encode(request)], [theirs.fileno()])
+                socket.send_fds(self._link, [msgspec.json.encode(request)], [child_end.fileno()])
             except OSError as error:
-                ours.close()
+                parent_end.close()
                 raise ZygoteError(f"the zygote does not listen: {error}") from error
-        child = self._children[self._numbers] = Child(self._numbers, order, ours, self._orphans)
+        child = self._children[self._numbers] = Child(self._numbers, order, parent_end, self._orphans)
         return child
 
     def _orphans(self) -> list[int]:

@@ -82,12 +82,12 @@ class Outcome(msgspec.Struct, frozen=True):
         parts = [str(self.problem)]
         if self.printed:
             parts.append(f"Printed:\n{self.printed.rstrip()}")
-        made = [record for record in self.calls if record.state != "not_sent"]
+        sent = [record for record in self.calls if record.state != "not_sent"]
         unsent = [record for record in self.calls if record.state == "not_sent"]
-        if made:
-            parts.append(f"Calls already made (their effects remain):\n{_listed(made, most_calls)}")
+        if sent:
+            parts.append(f"Calls already made (their effects remain):\n{_render_calls(sent, most_calls)}")
         if unsent:
-            parts.append(f"Calls refused before they were sent:\n{_listed(unsent, most_calls)}")
+            parts.append(f"Calls refused before they were sent:\n{_render_calls(unsent, most_calls)}")
         return "\n\n".join(parts)
 
     def to_dict(self) -> JsonObject:
@@ -109,6 +109,6 @@ class Outcome(msgspec.Struct, frozen=True):
         return body
 
 
-def _listed(records: list[CallRecord], most: int) -> str:
-    shown = "\n".join(f"- {record}" for record in records[:most])
-    return f"{shown}\n- … and {len(records) - most} more" if len(records) > most else shown
+def _render_calls(records: list[CallRecord], most: int) -> str:
+    lines = "\n".join(f"- {record}" for record in records[:most])
+    return f"{lines}\n- … and {len(records) - most} more" if len(records) > most else lines

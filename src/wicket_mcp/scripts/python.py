@@ -26,7 +26,7 @@ from wicket_mcp.scripts.replay import Diverged, ReplayChannel
 from wicket_mcp.scripts.rewriting import Rewritten, rewrite
 from wicket_mcp.scripts.servers import Servers, is_not_awaited
 from wicket_mcp.scripts.to_json import NotJson, to_json
-from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, done, expired, fail
+from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, cpu_failure, fail, report_value
 
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
@@ -73,11 +73,11 @@ def _serve(channel: Channel, pool: Any, order: Order) -> None:
             try:
                 if job.stubs:
                     checker.check(session, job.source, job.stubs, [*job.servers, "tools", "results", "args"])
-                done(channel, _Script(job, channel).run(session, rewrite(job.source)))
+                report_value(channel, _Script(job, channel).run(session, rewrite(job.source)))
             except Failure as failure:
                 fail(channel, failure)
             return
-    fail(channel, expired(line=_find_line(job, channel, pool)))
+    fail(channel, cpu_failure(line=_find_line(job, channel, pool)))
 
 
 def _checkout(pool: Any, memory: int, **options: Any) -> Any:
@@ -144,7 +144,10 @@ def _call_host(function: Any, args: Any, kwargs: Any) -> Any:
     try:
         return {"return_value": function(*args, **kwargs)}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        kind = next((one for one in (TypeError, LookupError, ArithmeticError) if isinstance(error, one)), ValueError)
+        kind = next(
+            (candidate for candidate in (TypeError, LookupError, ArithmeticError) if isinstance(error, candidate)),
+            ValueError,
+        )
         return {"exception": error if type(error).__module__ == "builtins" else kind(str(error))}
 
 
@@ -181,7 +184,7 @@ class _Script:
         except pydantic_monty.MontyCrashedError as error:
             if "SIGSYS" in str(error):
                 os._exit(FORBIDDEN)
-            raise (expired() if error.timed_out else Failure("memory", "The script ran out of memory.")) from None
+            raise (cpu_failure() if error.timed_out else Failure("memory", "The script ran out of memory.")) from None
         except (pydantic_monty.MontyError, RecursionError, ValueError, TypeError) as error:
             raise Failure("value", f"{type(error).__name__}: {error}") from None
         while self._waiting:  # calls that nobody awaited are made all the same
@@ -209,7 +212,7 @@ class _Script:
     def _call(self, snapshot: Any) -> Any:
         """Send one call at once; what it answers is waited for later."""
         try:
-            server, tool = self._servers.called(snapshot.object_id, snapshot.function_name)
+            server, tool = self._servers.resolve_call(snapshot.object_id, snapshot.function_name)
             body = self._servers.arguments(server, tool, snapshot.args, snapshot.kwargs)
             text = msgspec.json.encode(to_json(body, f"the arguments of {server}.{tool}"))
             if len(text) > self._job.max_arguments:
@@ -232,19 +235,19 @@ class _Script:
         seconds = max(0.0, float(snapshot.args[0]))
         self._slept += seconds
         if self._slept > _LONGEST_SLEEP:
-            said = f"a script may sleep {_LONGEST_SLEEP:g} seconds in all"
-            return snapshot.resume({"exception": TimeoutError(said)})
+            message = f"a script may sleep {_LONGEST_SLEEP:g} seconds in all"
+            return snapshot.resume({"exception": TimeoutError(message)})
         if snapshot.function_name == "system.sleep":
             time.sleep(seconds)
             return snapshot.resume({"return_value": None})
         self._alarms[snapshot.call_id] = time.monotonic() + seconds
         return snapshot.resume({"future": ...})
 
-    def _wait(self, wanted: list[int]) -> dict[int, Any]:
+    def _wait(self, numbers: list[int]) -> dict[int, Any]:
         """What has settled of these, once something has."""
         while True:
             self._ring()
-            if settled := {number: self._settled.pop(number) for number in wanted if number in self._settled}:
+            if settled := {number: self._settled.pop(number) for number in numbers if number in self._settled}:
                 return settled
             patience = min(self._alarms.values()) - time.monotonic() if self._alarms else None
             if self._channel.wait(patience if patience is None else max(0.0, patience)):
@@ -279,22 +282,22 @@ class _Script:
 
     def _failure(self, error: Any, session: Any) -> Failure:
         message = str(error.display("type-msg"))
-        said = str(error.display("msg"))
+        shown_message = str(error.display("msg"))
         frames = error.traceback()
         # The outermost frame is the script's own; those of the prelude have names of their own.
         own = [frame for frame in frames if frame.filename == frames[0].filename]
         last = own[-1] if own else None
         where = {"line": self._rewritten.line(last.line), "column": last.column} if last else {}
-        if found := _NO_MODULE.search(message):
-            return Failure("runtime", modules.missing_module(found[1]), **where)
+        if match := _NO_MODULE.search(message):
+            return Failure("runtime", modules.missing_module(match[1]), **where)
         if hint := self._explain_access(message, last.line if last else 0, session):
             where["hint"] = hint
         if isinstance(error, pydantic_monty.MontySyntaxError):
             return Failure("syntax", message, **where)
-        if said in self._tool_errors:
-            return Failure("tool", said, **where)
+        if shown_message in self._tool_errors:
+            return Failure("tool", shown_message, **where)
         if message.startswith("TimeoutError: feed time limit"):
-            return expired(**where)
+            return cpu_failure(**where)
         if message.startswith("MemoryError"):
             return Failure("memory", "not enough memory", **where)
         if self._calls > self._job.calls or "suspension" in message:
@@ -303,12 +306,12 @@ class _Script:
 
     def _explain_access(self, message: str, line: int, session: Any) -> str:
         """What there is where a key or attribute was not: asked of the engine, which still has the script's names."""
-        for expression in access.accessed(self._rewritten.source, line, message):
+        for expression in access.find_accesses(self._rewritten.source, line, message):
             try:
-                found = session.feed_run(access.probe(expression), skip_type_check=True)
+                probed = session.feed_run(access.probe(expression), skip_type_check=True)
             except pydantic_monty.MontyError:  # a name of a function's own, which is gone
                 continue
-            return access.describe(expression, found, message)
+            return access.describe(expression, probed, message)
         return ""
 
     def _encode(self, value: Any) -> bytes:

@@ -234,17 +234,17 @@ class _Rewriter:
         self._enclose(function, b"_wicket_yielded = _wicket_collected()", finish)
 
     def _yield(self, node: ast.Yield | ast.YieldFrom) -> None:
-        found = _YIELD.match(self._data, self._start(node))
-        if found is None:
+        match = _YIELD.match(self._data, self._start(node))
+        if match is None:
             return
-        opening = b"_wicket_yielded.extend((" if found[1] else b"_wicket_yielded.append(("
-        self._replace(found.start(), found.end(), opening if node.value else opening + b"None")
+        opening = b"_wicket_yielded.extend((" if match[1] else b"_wicket_yielded.append(("
+        self._replace(match.start(), match.end(), opening if node.value else opening + b"None")
         self._insert(self._end(node), b"))")
 
     def _enclose(self, function: ast.FunctionDef | ast.AsyncFunctionDef, first: bytes, last: bytes) -> None:
         """Put a statement before and after the body of a function."""
         body: Any = function.body
-        begin = min([body[0].lineno, *(one.lineno for one in getattr(body[0], "decorator_list", []))])
+        begin = min([body[0].lineno, *(decorator.lineno for decorator in getattr(body[0], "decorator_list", []))])
         end: int = body[-1].end_lineno
         if begin == function.lineno or self._data[self._starts[begin - 1] : self._start(body[0])].strip(b" \t@"):
             self._insert(self._start(body[0]), first + b"; ")

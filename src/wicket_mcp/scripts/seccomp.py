@@ -111,42 +111,42 @@ def machine(name: str = "") -> Machine | None:
 @cache
 def available() -> bool:
     """Whether this system can end a process that makes a call it may not."""
-    here = machine()
+    current = machine()
     kill = ctypes.c_uint32(KILL)
-    return here is not None and libc().syscall(here.seccomp, _GET_ACTION_AVAIL, 0, ctypes.byref(kill)) == 0
+    return current is not None and libc().syscall(current.seccomp, _GET_ACTION_AVAIL, 0, ctypes.byref(kill)) == 0
 
 
 def interpreter(on: str = "") -> Program:
     """For a process that only computes, and talks over what it has open."""
-    here, program = _prologue(on)
-    program += _allowed(here, _COMPUTES) + _sends_to_the_other_end(here)
+    target, program = _prologue(on)
+    program += _allow(target, _COMPUTES) + _sends_to_the_other_end(target)
     for memory in ("mmap", "mprotect"):  # memory, but never executable
-        program += _guarded(here, memory, _without(2, _PROT_EXEC, KILL))
-    program += _guarded(here, "tgkill", _one_of(0, (os.getpid(),), KILL))  # abort() signals its own process
+        program += _guard_call(target, memory, _without(2, _PROT_EXEC, KILL))
+    program += _guard_call(target, "tgkill", _one_of(0, (os.getpid(),), KILL))  # abort() signals its own process
     return [*program, _verdict(KILL)]
 
 
 def tree(on: str = "") -> Program:
     """For a process that starts one program, and for that program: which one, and what both may read, is Landlock's."""
-    here, program = _prologue(on)
-    program += _allowed(here, _COMPUTES + _STARTS_ONE_PROGRAM) + _sends_to_the_other_end(here)
+    target, program = _prologue(on)
+    program += _allow(target, _COMPUTES + _STARTS_ONE_PROGRAM) + _sends_to_the_other_end(target)
     # The dynamic loader of the program maps code: from files that it may read, and never what it could have written.
-    program += _guarded(here, "mmap", _code_from_files())
+    program += _guard_call(target, "mmap", _code_from_files())
     # Libraries that are marked for branch protection are protected anew by the loader, on aarch64; it can do without.
-    program += _guarded(here, "mprotect", _without(2, _PROT_EXEC, _EPERM if here.column else KILL))
-    program += _guarded(here, "clone", _without(0, ~_CLONE_FLAGS & 0xFFFFFFFF, KILL))
-    program += _guarded(here, "socketpair", _one_of(0, (_AF_UNIX,), KILL) + _one_of(1, _CONNECTED, KILL))
-    program += _guarded(here, "open", _without(1, _WRITES, _EACCES))
-    program += _guarded(here, "openat", _without(2, _WRITES, _EACCES))
-    program += _guarded(here, "fcntl", _one_of(1, _FD_COMMANDS, _EINVAL))
-    program += _guarded(here, "ioctl", _one_of(1, _IOCTLS, _ENOTTY))
-    program += _guarded(here, "prctl", _one_of(0, _PRCTLS, _EINVAL))
-    program += _guarded(here, "prlimit64", _one_of(0, (0,), _EPERM) + _null(2, _EPERM))  # its own, to read
-    program += _guarded(here, "tgkill", _one_of(0, (os.getpid(),), _EPERM))
-    program += _guarded(here, "kill", [_verdict(_EPERM)])  # who is stuck is ended from outside
+    program += _guard_call(target, "mprotect", _without(2, _PROT_EXEC, _EPERM if target.column else KILL))
+    program += _guard_call(target, "clone", _without(0, ~_CLONE_FLAGS & 0xFFFFFFFF, KILL))
+    program += _guard_call(target, "socketpair", _one_of(0, (_AF_UNIX,), KILL) + _one_of(1, _CONNECTED, KILL))
+    program += _guard_call(target, "open", _without(1, _WRITES, _EACCES))
+    program += _guard_call(target, "openat", _without(2, _WRITES, _EACCES))
+    program += _guard_call(target, "fcntl", _one_of(1, _FD_COMMANDS, _EINVAL))
+    program += _guard_call(target, "ioctl", _one_of(1, _IOCTLS, _ENOTTY))
+    program += _guard_call(target, "prctl", _one_of(0, _PRCTLS, _EINVAL))
+    program += _guard_call(target, "prlimit64", _one_of(0, (0,), _EPERM) + _null(2, _EPERM))  # its own, to read
+    program += _guard_call(target, "tgkill", _one_of(0, (os.getpid(),), _EPERM))
+    program += _guard_call(target, "kill", [_verdict(_EPERM)])  # who is stuck is ended from outside
     # Tried first, and done without: clone() and its flags can be checked, what clone3() reads from memory cannot.
     for newer in ("clone3", "pidfd_open", "openat2", "mseal", "map_shadow_stack"):
-        program += _guarded(here, newer, [_verdict(_ENOSYS)])
+        program += _guard_call(target, newer, [_verdict(_ENOSYS)])
     # What came later than this list may be a C library's first choice tomorrow: it finds an older kernel here.
     return [*program, (_ABOVE, 0, 1, _NEWEST), _verdict(_ENOSYS), _verdict(KILL)]
 
@@ -172,31 +172,31 @@ class _SockFprog(ctypes.Structure):
 
 def _prologue(on: str) -> tuple[Machine, Program]:
     """The machine, and the check that a call is of that machine; then the call's number is at hand."""
-    here = machine(on)
-    if here is None:
+    target = machine(on)
+    if target is None:
         raise SeccompError("no seccomp table for this machine")
-    program: Program = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, here.audit), _verdict(KILL), (_LOAD, 0, 0, 0)]
-    if here.column == 0:  # the x32 calls, a second door into the same kernel
+    program: Program = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, target.audit), _verdict(KILL), (_LOAD, 0, 0, 0)]
+    if target.column == 0:  # the x32 calls, a second door into the same kernel
         program += [(_AT_LEAST, 0, 1, 0x40000000), _verdict(KILL)]
-    return here, program
+    return target, program
 
 
-def _allowed(here: Machine, names: str) -> Program:
+def _allow(target: Machine, names: str) -> Program:
     program: Program = []
     for name in names.split():
-        program += _guarded(here, name, [])
+        program += _guard_call(target, name, [])
     return program
 
 
-def _guarded(here: Machine, name: str, checks: Program) -> Program:
+def _guard_call(target: Machine, name: str, checks: Program) -> Program:
     """Allows a call that passes its checks."""
-    number = _NUMBERS[name][here.column]
+    number = _NUMBERS[name][target.column]
     return [] if number is None else [(_EQUAL, 0, len(checks) + 1, number), *checks, _verdict(ALLOW)]
 
 
-def _sends_to_the_other_end(here: Machine) -> Program:
+def _sends_to_the_other_end(target: Machine) -> Program:
     """No address: a datagram socket could reach any that has a name. What sendmsg() reads from memory is not seen."""
-    return _guarded(here, "sendto", _null(4, KILL))
+    return _guard_call(target, "sendto", _null(4, KILL))
 
 
 def _without(argument: int, bits: int, verdict: int) -> Program:

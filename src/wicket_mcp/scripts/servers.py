@@ -64,7 +64,7 @@ class Servers:
         self._by_id[server.id] = server
         return server
 
-    def called(self, receiver: UUID | None, function: str) -> tuple[str, str]:
+    def resolve_call(self, receiver: UUID | None, function: str) -> tuple[str, str]:
         """The server and the tool that a call means. Raises AttributeError, or NameError for a function of nobody."""
         if receiver is None:
             if function not in self._values:

@@ -89,7 +89,7 @@ class Session:
                     await self._calls.wait()
         except TimeoutError:
             late = _Ended("limit", "wall", f"The script took longer than {self._limits.wall:g} seconds.")
-            outcome = outcome or self._failed(late)
+            outcome = outcome or self._fail(late)
         finally:
             if watch is not None:
                 watch.cancel()
@@ -101,7 +101,7 @@ class Session:
         try:
             return await self._converse(reader)
         except _Ended as ended:
-            return self._failed(ended)
+            return self._fail(ended)
 
     async def _converse(self, reader: asyncio.StreamReader) -> Outcome:
         while True:
@@ -114,7 +114,7 @@ class Session:
                     case frames.PRINTED:
                         self._take_printed(await _parse(payload, 1))
                     case frames.DONE:
-                        return self._done(await _parse(payload, MAX_DEPTH + 2))
+                        return self._finish(await _parse(payload, MAX_DEPTH + 2))
                     case frames.FAILED:
                         return self._error(await _parse(payload, MAX_DEPTH))
                     case frames.BEGUN if self._cpu_before is None and not self._calls.records:
@@ -125,8 +125,8 @@ class Session:
                 log.warning("script process %d broke the protocol: %s", self._child.pid, error)
                 raise self._killed or _Ended("crash", "crash", f"The script's process sent {error}.") from None
             except TooManyCalls:
-                said = f"The script made more than {self._limits.calls} calls."
-                raise _Ended("limit", "calls", said) from None
+                message = f"The script made more than {self._limits.calls} calls."
+                raise _Ended("limit", "calls", message) from None
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise await self._post_mortem() from None
 
@@ -150,7 +150,7 @@ class Session:
             self._printed.append(text[:room])
             self._printed_size += len(text)
 
-    def _done(self, body: Json) -> Outcome:
+    def _finish(self, body: Json) -> Outcome:
         if not isinstance(body, dict):
             raise frames.BadFrame("an answer of the wrong shape")
         known = cast("dict[str, Any]", body)
@@ -165,9 +165,9 @@ class Session:
         if not isinstance(report, dict):
             raise frames.BadFrame("an error of the wrong shape")
         known = cast("dict[str, Any]", report)
-        found = diagnostics.problem(known, self._job.source, self._job.language, self._api)
-        state: State = "limit" if found.kind in diagnostics.LIMIT_KINDS else "error"
-        return self._end(state, problem=found, stats=_stats(known))
+        problem = diagnostics.problem(known, self._job.source, self._job.language, self._api)
+        state: State = "limit" if problem.kind in diagnostics.LIMIT_KINDS else "error"
+        return self._end(state, problem=problem, stats=_stats(known))
 
     # It is answered
 
@@ -225,7 +225,7 @@ class Session:
 
     # The end
 
-    def _failed(self, ended: _Ended) -> Outcome:
+    def _fail(self, ended: _Ended) -> Outcome:
         return self._end(ended.state, problem=ended.problem)
 
     def _end(self, state: State, **known: Any) -> Outcome:
@@ -253,8 +253,8 @@ async def _parse(payload: bytes, depth: int) -> Json:
     return value
 
 
-def _stats(said: Any) -> Stats:
-    known = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+def _stats(value: Any) -> Stats:
+    known = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     cpu, peak = known.get("cpu"), known.get("peak")
     return Stats(
         cpu_ms=cpu * 1000 if isinstance(cpu, float) else 0.0,

@@ -88,33 +88,33 @@ def _python_type(schema: Any, depth: int = 0) -> str:
     choices = known.get("enum")
     if isinstance(choices, list) and choices and all(isinstance(c, str) for c in cast("list[Any]", choices)):
         return f"Literal[{', '.join(repr(c) for c in cast('list[str]', choices))}] | str"
-    wanted = known.get("type")
-    if isinstance(wanted, list):
-        kinds = [_python_type({**known, "type": kind}, depth + 1) for kind in cast("list[Any]", wanted)]
+    kind_name = known.get("type")
+    if isinstance(kind_name, list):
+        kinds = [_python_type({**known, "type": kind}, depth + 1) for kind in cast("list[Any]", kind_name)]
         return " | ".join(dict.fromkeys(kinds)) if "Any" not in kinds else "Any"
-    if wanted == "array":
+    if kind_name == "array":
         return f"list[{_python_type(known.get('items'), depth + 1)}]"
-    if wanted == "object":
+    if kind_name == "object":
         return "dict[str, Any]"
     # A number may be written without a point, and an absent optional may be None.
-    return _PYTHON_TYPES.get(str(wanted), "Any") if wanted else "Any"
+    return _PYTHON_TYPES.get(str(kind_name), "Any") if kind_name else "Any"
 
 
 def interfaces(api: Api, source: str) -> dict[str, str]:
     """TypeScript interfaces by tool name, when `source` asks for any; bounded, in catalogue order."""
     if "__interfaces" not in source and "__getToolInterface" not in source:
         return {}
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     size = 0
     for ident, server in api.servers.items():
         for name, tool in server.tools.items():
             text = typescript(ident, name, tool)
             size += len(text)
             if size > _MOST_INTERFACES:
-                return found
-            found[f"{ident}.{name}"] = text
-            found.setdefault(tool.key, text)
-    return found
+                return texts
+            texts[f"{ident}.{name}"] = text
+            texts.setdefault(tool.key, text)
+    return texts
 
 
 def typescript(server: str, name: str, tool: Tool) -> str:

@@ -128,11 +128,11 @@ def _erase(out: bytearray, start: int, stop: int) -> None:
             out[index] = 32
 
 
-def _refuse(node: Any, what: str) -> None:
+def _refuse(node: Any, feature: str) -> None:
     row, column = node.start_point
     raise Failure(
         "syntax",
-        f"TypeScript's {what} cannot be run: only types that can be erased are supported.",
+        f"TypeScript's {feature} cannot be run: only types that can be erased are supported.",
         line=row + 1,
         column=column + 1,
     )

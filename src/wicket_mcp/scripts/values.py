@@ -37,10 +37,10 @@ def fit(value: Json, schema: Json, depth: int = 0) -> Json:
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return value
     known = cast("dict[str, Any]", schema)
-    wanted = known.get("type")
-    if value == {} and isinstance(value, dict) and wanted == "array":
+    kind = known.get("type")
+    if value == {} and isinstance(value, dict) and kind == "array":
         return []
-    if isinstance(value, float) and wanted == "integer" and value.is_integer():
+    if isinstance(value, float) and kind == "integer" and value.is_integer():
         return int(value)
     if isinstance(value, dict):
         fields: Any = known.get("properties")

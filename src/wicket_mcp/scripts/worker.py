@@ -65,7 +65,7 @@ class Failure(Exception):
         self.report: dict[str, Any] = {"kind": kind, "message": message, **where}
 
 
-def expired(**where: Any) -> Failure:
+def cpu_failure(**where: Any) -> Failure:
     return Failure("cpu", "The script used up its processor time.", **where)
 
 
@@ -113,7 +113,7 @@ def fail(channel: Channel, failure: Failure) -> None:
     channel.send(FAILED, msgspec.json.encode({**failure.report, **usage()}))
 
 
-def done(channel: Channel, value: bytes) -> None:
+def report_value(channel: Channel, value: bytes) -> None:
     """Answer with the script's value, JSON text already; empty when it gave none."""
     stats = msgspec.json.encode(usage())
     channel.send(DONE, b'{"value":%s,"stats":%s}' % (value, stats) if value else b'{"stats":%s}' % stats)

@@ -124,11 +124,11 @@ def _reap(pid: int) -> tuple[int, float, int]:
 
 def _reap_group(group: int) -> list[tuple[int, float, int]]:
     """Reap what a child had started: it was killed with the child, and became ours as its nearest living ancestor."""
-    found: list[tuple[int, float, int]] = []
+    reaped: list[tuple[int, float, int]] = []
     with contextlib.suppress(ChildProcessError):
         while True:
-            found.append(_reap(-group))
-    return found
+            reaped.append(_reap(-group))
+    return reaped
 
 
 def _tell(link: socket.socket, message: dict[str, Any], handle: int = -1) -> None:

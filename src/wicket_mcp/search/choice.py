@@ -94,7 +94,7 @@ class Choice:
         best: list[tuple[float, int]] = []
         """The places so far, the least worth first: what it is worth to give each to its tool, and the tool."""
         withheld: list[Withheld] = []
-        taken: Counter[str] = Counter()
+        by_server: Counter[str] = Counter()
         named = self.gains(self.query)
         for position in descending(fit):
             score, tool = float(fit[position]), self.tools[position]
@@ -105,8 +105,8 @@ class Choice:
             if reason := self.trouble(tool) if self.trouble else "":
                 withheld.append(Withheld(Hit(tool, score), reason))
                 continue
-            worth = score if tool.server in named else score * _share(taken[tool.server], limit)
-            taken[tool.server] += 1
+            worth = score if tool.server in named else score * _share(by_server[tool.server], limit)
+            by_server[tool.server] += 1
             heappush(best, (worth, -position))
             if len(best) > limit:
                 heappop(best)
@@ -132,18 +132,18 @@ class Choice:
         if len(rows) < _SEVERAL:
             return tuple(Part(text, tuple(self.tools[i].key for i in chosen[:1])) for text, _ in rows), chosen
         errands = [self._usable(row) for _, row in rows]
-        taken: dict[int, list[int]] = {}
+        turns: dict[int, list[int]] = {}
         for turn in range(_TURNS):
             for number, errand in enumerate(errands):
-                if len(taken) >= (min(limit, _PLACES) if turn else limit):
+                if len(turns) >= (min(limit, _PLACES) if turn else limit):
                     break
-                position = next((p for p in errand if p not in taken or turn == 0), None)
+                position = next((p for p in errand if p not in turns or turn == 0), None)
                 if position is not None:
-                    taken.setdefault(position, []).append(number)
-        hits = [*taken, *(position for position in chosen if position not in taken)][:limit]
+                    turns.setdefault(position, []).append(number)
+        hits = [*turns, *(position for position in chosen if position not in turns)][:limit]
         hits.sort(key=lambda position: -float(fit[position]))
         served = tuple(
-            Part(text, tuple(self.tools[p].key for p in hits if number in taken.get(p, ())))
+            Part(text, tuple(self.tools[p].key for p in hits if number in turns.get(p, ())))
             for number, (text, _) in enumerate(rows)
         )
         return served, hits
@@ -179,11 +179,11 @@ class Choice:
         self, chosen: list[int], hits: tuple[Hit, ...], withheld: list[Withheld], served: tuple[Part, ...]
     ) -> Answer:
         best = hits[0].score if hits else 0.0
-        shown = chosen[:_PLACES]
-        named = mentions(self.query, [self.tools[position] for position in shown])
+        top = chosen[:_PLACES]
+        named = mentions(self.query, [self.tools[position] for position in top])
         # What was learned from use counts like closeness: it says that such a query was served by this tool before.
-        closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in shown), default=0.0)
-        sure = confidence(closest, named) if hits and self._is_readable(shown) else 0.0
+        closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in top), default=0.0)
+        sure = confidence(closest, named) if hits and self._is_readable(top) else 0.0
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
         fitting = [entry for entry in withheld if entry.hit.score >= max(best, SERVES)]
@@ -199,12 +199,12 @@ class Choice:
             closest=closest,
         )
 
-    def _is_readable(self, shown: list[int]) -> bool:
+    def _is_readable(self, top: list[int]) -> bool:
         """Whether the query has a word that means something: one that is known, or that the hits are written with."""
         telling = [word for word in words(self.query) if word not in STOP and len(word) < _WORD]
         if not telling:
             return False
-        return max(float(self.scores.letters[p]) for p in shown) > _TRACE or any(
+        return max(float(self.scores.letters[p]) for p in top) > _TRACE or any(
             len(word) < _WORD and packaged_table().knows(word) for word in telling
         )
 
@@ -222,5 +222,5 @@ def descending(scores: "NDArray[np.float32]") -> Iterator[int]:
         return
     top = np.argpartition(-scores, _CHUNK)[:_CHUNK]
     yield from top[np.lexsort((top, -scores[top]))].tolist()
-    taken = set(top.tolist())
-    yield from (i for i in np.argsort(-scores, kind="stable").tolist() if i not in taken)
+    yielded = set(top.tolist())
+    yield from (i for i in np.argsort(-scores, kind="stable").tolist() if i not in yielded)

@@ -30,12 +30,12 @@ def disclose(
     """
     least = [levels[-1](hit.tool) for hit in hits]
     costs = [count(text) for text in least]
-    kept = len(hits)
-    while kept > 1 and sum(costs[:kept]) > budget:
-        kept -= 1
-    room = budget - sum(costs[:kept])
-    shown: list[Shown] = []
-    for hit, text, cost in zip(hits[:kept], least, costs, strict=False):
+    fitting = len(hits)
+    while fitting > 1 and sum(costs[:fitting]) > budget:
+        fitting -= 1
+    room = budget - sum(costs[:fitting])
+    disclosed: list[Shown] = []
+    for hit, text, cost in zip(hits[:fitting], least, costs, strict=False):
         level = len(levels) - 1
         for better, write in enumerate(levels[:-1]):
             richer = write(hit.tool)
@@ -44,5 +44,5 @@ def disclose(
                 text, level = richer, better
                 room -= max(0, more)
                 break
-        shown.append(Shown(hit, text, level))
-    return tuple(shown)
+        disclosed.append(Shown(hit, text, level))
+    return tuple(disclosed)

@@ -99,19 +99,19 @@ class Encoder:
         """One row a text. Texts go in batches that fit the cache; each comes out as it would alone."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
-        found = np.empty((len(texts), self.width), np.float32)
+        vectors = np.empty((len(texts), self.width), np.float32)
         batch: list[tuple[int, list[int]]] = []
         size = 0
         for place, text in enumerate(texts):
             numbers = self.tokenizer.encode(text, LONGEST)
             if batch and size + len(numbers) > _BATCH:
-                found[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
+                vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
                 batch, size = [], 0
             batch.append((place, numbers))
             size += len(numbers)
         if batch:
-            found[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
-        return found
+            vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
+        return vectors
 
     def _forward(self, texts: list[list[int]]) -> "NDArray[np.float32]":
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
@@ -137,7 +137,7 @@ class Encoder:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         width = mixed.shape[1] // 3
-        found = np.empty((len(mixed), width), np.float32)
+        outputs = np.empty((len(mixed), width), np.float32)
         for start, end in spans:
             shape = (end - start, 3, self._heads, width // self._heads)
             query, key, value = mixed[start:end].reshape(shape).transpose(1, 2, 0, 3)
@@ -145,8 +145,8 @@ class Encoder:
             share -= share.max(2, keepdims=True)
             np.exp(share, out=share)
             share /= share.sum(2, keepdims=True)
-            found[start:end] = (share @ value).transpose(1, 0, 2).reshape(end - start, width)
-        return found
+            outputs[start:end] = (share @ value).transpose(1, 0, 2).reshape(end - start, width)
+        return outputs
 
 
 def _normalise(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":

@@ -81,5 +81,5 @@ def _stands_alone(piece: str, *, last: bool) -> bool:
         return True
     if spoken[start] in _QUESTIONS:
         return True
-    rest = spoken[start + 1 :]
-    return spoken[start] in _VERBS and (bool(_OBJECTS.intersection(rest)) or len(telling) > 1 or (last and not rest))
+    tail = spoken[start + 1 :]
+    return spoken[start] in _VERBS and (bool(_OBJECTS.intersection(tail)) or len(telling) > 1 or (last and not tail))

@@ -32,8 +32,8 @@ def explain(
         tool_stems.update(map(stem, field_words))
         field_features = Features().add(field_words)
         shares_by_field[name] = weight * sum(
-            worth * worth * len(counted.keys() & wanted.keys())
-            for (counted, worth), (wanted, _) in zip(field_features.kinds(), query_features.kinds(), strict=True)
+            worth * worth * len(counted.keys() & query_counts.keys())
+            for (counted, worth), (query_counts, _) in zip(field_features.kinds(), query_features.kinds(), strict=True)
         )
     letters, meaning = float(scores.letters[position]), float(scores.meaning[position])
     total = sum(shares_by_field.values()) or 1.0

@@ -53,10 +53,10 @@ class Features:
         self.pieces: Counter[int] = Counter()
 
     def add(self, words: Sequence[str], weight: float = 1.0) -> "Features":
-        kept = [word for word in words if word not in STOP]
-        _tally(self.stems, map(_stem_number, kept), weight)
-        _tally(self.pairs, map(_pair_number, kept, kept[1:]), weight)
-        _tally(self.pieces, chain.from_iterable(map(_piece_numbers, kept)), weight)
+        telling = [word for word in words if word not in STOP]
+        _tally(self.stems, map(_stem_number, telling), weight)
+        _tally(self.pairs, map(_pair_number, telling, telling[1:]), weight)
+        _tally(self.pieces, chain.from_iterable(map(_piece_numbers, telling)), weight)
         return self
 
     def kinds(self) -> tuple[tuple[Counter[int], float], ...]:

@@ -202,7 +202,7 @@ class Finder:
     def _update(self, snapshot: Snapshot) -> SearchIndex:
         if not self._indexed:
             stored = self._catalogue.segment
-            parts = {name: (one, stored(one)) for name, one in snapshot.listings.items()}
+            parts = {name: (own_listing, stored(own_listing)) for name, own_listing in snapshot.listings.items()}
             index = SearchIndex.load(parts, model=self._model)
         else:
             index = self._index

@@ -97,11 +97,11 @@ def _rows() -> list[list[str]]:
 def _european() -> tuple[dict[str, str], dict[str, str]]:
     exact: dict[str, str] = {}
     prefixes: dict[str, str] = {}
-    ours = {stem(word) for english, *_ in _rows() for word in english.split()}
+    english_stems = {stem(word) for english, *_ in _rows() for word in english.split()}
     for english, *languages in _rows():
         for word in " ".join(languages[:3]).split():
             entry = fold(word)
-            if entry in STOP or entry in _FOREIGN or stem(entry) in ours:
+            if entry in STOP or entry in _FOREIGN or stem(entry) in english_stems:
                 continue  # the same in English
             exact.setdefault(entry, english)
             if len(entry) >= _PREFIX:

@@ -133,8 +133,8 @@ class SearchIndex:
         from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
-        said, query = self._read(query)
-        scores = score(self._matrix, query, self._model, said=said)
+        original, query = self._read(query)
+        scores = score(self._matrix, query, self._model, original=original)
         lifts = lifts or {}
         added = {
             self._places[key]: prior(key, usage or {}, favourites) + lifts.get(key, 0.0)
@@ -187,8 +187,8 @@ class SearchIndex:
         from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
-        said, query = self._read(query)
-        scores = score(self._matrix, query, self._model, said=said)
+        original, query = self._read(query)
+        scores = score(self._matrix, query, self._model, original=original)
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)
         named = self._naming.gains(query).get(tool.server, 0.0)

@@ -91,11 +91,11 @@ class Learning:
         """Learn, and use what was learned, or neither."""
         self._enabled = enabled
 
-    def note_search(self, query: str, principal: str, shown: Iterable[str]) -> None:
+    def note_search(self, query: str, principal: str, hits: Iterable[str]) -> None:
         """Remember a search for the calls that may follow."""
         stems = _stems(query)
         if self._enabled and stems:
-            self._of(principal).searches.append(_Search(stems, frozenset(shown), self._clock()))
+            self._of(principal).searches.append(_Search(stems, frozenset(hits), self._clock()))
 
     def hear(self, record: CallRecord) -> None:
         """Learn from a call, where its principal searched shortly before. Never waits."""

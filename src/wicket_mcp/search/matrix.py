@@ -32,14 +32,14 @@ class Matrix:
         sizes = [len(s.meanings) for s in segments]
         self.size = sum(sizes)
         self.meanings = _unit([s.meanings for s in segments])
-        self.learned, self.known = _learned([s.learned for s in segments])
+        self.learned, self.known = _model_vectors([s.learned for s in segments])
         before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
-        self._owners = _joined([s.owners for s in segments], np.int32)
+        self._owners = _join([s.owners for s in segments], np.int32)
         self._owners += np.repeat(before, [len(s.owners) for s in segments] or [0])
-        self._weights = _joined([s.weights for s in segments], np.float16)
-        self._spans = _joined([s.spans for s in segments], np.int64)
+        self._weights = _join([s.weights for s in segments], np.float16)
+        self._spans = _join([s.spans for s in segments], np.int64)
         self._begins = np.cumsum(self._spans) - self._spans
-        self._index(_joined([s.numbers for s in segments], np.uint32))
+        self._index(_join([s.numbers for s in segments], np.uint32))
 
     def _index(self, numbers: "NDArray[np.uint32]") -> None:
         """Find the features that segments share, how rare each is, and how much each tool has to say.
@@ -80,14 +80,14 @@ class Matrix:
 
     def letters(self, queries: Sequence[Features]) -> "NDArray[np.float32]":
         """Near-cosine of each query's features with each tool's: one row a query."""
-        found: list[NDArray[np.int64]] = []
+        positions: list[NDArray[np.int64]] = []
         weights: list[NDArray[np.float32]] = []
         for query in queries:
             at, weight = self._look_up(query)
-            found.append(at)
+            positions.append(at)
             weights.append(weight / np.float32(np.linalg.norm(weight) or 1.0))
-        at = np.concatenate(found)
-        rows = np.repeat(np.arange(len(queries)) * self.size, [len(one) for one in found])
+        at = np.concatenate(positions)
+        rows = np.repeat(np.arange(len(queries)) * self.size, [len(position) for position in positions])
         # All postings of all rows in one go: from a feature to its places in segments, from a place to its postings.
         lengths = self._edges[at + 1] - self._edges[at]
         places = self._places[_ranges(self._edges[at], lengths)]
@@ -101,12 +101,12 @@ class Matrix:
 
     def counts(self, numbers: Sequence[int]) -> "NDArray[np.int64]":
         """How many tools have each of some features."""
-        wanted = np.array(numbers, np.uint32)
-        if not len(self._numbers) or not len(wanted):
-            return np.zeros(len(wanted), np.int64)
-        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
+        queried = np.array(numbers, np.uint32)
+        if not len(self._numbers) or not len(queried):
+            return np.zeros(len(queried), np.int64)
+        at = np.minimum(np.searchsorted(self._numbers, queried), len(self._numbers) - 1)
         spread = np.rint((1 + self.size) / np.exp(self._rarity[at] - 1) - 1).astype(np.int64)
-        return np.where(self._numbers[at] == wanted, spread, 0)
+        return np.where(self._numbers[at] == queried, spread, 0)
 
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
         """Where the query's known features are, and what each weighs."""
@@ -114,13 +114,13 @@ class Matrix:
         weights = [worth * _damp(count) for counted, worth in query.kinds() for count in counted.values()]
         if not numbers or not len(self._numbers):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        wanted = np.array(numbers, np.uint32)
-        at = np.minimum(np.searchsorted(self._numbers, wanted), len(self._numbers) - 1)
-        known = self._numbers[at] == wanted
+        queried = np.array(numbers, np.uint32)
+        at = np.minimum(np.searchsorted(self._numbers, queried), len(self._numbers) - 1)
+        known = self._numbers[at] == queried
         return at[known], np.array(weights, np.float32)[known] * self._rarity[at[known]]
 
 
-def _learned(parts: "list[NDArray[np.int8]]") -> "tuple[NDArray[np.float32], NDArray[np.bool_]]":
+def _model_vectors(parts: "list[NDArray[np.int8]]") -> "tuple[NDArray[np.float32], NDArray[np.bool_]]":
     """The model's vectors, and which tools have one; the others have rows of zeros."""
     width = max((part.shape[1] for part in parts), default=0)
     known = np.repeat([part.shape[1] > 0 for part in parts] or [False], [len(part) for part in parts] or [0])
@@ -132,7 +132,7 @@ def _damp(count: float) -> float:
     return 1.0 if count == 1 else 1 + log(count)
 
 
-def _joined(parts: "Sequence[NDArray[Any]]", kind: Any) -> "NDArray[Any]":
+def _join(parts: "Sequence[NDArray[Any]]", kind: Any) -> "NDArray[Any]":
     return np.concatenate(parts, dtype=kind, casting="unsafe") if parts else np.empty(0, kind)
 
 

@@ -79,13 +79,13 @@ def _blend(
     return np.where(known, np.float32(TABLE) * table + np.float32(ENCODER) * encoder, table)
 
 
-def score(matrix: Matrix, query: str, model: Model | None = None, *, said: str = "") -> Scores:
-    """`said` is the query as it was put, where `query` is its English: the encoder reads other languages too."""
+def score(matrix: Matrix, query: str, model: Model | None = None, *, original: str = "") -> Scores:
+    """`original` is the query as it was put, where `query` is its English: the encoder reads other languages too."""
     pieces = split_errands(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
     letters = matrix.letters([Features().add(text) for text in split])
-    meanings = Meanings(matrix, packaged_table().vectors(split), [said or query, *texts[1:]], model or PACKAGED)
+    meanings = Meanings(matrix, packaged_table().vectors(split), [original or query, *texts[1:]], model or PACKAGED)
     worth = np.array([_worth(float(row.max(initial=0.0))) for row in letters], np.float32)
     meaning = worth[0] * meanings.compare_whole()
     scale = 1 + float(worth[0])

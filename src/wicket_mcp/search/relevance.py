@@ -26,13 +26,13 @@ class Relevant:
 
 def keep_relevant(value: Any, intent: str) -> Relevant | None:
     """`value` with only the sections that share words with `intent`; None where that leaves all, or nothing."""
-    wanted = _terms(intent)
-    if not wanted or len(_text(value)) <= LONG:
+    terms = _terms(intent)
+    if not terms or len(_text(value)) <= LONG:
         return None
     if isinstance(value, list):
         items = as_list(value)
-        kept = _matching_positions(items, wanted)
-        result: Any = [items[at] for at in kept]
+        positions = _matching_positions(items, terms)
+        result: Any = [items[at] for at in positions]
         total = len(items)
     elif isinstance(value, dict):
         fields = as_object(value)
@@ -40,20 +40,20 @@ def keep_relevant(value: Any, intent: str) -> Relevant | None:
             inner = keep_relevant(fields[largest], intent)
             return Relevant({**fields, largest: inner.value}, inner.kept, inner.total) if inner else None
         names = list(fields)
-        kept = _matching_positions([{name: fields[name]} for name in names], wanted)
-        result, total = {names[at]: fields[names[at]] for at in kept}, len(names)
+        positions = _matching_positions([{name: fields[name]} for name in names], terms)
+        result, total = {names[at]: fields[names[at]] for at in positions}, len(names)
     else:
         sections = _sections(_text(value))
-        kept = _matching_positions(sections, wanted)
-        result, total = "\n\n".join(sections[at] for at in kept), len(sections)
-    return Relevant(result, len(kept), total) if 0 < len(kept) < total else None
+        positions = _matching_positions(sections, terms)
+        result, total = "\n\n".join(sections[at] for at in positions), len(sections)
+    return Relevant(result, len(positions), total) if 0 < len(positions) < total else None
 
 
-def _matching_positions(sections: list[Any], wanted: set[str]) -> list[int]:
+def _matching_positions(sections: list[Any], terms: set[str]) -> list[int]:
     """Positions of the sections with enough of the wanted words; of the best ones where none has enough."""
-    matches = [wanted & _terms(_text(section)) for section in sections]
-    common = {term for term in wanted if all(term in match for match in matches)}
-    telling = wanted - common or wanted  # a word that is everywhere tells no section from another
+    matches = [terms & _terms(_text(section)) for section in sections]
+    common = {term for term in terms if all(term in match for match in matches)}
+    telling = terms - common or terms  # a word that is everywhere tells no section from another
     shares = [len(match & telling) / len(telling) for match in matches]
     best = max(shares, default=0.0)
     needed = min(best, _ENOUGH)

@@ -127,12 +127,12 @@ def _small(tools: int) -> str:
 
 def weigh(text: ToolText) -> list[tuple[int, float]]:
     """The features of a tool over all its fields, each with a damped weight."""
-    found = Features()
+    features = Features()
     for name, weight in FIELDS.items():
-        found.add(words(getattr(text, name)), weight)
+        features.add(words(getattr(text, name)), weight)
     return [
         (feature, worth * (1 + log(count) if count > 1 else count))
-        for counted, worth in found.kinds()
+        for counted, worth in features.kinds()
         for feature, count in counted.items()
     ]
 

@@ -97,9 +97,9 @@ class Table:
                     ids.append(row)
                     weights.append(weight)
                 else:
-                    found = self._oov(word)
-                    ids.extend(found)
-                    weights.extend([weight / len(found)] * len(found))
+                    pieces = self._oov(word)
+                    ids.extend(pieces)
+                    weights.extend([weight / len(pieces)] * len(pieces))
             if starts[-1] == len(ids):  # a text without words: any row, at no weight
                 ids.append(0)
                 weights.append(0.0)

@@ -58,8 +58,8 @@ def words(text: str) -> list[str]:
 def fold(text: str) -> str:
     """The text without accents."""
     decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-    return unicodedata.normalize("NFC", kept)
+    plain = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    return unicodedata.normalize("NFC", plain)
 
 
 _SUFFIXES = (

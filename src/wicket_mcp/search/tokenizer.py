@@ -73,10 +73,10 @@ class Tokenizer:
                 score = best[start] + (_UNLIKELY if number is None else self._scores[number])
                 if score > best[end]:
                     best[end], back[end] = score, (start, UNKNOWN if number is None else number)
-        found: list[int] = []
+        numbers: list[int] = []
         end = len(word)
         while end:
             end, number = back[end]
-            if number != UNKNOWN or not found or found[-1] != UNKNOWN:
-                found.append(number)
-        return tuple(reversed(found))
+            if number != UNKNOWN or not numbers or numbers[-1] != UNKNOWN:
+                numbers.append(number)
+        return tuple(reversed(numbers))

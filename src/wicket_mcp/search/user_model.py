@@ -134,8 +134,8 @@ class UserModel:
             mask = np.array([row.attention_mask for row in rows], np.int64)
             inputs = {"input_ids": np.array([row.ids for row in rows], np.int64), "attention_mask": mask}
             inputs["token_type_ids"] = np.zeros_like(mask)
-            wanted = {entry.name for entry in self._session.get_inputs()}
-            hidden = self._session.run(None, {name: value for name, value in inputs.items() if name in wanted})[0]
+            input_names = {entry.name for entry in self._session.get_inputs()}
+            hidden = self._session.run(None, {name: value for name, value in inputs.items() if name in input_names})[0]
             if hidden.ndim == 2:  # the graph pools by itself
                 vectors.append(hidden.astype(np.float32))
             elif self._first_token:
