@@ -12,7 +12,7 @@ import pytest
 from scripts_world import API, family, run, structured
 
 from wicket_mcp.model import Json, JsonObject
-from wicket_mcp.scripts import Scripts, seccomp
+from wicket_mcp.scripts import Scripts, mounts, seccomp
 from wicket_mcp.scripts.calls import CallKind
 from wicket_mcp.scripts.jail import Strength, strength
 
@@ -66,7 +66,7 @@ REFUSED_IN_A_TREE = {
     "write to what it may read": "os.open('/dev/null', os.O_WRONLY)",
     "list a folder": ACTIONS["list a folder"],
     "signal its parent": ACTIONS["signal its parent"],
-    "start another program": "os.execv(shutil.which('ls'), ['ls'])",
+    "start another program": "os.execv(ls, ['ls'])",
     "loosen its limits": "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
     "start a process unseen": f"raw({HERE['clone3']}, 0, 0)",
     "try a call of a later kernel": "raw(4000)",
@@ -81,7 +81,7 @@ POSSIBLE_IN_A_TREE = {
     "talk to itself in packets": "socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)",
 }
 TREE = """
-program = os.path.realpath(shutil.which("true"))
+program, ls = (os.path.realpath(shutil.which(name)) for name in ("true", "ls"))
 jail.confine_tree(memory=1 << 30, cpu=5, program=program, readable=("/lib", "/lib64", "/usr/lib", "/dev/null"))
 """
 
@@ -117,6 +117,50 @@ def test_a_process_that_may_start_one_program_cannot(action: str) -> None:
 def test_a_process_that_may_start_one_program_still_can(action: str) -> None:
     ended = attempt(f"{TREE}\n{POSSIBLE_IN_A_TREE[action]}\nos._exit(0)")
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+LOOKS = """
+def seen(path):
+    found = []
+    for look in (os.stat, os.lstat, os.open, os.listdir, os.readlink, lambda p, *_: os.execv(p, ["x"])):
+        try:
+            look(path, os.O_RDONLY) if look is os.open else look(path)
+        except OSError as problem:
+            found.append(problem.errno)
+        else:
+            found.append(0)
+    return found + [os.access(path, os.F_OK)]
+"""
+
+
+@pytest.mark.skipif(not mounts.available(), reason="this system gives a process no mounts of its own")
+@pytest.mark.promise("T25", "A script's process cannot find out which paths exist.")
+def test_a_path_of_the_host_looks_like_one_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    own = [str(tmp_path / "secret"), str(tmp_path), sys.executable]
+    paths = [*own, "/etc/passwd", "/etc/shadow", "/proc/self/status", "/root", "/home"]
+    missing = str(tmp_path / "nothing")
+    ended = attempt(
+        f"{LOOKS}\npaths, missing = {paths!r}, {missing!r}\n{TREE}"
+        """
+different = [path for path in paths if seen(path) != seen(missing)]
+os.write(1, repr(different).encode())
+os._exit(0)
+"""
+    )
+    assert (ended.stdout, ended.stderr) == ("[]", "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason="needs root, to be somebody else")
+def test_who_is_not_root_has_a_user_namespace_for_it_and_no_capabilities_there() -> None:
+    ended = attempt("""
+        os.setgid(61000)
+        os.setuid(61000)
+        hidden = jail.mounts.hide_host(("/usr/lib", "/lib", "/lib64", "/bin/true"))
+        mounted = libc.mount(b"tmpfs", b"/usr/lib", b"tmpfs", 0, None)
+        print(hidden, os.path.exists("/etc/passwd"), os.path.exists("/usr/lib"), os.getuid(), mounted)
+    """)
+    assert (ended.stdout.split(), ended.stderr) == (["True", "False", "True", "61000", "-1"], "")
 
 
 def test_memory_that_was_written_cannot_become_code_in_a_tree() -> None:
@@ -275,6 +319,22 @@ async def test_v13_no_script_runs_as_root(scripts: Scripts, language: str) -> No
     assert {int(status["CapEff"], 16) for status in confined} == {0}
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason="only root may look at another's root")
+async def test_a_python_script_has_a_file_system_without_the_hosts_files(scripts: Scripts) -> None:
+    roots: list[Path] = []
+    files: set[str] = set()
+
+    async def look(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        confined = [pid for pid in family(scripts.zygote_pid) if status_of(pid)["Seccomp"] == "2"]
+        roots.extend(Path(f"/proc/{pid}/root") for pid in confined)
+        files.update(str(file.relative_to(root)) for root in roots for file in root.rglob("*") if not file.is_dir())
+        return structured({})
+
+    await scripts.run("await calculator.fail()", "python", API, look)
+    assert roots
+    assert {file for file in files if ".so" not in file and not file.endswith("/monty")} == {"dev/null", "dev/urandom"}
+
+
 @pytest.mark.promise("V13", "Where Wicket runs as root, a fork bomb ends at 300 processes by itself.")
 def test_v13_a_fork_bomb_has_its_own_bound() -> None:
     bomb = """
@@ -425,3 +485,5 @@ def test_strength_says_what_is_missing() -> None:
     assert str(Strength(7, True, True)).startswith("full")
     assert Strength(0, False, False).missing == ("Landlock", "seccomp", "pidfd")
     assert not Strength(3, True, True).complete
+    unseen = Strength(7, True, True, mounts=False)
+    assert (unseen.complete, "can see which paths exist" in str(unseen)) == (True, True)

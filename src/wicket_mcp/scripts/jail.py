@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from wicket_mcp.scripts import seccomp
+from wicket_mcp.scripts import mounts, seccomp
 from wicket_mcp.scripts.seccomp import libc
 
 _PR_SET_PDEATHSIG = 1
@@ -48,6 +48,9 @@ class Strength(msgspec.Struct, frozen=True):
     """The Landlock ABI; 0 when the kernel has none."""
     seccomp: bool
     pidfd: bool
+    mounts: bool = True
+    """Whether the processes of Python scripts can have a file system of their own. Without, they can find out which
+    paths exist, and nothing more: the jail is complete all the same."""
 
     @property
     def complete(self) -> bool:
@@ -65,7 +68,8 @@ class Strength(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.complete:
-            return f"full (own process, rlimits, no_new_privs, Landlock {self.landlock}, seccomp)"
+            unseen = "" if self.mounts else "; Python scripts can see which paths exist, for want of a mount namespace"
+            return f"full (own process, rlimits, no_new_privs, Landlock {self.landlock}, seccomp){unseen}"
         return (
             f"degraded: this system has no {', no '.join(self.missing)}; scripts still run in their own limited process"
         )
@@ -75,8 +79,8 @@ class Strength(msgspec.Struct, frozen=True):
 def strength() -> Strength:
     """What this system offers, without changing anything."""
     if sys.platform != "linux":
-        return Strength(0, False, False)
-    return Strength(_landlock_abi(), seccomp.available(), hasattr(os, "pidfd_open"))
+        return Strength(0, False, False, mounts=False)
+    return Strength(_landlock_abi(), seccomp.available(), hasattr(os, "pidfd_open"), mounts.available())
 
 
 def confine(*, memory: int, cpu: float) -> None:
@@ -92,15 +96,20 @@ def confine(*, memory: int, cpu: float) -> None:
 
 
 def confine_tree(*, memory: int, cpu: float, program: str, readable: Iterable[str]) -> None:
-    """The same for a process that must still start one program, which may read its libraries, and little else."""
+    """The same for a process that must still start one program, which may read its libraries, and little else.
+
+    What is not `readable` is not even there, where the system lets a process have mounts of its own.
+    """
     available = strength()
-    may_leave = os.geteuid() == 0 and _is_reachable(program)
-    limit_resources(memory=memory, cpu=cpu, processes=_MOST_OWN if may_leave else None)
-    if may_leave:
+    readable, executable = tuple(readable), (program, *loader_of(program))
+    limit_resources(memory=memory, cpu=cpu, processes=None)
+    mounts.hide_host((*readable, *executable))
+    if os.geteuid() == 0 and _is_reachable(program):
+        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_OWN, _MOST_OWN))
         leave_root()
     seal()
     if available.landlock:
-        restrict_files(readable, available.landlock, executable=(program, *_loader(program)))
+        restrict_files(readable, available.landlock, executable=executable)
     if available.seccomp:
         _install(seccomp.tree())
 
@@ -112,7 +121,7 @@ def _install(program: seccomp.Program) -> None:
         raise JailError(str(error)) from error
 
 
-def _loader(program: str) -> list[str]:
+def loader_of(program: str) -> list[str]:
     """The dynamic loader that an ELF program names: the kernel executes it too."""
     with Path(program).open("rb") as file:
         head = file.read(4096)

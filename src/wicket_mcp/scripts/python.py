@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from pydantic_monty import FunctionSnapshot, FutureSnapshot, MontyComplete, NameLookupSnapshot
 from pydantic_monty._binary import find_monty_binary
 
-from wicket_mcp.scripts import access, jail, line_marks, modules
+from wicket_mcp.scripts import access, jail, line_marks, modules, mounts
 from wicket_mcp.scripts.checking import Checker
 from wicket_mcp.scripts.frames import BEGUN, CALLS, JOB, PRINTED, REPLIES, Channel
 from wicket_mcp.scripts.limits import MIB
@@ -29,7 +29,9 @@ from wicket_mcp.scripts.to_json import NotJson, to_json
 from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order, begin, cpu_failure, fail, report_value
 
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
-_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/urandom")
+_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+"""Where a program's libraries are, if its loader does not say which they are."""
 _GRACE = 0.5
 _RECURSION = 500
 _SUSPENSIONS = 1_000_000  # calls are counted here, and by the gateway
@@ -40,12 +42,23 @@ _NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^']+)'")
 _CUT = "\n… cut: more was printed than is kept\n"
 
 
+def prepare() -> None:
+    """Ask for the worker's libraries, in the zygote: every fork knows them."""
+    _libraries(find_monty_binary())
+
+
+def _libraries(program: str) -> tuple[str, ...]:
+    loader = jail.loader_of(program)
+    return (mounts.libraries_of(program, loader[0]) if loader else None) or _FOLDERS
+
+
 def main(channel: Channel, order: Order) -> int:
     """The driver's whole life; returns its exit code."""
     sys.modules["opentelemetry"] = None  # pyright: ignore[reportArgumentType]  (the engine would look for it, in vain)
     binary = find_monty_binary()
     try:
-        jail.confine_tree(memory=_WORKER_MEMORY, cpu=order.cpu, program=binary, readable=_LIBRARIES)
+        readable = (*_libraries(binary), *_DEVICES)
+        jail.confine_tree(memory=_WORKER_MEMORY, cpu=order.cpu, program=binary, readable=readable)
     except jail.JailError:
         return NOT_JAILED
     with pydantic_monty.Monty(

@@ -81,8 +81,7 @@ def load(kind: Kind) -> None:
     """Import what children of this kind need; in the zygote, before the fork."""
     for module in {language.engine for language in LANGUAGES.values() if language.kind == kind}:
         engine = importlib.import_module(module)
-        if kind == "vm":
-            engine.prepare()
+        engine.prepare()
 
 
 def main(sock: socket.socket, order: Order) -> int:

@@ -1,0 +1,147 @@
+"""A file system of a process's own, with a few files of the host: what is not in it cannot be looked at.
+
+Landlock refuses to open a path, but says by its error whether there is one, and does not cover `stat`. `hide_host` puts
+the process into a mount namespace (and where it is not root, a user namespace) whose root has only what it must read.
+Linux alone, by ctypes; `jail.py` calls it, in a process of one thread, before the other walls. Knows nothing of them.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from wicket_mcp.scripts.seccomp import libc
+
+_NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000
+_BIND, _RECURSIVE, _PRIVATE, _MOVE = 0x1000, 0x4000, 0x40000, 0x2000
+_NO_SUID, _NO_DEVICES, _NO_PROGRAMS = 0x2, 0x4, 0x8
+_DETACH = 2
+_SET_DUMPABLE = 4
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_CAPABILITY_VERSION = 0x20080522
+_SYS_ADMIN = 21
+_PLACES = ("/dev/shm", "/mnt", "/media", "/run", "/tmp")  # noqa: S108  (mounted over in our own namespace alone)
+"""Folders that most systems have: the new root is put over one of them, until it is the root."""
+_LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
+_LISTING_PATIENCE = 10.0
+
+
+class _Impossible(Exception):
+    """The kernel, or who configured it, does not allow it."""
+
+
+@cache
+def available() -> bool:
+    """Whether this system lets a process have its own mounts, as far as can be told without trying."""
+    try:
+        status = Path("/proc/self/status").read_text("utf-8")
+    except OSError:
+        return False
+    fields: dict[str, str] = {}
+    for line in status.splitlines():
+        name, _, value = line.partition(":")
+        fields[name] = value.strip()
+    if os.geteuid() == 0 and int(fields.get("CapEff", "0"), 16) >> _SYS_ADMIN & 1:
+        return True
+    # A container's own filter refuses namespaces to whoever may not mount.
+    free = fields.get("Seccomp", "0") == "0"
+    return free and all(_setting(name, default) for name, default in _SETTINGS.items())
+
+
+_SETTINGS = {"user/max_user_namespaces": 0, "kernel/unprivileged_userns_clone": 1}
+
+
+def _setting(name: str, default: int) -> bool:
+    try:
+        return int(Path("/proc/sys", name).read_text("utf-8")) > 0
+    except (OSError, ValueError):
+        return default > 0
+
+
+@cache
+def libraries_of(program: str, loader: str) -> tuple[str, ...] | None:
+    """The files that the dynamic loader maps for a program; None where it does not say."""
+    try:
+        command = [loader, "--list", program]
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=_LISTING_PATIENCE, check=True, env={})
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return tuple(dict.fromkeys(_LIBRARY.findall(listed.stdout))) or None
+
+
+def hide_host(keep: Iterable[str]) -> bool:
+    """Leave nothing but these files and folders of the host in sight, for good; False where that is not possible."""
+    if sys.platform != "linux" or os.uname().machine not in _PIVOT_ROOT:
+        return False
+    kept = [path for path in keep if Path(path).exists()]
+    taken = [Path(path).resolve() for path in kept] + [Path(path) for path in kept]
+    places = (Path(place) for place in _PLACES if Path(place).is_dir())
+    place = next((place for place in places if not any(path.is_relative_to(place) for path in taken)), None)
+    try:
+        if place is None:
+            return False
+        os.umask(0o022)  # whoever we become must get through the folders that we make
+        _enter_namespace()
+        _mount(None, "/", None, _RECURSIVE | _PRIVATE)
+        _mount("tmpfs", str(place), "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS)
+        for path in kept:
+            _bind(path, place)
+        _change_root(place)
+        _drop_capabilities()
+    except (_Impossible, OSError):
+        return False
+    return True
+
+
+def _enter_namespace() -> None:
+    """Our own mounts: as root at once, else as the root of a user namespace in which there is nobody else."""
+    if os.geteuid() == 0 and libc().unshare(_NEW_MOUNTS) == 0:
+        return
+    user, group = os.geteuid(), os.getegid()
+    # Who changed users may not write to its own books in /proc; the jail takes this back.
+    if libc().prctl(_SET_DUMPABLE, 1, 0, 0, 0) != 0 or libc().unshare(_NEW_USERS | _NEW_MOUNTS) != 0:
+        raise _Impossible
+    Path("/proc/self/setgroups").write_text("deny", "utf-8")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1", "utf-8")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1", "utf-8")
+
+
+def _bind(path: str, root: Path) -> None:
+    target = root / path.lstrip("/")
+    if Path(path).is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    _mount(path, str(target), None, _BIND | _RECURSIVE)
+
+
+def _change_root(root: Path) -> None:
+    os.chdir(root)
+    if libc().syscall(_PIVOT_ROOT[os.uname().machine], b".", b".") == 0:  # the old root is now over the new one
+        if libc().umount2(b".", _DETACH) != 0:
+            raise _Impossible
+    else:  # where the root is the kernel's first one, which cannot be put elsewhere
+        _mount(".", "/", None, _MOVE)
+        os.chroot(".")
+    os.chdir("/")
+
+
+def _drop_capabilities() -> None:
+    """What the user namespace gave us; root's own go with `leave_root`, which needs them."""
+    if os.geteuid() == 0:
+        return
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    with contextlib.suppress(OSError):
+        libc().capset(header, (ctypes.c_uint32 * 6)())
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+    texts = [text.encode() if text is not None else None for text in (source, target, kind)]
+    if libc().mount(*texts, ctypes.c_ulong(flags), None) != 0:
+        raise _Impossible(os.strerror(ctypes.get_errno()))
