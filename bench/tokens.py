@@ -244,6 +244,14 @@ def compare_to_flat(calls: Sequence[Sequence[str]]) -> Verdict:
     return Verdict("a first call costs no more than by the flat list", shown, all(w <= f for _, f, w in pairs))
 
 
+def compare_to_rival(calls: Sequence[Sequence[str]]) -> Verdict:
+    """Whether a first call through Wicket costs less than through FastMCP's search, where that was measured."""
+    cells = [(row[0], *(cell.replace(",", "") for cell in row[2:4])) for row in calls]
+    pairs = [(size, int(wicket), int(rival)) for size, wicket, rival in cells if rival.isdigit()]
+    shown = ", ".join(f"{size} tools: {wicket:,} of {rival:,}" for size, wicket, rival in pairs)
+    return Verdict("a first call costs less than by FastMCP's search", shown, all(w < r for _, w, r in pairs))
+
+
 def report(found: Measured) -> None:
     rows = [[f"flat list of {len(found.infos):,} tools", f"{found.flat:,}"]]
     rows += [[f"{name}: menu and instructions", f"{count:,}"] for name, count in found.menus.items()]
@@ -270,6 +278,8 @@ async def main() -> int:
     report(found)
     print(table(("tokens of a first call, by tools", "flat", "Wicket", "FastMCP search"), calls), end="\n\n")
     results = [*verdicts(found), compare_to_flat(calls)]
+    if "--no-rivals" not in sys.argv:
+        results.append(compare_to_rival(calls))
     for verdict in results:
         print(verdict)
     facts = {"flat": found.flat, "menus": found.menus, "overview": found.overview, "queries": len(chosen)}

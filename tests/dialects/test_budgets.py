@@ -83,11 +83,11 @@ class TestBudgets:
         assert tokens(text) <= 500
 
     @pytest.mark.parametrize(
-        ("dialect", "most"), [("native", 600), ("lua", 600), ("meta", 350), ("chain", 900), ("broker", 250)]
+        ("dialect", "most"), [("native", 500), ("lua", 600), ("meta", 350), ("chain", 900), ("broker", 250)]
     )
     async def test_menus_stay_small(self, gateway: Gateway, dialect: str, most: int) -> None:
         assert tokens(await gateway.protocol(dialect).menu.list(gateway.verbs)) <= most
-        assert tokens(await gateway.instructions(dialect)) <= 420
+        assert tokens(await gateway.instructions(dialect)) <= 200
 
     async def test_descriptions_describe_and_give_no_orders(self, gateway: Gateway) -> None:
         for dialect in NAMES:

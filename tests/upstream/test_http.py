@@ -116,6 +116,18 @@ async def test_a_legacy_server_is_heard_between_requests(legacy: HttpConnection,
     assert (await host.heard.get())[0] == "notifications/tools/list_changed"
 
 
+@only_events
+@only_modern_events
+async def test_who_watches_a_resource_hears_the_very_next_change(
+    legacy: HttpConnection, modern: HttpConnection, host: RecordingHost
+) -> None:
+    for connection in (legacy, modern):
+        await connection.listen(["sdk://watched"])
+        await connection.request("tools/call", call("change", modern=connection is modern))
+        async with asyncio.timeout(5):
+            assert (await host.heard.get())[0] == "notifications/tools/list_changed"
+
+
 @only_modern_events
 async def test_a_modern_server_is_heard_between_requests(modern: HttpConnection, host: RecordingHost) -> None:
     await modern.listen()

@@ -10,12 +10,13 @@ from typing import Any
 from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing
-from wicket_mcp.schema.signature import first_sentence, signature
+from wicket_mcp.schema.signature import brief_signature, first_sentence, signature
 
-INDEX_BUDGET = 400  # characters, some 140 tokens of names: with the sentences around it the whole stays under 250
+INDEX_BUDGET = 300  # characters, some 80 tokens of names: with the sentences around it the whole stays under 150
 INLINE_BUDGET = 9000  # characters of signatures, at most 3,000 tokens
 MANY_TOOLS = 300
 SIGNATURE = 240  # characters of one signature: names and types of what it takes, and none of the server's sentences
+SHOWN_SIGNATURE = 140  # characters of it as it is shown: without what goes without saying
 INLINE_TOOLS = 150  # more than this are not worth a look: they never fit
 _PURPOSE = 60  # characters of one server's purpose
 
@@ -27,21 +28,22 @@ def purpose(config: ServerConfig, listing: Listing | None, limit: int = _PURPOSE
     return first_sentence(str(words), limit)
 
 
-def capability_index(view: View, budget: int = INDEX_BUDGET, *, own_words: bool = False) -> str:
+def capability_index(view: View, budget: int = INDEX_BUDGET, *, brief: bool = False) -> str:
     """The servers with purpose and number of tools; by name and number alone, largest first, when room is tight.
 
-    With `own_words`, a purpose is what the user wrote, or nothing: what servers say of themselves is data.
+    With `brief`, for every prompt, a purpose is what the user wrote, or nothing, because what servers say of themselves
+    is data; and where room is tight, names are all.
     """
     servers = view.servers
     counts = {name: len(view.by_server.get(name, ())) for name in servers}
-    full = [_line(config, view, counts[name], own_words=own_words) for name, config in servers.items()]
+    full = [_line(config, view, counts[name], own_words=brief) for name, config in servers.items()]
     if sum(len(line) + 1 for line in full) <= budget:
         return "\n".join(full)
     ordered = sorted(servers, key=lambda name: (-counts[name], name))
     items: list[str] = []
     room = budget
     for name in ordered:
-        item = f"{name} {counts[name]}" if counts[name] else f"{name}{_mark(view, name)}"
+        item = f"{name} {counts[name]}" if counts[name] and not brief else f"{name}{_mark(view, name)}"
         if len(item) + 2 > room:
             break
         items.append(item)
@@ -55,8 +57,7 @@ def instructions(view: View, guide: str) -> str:
     total, servers = len(view.tools), len(view.servers)
     amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
     return (
-        f"The visible tools are the door to {amount}, found by search: {guide} {_advice(total)}"
-        f"Servers (number of tools):\n{capability_index(view, own_words=True)}"
+        f"Behind the visible tools are {amount}: {guide} {_advice(total)}Servers:\n{capability_index(view, brief=True)}"
     )
 
 
@@ -73,14 +74,13 @@ def inline_signatures(view: View) -> str:
     lines: list[str] = []
     room = INLINE_BUDGET - sum(map(len, described))
     for tool in view.tools:
-        line = signature(tool, budget=SIGNATURE).partition(" -> ")[0]
-        room -= len(line) + 1
+        room -= len(signature(tool, SIGNATURE).partition(" -> ")[0]) + 1
         if room < 0:
             return ""
-        lines.append(line)
+        lines.append(brief_signature(tool, SHOWN_SIGNATURE))
     return (
-        f"All {len(lines)} tools are listed below: call_tool calls one by its name, without a search; run_script does "
-        "several calls in one step.\n" + "\n".join([*described, *lines])
+        f"All {len(lines)} tools; a parameter without a type is a string. call_tool calls one without a search, "
+        "run_script several in one step.\n" + "\n".join([*described, *lines])
     )
 
 

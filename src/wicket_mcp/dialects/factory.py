@@ -34,8 +34,7 @@ _ENTRIES: Mapping[str, Entry] = {
         Entry(
             "native",
             lambda config, facade: _module("native").NATIVE,
-            "find_tools takes a task in plain words and gives signatures, call_tool calls at once, run_script does "
-            "several calls in one step.",
+            "find_tools finds them for a task in plain words, call_tool calls one, run_script several in one step.",
         ),
         Entry(
             "flat",

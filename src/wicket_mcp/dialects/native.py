@@ -26,6 +26,9 @@ _REASON = 80  # characters of why a server is not there
 _STARTING = "still starting"
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
 FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in full, the rest with less
+_FULL_HITS = 2  # lines that show optional parameters at length: the hit that is called is nearly always one of them
+_LATER_SIGNATURE = 160  # characters of the signatures after them
+_LATER_WORDS = 80
 
 
 async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
@@ -112,6 +115,11 @@ def _line(tool: Tool) -> str:
     return describe(tool, "signature")
 
 
+def _later_line(tool: Tool) -> str:
+    words = first_sentence(tool.description or tool.title, _LATER_WORDS)
+    return f"{signature(tool, _LATER_SIGNATURE)} - {words}" if words else signature(tool, _LATER_SIGNATURE)
+
+
 def _short(tool: Tool) -> str:
     return signature(tool, budget=120)
 
@@ -121,7 +129,10 @@ def _name(tool: Tool) -> str:
 
 
 def _hits(answer: Answer) -> str:
-    lines = [disclosed.text for disclosed in disclose(answer.hits, FIND_BUDGET, (_line, _short, _name), len)]
+    first, later = answer.hits[:_FULL_HITS], answer.hits[_FULL_HITS:]
+    lines = [disclosed.text for disclosed in disclose(first, FIND_BUDGET, (_line, _short, _name), len)]
+    room = FIND_BUDGET - sum(map(len, lines))
+    lines += [disclosed.text for disclosed in disclose(later, room, (_later_line, _short, _name), len)]
     if not answer.confident:
         lines.insert(0, f"[{answer.doubt}{' The closest:' if lines else ''}]")
     lines += [f"[{entry.hit.tool.key} would fit, but {entry.reason}]" for entry in answer.withheld]
@@ -154,6 +165,19 @@ def _limit(call: ToolCall, default: int) -> int:
     return max(1, int(call.arguments.get("limit") or default))
 
 
+def _shorten(definition: JsonObject) -> JsonObject:
+    """A tool as it is listed: what else is accepted, assumed or refused would cost every prompt and help few."""
+    schema = as_object(definition["inputSchema"])
+    properties = {name: _shorten_type(as_object(value)) for name, value in as_object(schema["properties"]).items()}
+    return {**definition, "inputSchema": {**schema, "properties": properties}}
+
+
+def _shorten_type(schema: JsonObject) -> JsonObject:
+    shown = {key: value for key, value in schema.items() if key not in ("default", "maximum", "maxItems")}
+    kinds = as_list(schema.get("type"))
+    return {**shown, "type": kinds[0]} if kinds else shown
+
+
 _LANGUAGES = installed()
 _EXAMPLES = [f"{language.example} in {language.title}" for language in _LANGUAGES if language.example]
 _LANGUAGE: JsonObject = {"enum": [language.name for language in _LANGUAGES], "default": _LANGUAGES[0].name}
@@ -163,6 +187,10 @@ _COUNT: JsonObject = {"type": "integer"}
 
 class Native(Table):
     """The rows below; and a tool that was found may be called by its name, as `call_tool` would."""
+
+    def __init__(self, name: str, rows: tuple[DialectTool, ...]) -> None:
+        super().__init__(name, rows)
+        self._shown = [_shorten(definition) for definition in self._shown]
 
     async def call_directly(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
         principal = call.caller.principal
@@ -186,8 +214,7 @@ NATIVE = Native(
             own_tool(
                 "find_tools",
                 "Find tools",
-                "Finds tools for a task in plain words; each line is a typed signature for call_tool. "
-                "An empty query lists the servers.",
+                "Finds tools for a task in plain words, as typed signatures. Without a query, lists the servers.",
                 takes(
                     query=_STRING,
                     server=_STRING,
@@ -202,7 +229,7 @@ NATIVE = Native(
             own_tool(
                 "describe_tools",
                 "Describe tools",
-                "Gives descriptions and schemas of tools.",
+                "Describes tools, with their schemas.",
                 takes(
                     "names",
                     names={"type": "array", "items": _STRING, "maxItems": 50},
@@ -217,8 +244,7 @@ NATIVE = Native(
             own_tool(
                 "call_tool",
                 "Call tool",
-                'Calls a tool by its name (server.tool). {"$result": "<id>", "path": "items[0].id"} in arguments '
-                "stands for part of a stored result.",
+                "Calls a tool by its name, server.tool.",
                 takes("name", name=_STRING, arguments={"type": ["object", "string", "null"]}),
                 openWorldHint=True,
             ),
@@ -229,7 +255,7 @@ NATIVE = Native(
             own_tool(
                 "run_script",
                 "Run script",
-                f"Runs a script: {', '.join(_EXAMPLES)}.",
+                f"Runs a script with calls: {', '.join(_EXAMPLES)}.",
                 takes(
                     "code",
                     code=_STRING,
@@ -243,8 +269,7 @@ NATIVE = Native(
             own_tool(
                 "read_result",
                 "Read result",
-                "Reads part of a stored result: path like items[0].name, grep a pattern, offset and limit "
-                "in lines or items.",
+                "Reads part of a stored result by path (items[0].name), grep, offset and limit.",
                 takes(
                     "id",
                     id=_STRING,

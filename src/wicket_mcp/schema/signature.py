@@ -5,13 +5,16 @@ parameters, then of the required ones, whose names always stay. Text that an ups
 way into a line; at detail `full` it passes as it came.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, overload
+
+import msgspec
 
 from wicket_mcp.model import Detail, JsonObject, Tool, as_object
 from wicket_mcp.schema.descriptions import deprecation, first_sentence, shorten
 from wicket_mcp.schema.typetext import CUT, Parameter, Style, Types, property_name
 
-__all__ = ["SIGNATURE_BUDGET", "describe", "display_name", "first_sentence", "signature"]
+__all__ = ["SIGNATURE_BUDGET", "brief_signature", "describe", "display_name", "first_sentence", "signature"]
 
 SIGNATURE_BUDGET = 380
 """Characters of a signature in a list of hits: about 120 tokens at most, 40 as a rule."""
@@ -26,6 +29,7 @@ _STYLES = (
     Style(depth=1, values=3, fields=4, defaults=False),
     Style(depth=0, values=2, defaults=False),
 )
+_BRIEF_STYLES = tuple(msgspec.structs.replace(style, defaults=False, strings=False) for style in _STYLES)
 
 
 def signature(tool: Tool, budget: int = SIGNATURE_BUDGET) -> str:
@@ -37,6 +41,12 @@ def signature(tool: Tool, budget: int = SIGNATURE_BUDGET) -> str:
     output = _output(tool, min(_OUTPUT, budget // 4))
     room = budget - len(name) - len(output) - 2
     return f"{name}({_parameters(tool, room)}){output}"
+
+
+def brief_signature(tool: Tool, budget: int) -> str:
+    """`server.tool(a, b?: integer)`: neither defaults nor output, and a parameter without a type is a string."""
+    name = display_name(tool)
+    return f"{name}({_parameters(tool, budget - len(name) - 2, _BRIEF_STYLES)})"
 
 
 @overload
@@ -63,27 +73,28 @@ def describe(tool: Tool, detail: Detail) -> str | JsonObject:
     return "\n".join([*head, *_parameter_lines(tool, _BRIEF_BUDGET - sum(map(_weight, head)))])
 
 
-def _parameters(tool: Tool, room: int) -> str:
+def _parameters(tool: Tool, room: int, styles: Sequence[Style] = _STYLES) -> str:
     parameters = Types(tool.input_schema).parameters()
     required = [parameter for parameter in parameters if parameter.required]
     optional = [parameter for parameter in parameters if not parameter.required]
-    required_text = _render_required(tool, required, room)
-    optional_text = _render_optional(tool, optional, room - len(required_text) - 2 * bool(required_text))
+    required_text = _render_required(tool, required, room, styles)
+    optional_text = _render_optional(tool, optional, room - len(required_text) - 2 * bool(required_text), styles)
     return ", ".join(part for part in (required_text, optional_text) if part)
 
 
-def _render_required(tool: Tool, parameters: list[Parameter], room: int) -> str:
-    for style in _STYLES:
+def _render_required(tool: Tool, parameters: list[Parameter], room: int, styles: Sequence[Style]) -> str:
+    for style in styles:
         texts = _within(Types(tool.input_schema, style), parameters, room)
         if len(texts) == len(parameters):
             return ", ".join(texts)
-    names = [property_name(parameter.name) for parameter in parameters[:_MOST_REQUIRED]]
+    unsaid = "" if styles[0].strings else f": {CUT}"  # where strings go unsaid, so must this be said
+    names = [f"{property_name(parameter.name)}{unsaid}" for parameter in parameters[:_MOST_REQUIRED]]
     return ", ".join(names if len(parameters) <= _MOST_REQUIRED else [*names, CUT])
 
 
-def _render_optional(tool: Tool, parameters: list[Parameter], room: int) -> str:
+def _render_optional(tool: Tool, parameters: list[Parameter], room: int, styles: Sequence[Style]) -> str:
     texts: list[str] = []
-    for style in _STYLES:
+    for style in styles:
         texts = _within(Types(tool.input_schema, style), parameters, room)
         if len(texts) == len(parameters):
             return ", ".join(texts)

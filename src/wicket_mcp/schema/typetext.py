@@ -46,6 +46,8 @@ class Style(msgspec.Struct, frozen=True):
     fields: int = 10
     """Fields of an object."""
     defaults: bool = True
+    strings: bool = True
+    """Whether a parameter that is a string, as most are, is said to be one."""
     length: int = 40
     """Characters of a literal."""
     typescript: bool = False
@@ -114,6 +116,8 @@ class Types:
     def parameter_text(self, parameter: Parameter) -> str:
         """`name?: type = default`."""
         text = self._field(parameter.name, parameter.schema, parameter.required, 0, ())
+        if not self._style.strings:
+            text = text.removesuffix(": string")
         default: Any = self._resolve(parameter.schema, ())[0].get("default")
         default_text = literal(default, 24) if default is not None and self._style.defaults else CUT
         return text if CUT in default_text else f"{text} = {default_text}"

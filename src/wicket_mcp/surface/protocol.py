@@ -7,7 +7,6 @@ client is asked something on the way, not in what a request asks for, so there i
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -16,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from wicket_mcp import __version__
-from wicket_mcp.budget import MAX_ADDRESS, MAX_WATCHED
+from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.calls.audit import measure
 from wicket_mcp.dialects.base import Menu, Named, ToolCall
 from wicket_mcp.dialects.vendor_keys import add_keys
@@ -29,7 +28,7 @@ from wicket_mcp.errors import (
     UnknownName,
     WicketError,
 )
-from wicket_mcp.extensions import APP_MARK, TASKS, UI, declares
+from wicket_mcp.extensions import APP_MARK, UI, declares
 from wicket_mcp.model import (
     LATEST_LEGACY_VERSION,
     LEGACY_VERSIONS,
@@ -38,7 +37,6 @@ from wicket_mcp.model import (
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_SERVER_INFO,
-    META_SUBSCRIPTION,
     META_VERSION,
     MODERN_VERSION,
     Caller,
@@ -46,18 +44,15 @@ from wicket_mcp.model import (
     JsonObject,
     ListKind,
     Principal,
-    as_list,
     as_object,
-    as_text,
 )
-from wicket_mcp.surface import content_methods, discovery_methods, tasks_methods
+from wicket_mcp.surface import content_methods, discovery_methods, subscriptions, tasks_methods
 from wicket_mcp.surface.answers import paged, undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
 from wicket_mcp.surface.local_tasks import LocalTasks
 from wicket_mcp.surface.problems import RpcProblem, error_of
-from wicket_mcp.tasks import Tasks
 from wicket_mcp.verbs import Verbs
 
 if TYPE_CHECKING:
@@ -75,11 +70,6 @@ _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resource
     "groups/list",
 }
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
-_FLAGS: Mapping[ListKind, str] = {
-    "tools": "toolsListChanged",
-    "resources": "resourcesListChanged",
-    "prompts": "promptsListChanged",
-}
 
 
 def read_message(message: Any) -> JsonObject:
@@ -362,52 +352,6 @@ class Protocol:
             return app_pages.confine_result(verbs, caller, result)
         return result
 
-    async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        """A modern client's stream of changes: acknowledged first, then open until it leaves or we close."""
-        wanted = as_object(request.params.get("notifications"))
-        if not isinstance(request.params.get("notifications"), dict):
-            raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
-        honoured: JsonObject = {
-            flag: True
-            for kind, flag in _FLAGS.items()
-            if wanted.get(flag) is True and not (kind == "tools" and self._settled)
-        }
-        uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
-        if len(uris) > MAX_WATCHED:
-            raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
-        if uris:
-            honoured["resourceSubscriptions"] = uris
-        followed = tasks_methods.task_ids(request.params) if declares(caller.capabilities, TASKS) else []
-        if followed:
-            honoured["taskIds"] = followed
-        meta: JsonObject = {META_SUBSCRIPTION: request.id}
-
-        def changed(changes: frozenset[Changed]) -> None:
-            for kind in self.changed_lists(changes):
-                if _FLAGS[kind] in honoured:
-                    caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
-
-        def updated(uri: str) -> None:
-            caller.notify("notifications/resources/updated", {"uri": uri, "_meta": meta})
-
-        with ExitStack() as undo:  # also the first watches, when a later address is wrong
-            undo.callback(self.feed.subscribe(changed))
-            caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
-            for uri in uris:
-                undo.callback(await self.verbs.watch(uri, caller, updated))
-            await self._follow_tasks(request, caller, followed)
-        return {"_meta": meta}
-
-    async def _follow_tasks(self, request: Request, caller: Caller, ids: list[str]) -> None:
-        """Until we close; meanwhile tell of these tasks."""
-        following = Tasks()
-        if ids:
-            following.start(tasks_methods.listen(self, request, caller, ids), "follow tasks")
-        try:
-            await self.closing.wait()
-        finally:
-            await following.close()
-
     async def pass_on(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         """A method of an extension that we do not know, for the server that it is about."""
         try:
@@ -439,12 +383,12 @@ class Protocol:
         """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""
         fixed = self.menu.fixed
         kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}
-        if "menu" in changes and not self._settled:
+        if "menu" in changes and not self.settled:
             kinds.add("tools")
         return sorted(kinds)
 
     @property
-    def _settled(self) -> bool:
+    def settled(self) -> bool:
         """The list of tools never changes."""
         return bool(self.names) and self.menu.fixed
 
@@ -452,7 +396,7 @@ class Protocol:
         return {
             "logging": {},
             "extensions": await self.verbs.extensions(caller.principal),
-            "tools": {} if self._settled else {"listChanged": True},
+            "tools": {} if self.settled else {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
             "prompts": {"listChanged": True},
             "completions": {},
@@ -475,7 +419,7 @@ _METHODS: Mapping[str, Method] = {
     "ping": Protocol.nothing,
     "logging/setLevel": Protocol.set_level,
     "server/discover": Protocol.discover,
-    "subscriptions/listen": Protocol.listen,
+    "subscriptions/listen": subscriptions.listen,
     "tools/list": Protocol.list_tools,
     "tools/call": Protocol.call_tool,
     "resources/list": content_methods.list_resources,

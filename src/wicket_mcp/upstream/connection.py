@@ -88,8 +88,8 @@ class Connection(Protocol):
     async def listen(self, resources: Sequence[str] = ()) -> None:
         """Hear unasked notifications from now on, and of changes to these resources in the modern era.
 
-        Called after the era is negotiated, and again when `resources` changes. Returns at once; failure to listen
-        is not an error.
+        Called after the era is negotiated, and again when `resources` changes. Without resources it returns at once;
+        with some, when their changes are heard, or after a moment. Failure to listen is not an error.
         """
         ...
 

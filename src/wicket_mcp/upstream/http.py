@@ -34,6 +34,7 @@ from wicket_mcp.upstream.subscription import subscription_params
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
 CLOSE_GRACE = 2.0  # seconds for telling an upstream that we leave
+LISTEN_GRACE = 2.0  # seconds that an upstream may take to open its stream before we go on without
 RESUMES = 2  # times in a row that a stream may break off without a word before its request is given up
 RESUME_PAUSE = 1.0
 LONGEST_RESUME_PAUSE = 30.0
@@ -56,6 +57,7 @@ class HttpConnection(PostingConnection):
         super().__init__(server, url, headers, client, host, max_message=max_message, credentials=credentials)
         self._session = ""
         self._closed = False
+        self._listener: Listener | None = None
         self._listening: asyncio.Task[None] | None = None
         self._subscription: Id = 0
         self._watched: tuple[str, ...] = ()
@@ -89,15 +91,21 @@ class HttpConnection(PostingConnection):
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
         self._watched = tuple(resources)
-        if self._listening is not None:
-            if self._version != MODERN_VERSION:
-                return  # the one stream that is open carries everything
+        modern = self._version == MODERN_VERSION
+        if modern and self._listening is not None:
             self._listening.cancel()
-        if self._version == MODERN_VERSION:
-            listener = Listener(self._subscribe, self._receive_from_subscription, self._max_message)
-        else:
-            listener = Listener(self._open_stream, self._receive_from_stream, self._max_message)
-        self._listening = self._tasks.start(listener.run(), f"listen to {self._server}")
+        if modern or self._listener is None:  # the one stream of a legacy server carries everything
+            open_stream, receive = (
+                (self._subscribe, self._receive_from_subscription)
+                if modern
+                else (self._open_stream, self._receive_from_stream)
+            )
+            self._listener = Listener(open_stream, receive, self._max_message, acknowledged=modern)
+            self._listening = self._tasks.start(self._listener.run(), f"listen to {self._server}")
+        if resources:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LISTEN_GRACE):
+                    await self._listener.settled.wait()
 
     async def close(self) -> None:
         self._closed = True

@@ -25,13 +25,25 @@ Open = Callable[[str], Awaitable[Answer | None]]
 class Listener:
     """Runs until the stream turns out not to be offered, or it is cancelled."""
 
-    def __init__(self, opener: Open, receive: Callable[[bytes], Awaitable[None]], limit: int) -> None:
+    def __init__(
+        self, opener: Open, receive: Callable[[bytes], Awaitable[None]], limit: int, *, acknowledged: bool = False
+    ) -> None:
+        """With `acknowledged`, the upstream says with the stream's first event that it listens."""
+        self.settled = asyncio.Event()
+        """Set when what happens from now on is heard, or will not be."""
+        self._acknowledged = acknowledged
         self._open = opener
         self._receive = receive
         self._parser = EventParser(limit)
         self._received = False
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            self.settled.set()
+
+    async def _run(self) -> None:
         failures = 0
         while True:
             requested_pause = 0.0
@@ -41,11 +53,14 @@ class Listener:
                 answer = await self._open(self._parser.last_id)
                 if answer is None:
                     return
+                if not self._acknowledged:
+                    self.settled.set()
                 await self._follow(answer)
             except UpstreamError as problem:
                 if _is_final(problem):
                     return
                 requested_pause = (problem.retry_after or 0.0) if isinstance(problem, HttpRefused) else 0.0
+            self.settled.set()
             steady = asyncio.get_running_loop().time() - opened > STEADY
             failures = 0 if self._received or steady else failures + 1
             await asyncio.sleep(min(max(requested_pause, self._pause(failures)), LONGEST_PAUSE))
@@ -63,6 +78,7 @@ class Listener:
 
     async def _take(self, event: Event) -> None:
         self._received = True
+        self.settled.set()
         if event.type == "message":
             try:
                 await self._receive(event.data)

@@ -32,9 +32,9 @@ class Wishes(msgspec.Struct):
 
     async def watch(self, session: Session, uri: str, ask: Ask) -> None:
         self.watched.add(uri)  # not before there is a session: one that is made meanwhile would subscribe to it too
-        if session.greeting.modern:
+        if session.greeting.modern or _offers_subscriptions(session):
             await session.connection.listen(sorted(self.watched))
-        elif _offers_subscriptions(session):
+        if not session.greeting.modern and _offers_subscriptions(session):
             await ask("resources/subscribe", {"uri": uri})
 
     async def unwatch(self, session: Session, uri: str, ask: Ask) -> None:

@@ -1,0 +1,84 @@
+"""`subscriptions/listen`: a modern client's stream of changes to lists, resources and tasks.
+
+Acknowledged when everything is watched, so that what happens after the acknowledgment is heard; then open until the
+client leaves or we close. Called by `protocol.py`; knows no transport.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from wicket_mcp.budget import MAX_WATCHED
+from wicket_mcp.errors import INVALID_PARAMS
+from wicket_mcp.extensions import TASKS, declares
+from wicket_mcp.model import META_SUBSCRIPTION, Caller, Changed, JsonObject, ListKind, as_list, as_object, as_text
+from wicket_mcp.surface import tasks_methods
+from wicket_mcp.surface.problems import RpcProblem
+from wicket_mcp.tasks import Tasks
+
+if TYPE_CHECKING:
+    from wicket_mcp.surface.protocol import Protocol, Request
+
+_FLAGS: Mapping[ListKind, str] = {
+    "tools": "toolsListChanged",
+    "resources": "resourcesListChanged",
+    "prompts": "promptsListChanged",
+}
+
+
+async def listen(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
+    honoured = _honour(protocol, request, caller)
+    meta: JsonObject = {META_SUBSCRIPTION: request.id}
+    early: list[str] | None = []  # what changed before all was watched: nothing comes before the acknowledgment
+
+    def changed(changes: frozenset[Changed]) -> None:
+        for kind in protocol.changed_lists(changes):
+            if _FLAGS[kind] in honoured:
+                caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
+
+    def updated(uri: str) -> None:
+        if early is not None:
+            early.append(uri)
+        else:
+            caller.notify("notifications/resources/updated", {"uri": uri, "_meta": meta})
+
+    with ExitStack() as undo:  # also the first watches, when a later address is wrong
+        for uri in honoured.get("resourceSubscriptions", ()):
+            undo.callback(await protocol.verbs.watch(uri, caller, updated))
+        caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+        undo.callback(protocol.feed.subscribe(changed))
+        before, early = early, None
+        for uri in before:
+            updated(uri)
+        await _follow_tasks(protocol, request, caller, honoured.get("taskIds", []))
+    return {"_meta": meta}
+
+
+def _honour(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
+    """What of a client's wishes we carry out. Raises RpcProblem."""
+    if not isinstance(request.params.get("notifications"), dict):
+        raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
+    wanted = as_object(request.params["notifications"])
+    honoured: JsonObject = {
+        flag: True
+        for kind, flag in _FLAGS.items()
+        if wanted.get(flag) is True and not (kind == "tools" and protocol.settled)
+    }
+    uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
+    if len(uris) > MAX_WATCHED:
+        raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
+    if uris:
+        honoured["resourceSubscriptions"] = uris
+    followed = tasks_methods.task_ids(request.params) if declares(caller.capabilities, TASKS) else []
+    return {**honoured, "taskIds": followed} if followed else honoured
+
+
+async def _follow_tasks(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
+    """Until we close; meanwhile tell of these tasks."""
+    following = Tasks()
+    if ids:
+        following.start(tasks_methods.listen(protocol, request, caller, ids), "follow tasks")
+    try:
+        await protocol.closing.wait()
+    finally:
+        await following.close()
