@@ -3,9 +3,9 @@
     python bench/identity.py [--rounds N] [--calls N] [--json]
 
 One gateway, asked in turn in many short rounds, each in the other order than the one before; processor time of the
-gateway alone. What else the machine does meets all kinds of a round alike, so kinds are compared within a round, and
-the median of the rounds counts, with the interval that nine in ten repetitions would fall into. Exit status 1 when
-even its upper end is too much.
+gateway alone. What else the machine does meets all kinds of a round alike, so kinds are compared within a pair of
+rounds, one in each order, which cancels who came first; the median of the pairs counts, with the interval that nine in
+ten repetitions would fall into. Exit status 1 when even its upper end is too much.
 """
 
 import argparse
@@ -102,8 +102,9 @@ async def _ask(client: HttpClient, calls: int) -> None:
 
 
 def compare(each: list[float], owner: list[float]) -> tuple[float, float, float]:
-    """The median of a kind's share of the owner's processor time in the same round, and its interval (bootstrap)."""
-    shares = [one / other for one, other in zip(each, owner, strict=True)]
+    """The median of a kind's share of the owner's processor time in two rounds, and its interval (bootstrap)."""
+    pairs = zip(each[::2], each[1::2], owner[::2], owner[1::2], strict=False)
+    shares = [(one + again) / (other + once_more) for one, again, other, once_more in pairs]
     dice = random.Random(1)
     drawn = sorted(statistics.median(dice.choices(shares, k=len(shares))) for _ in range(2000))
     return statistics.median(shares), drawn[100], drawn[1899]
@@ -111,8 +112,8 @@ def compare(each: list[float], owner: list[float]) -> tuple[float, float, float]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=120, help="how often every kind is measured")
-    parser.add_argument("--calls", type=int, default=100, help="calls of one kind in a round")
+    parser.add_argument("--rounds", type=int, default=600, help="how often every kind is measured")
+    parser.add_argument("--calls", type=int, default=40, help="calls of one kind in a round")
     parser.add_argument("--json", action="store_true", help="also write bench/out/identity.json")
     options = parser.parse_args()
     print(f"machine: {description()}; load average before: {load_average()}")

@@ -1,5 +1,7 @@
 """Whether the principal's scopes allow the request: asked once, before anything is looked up."""
 
+from collections.abc import Awaitable
+
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.trust.policy import demand
 
@@ -8,11 +10,11 @@ def authorise(scope: str, doing: str) -> Layer:
     """`doing` says in the refusal what needs the scope."""
 
     def layer(inner: Handler) -> Handler:
-        async def handle(request: Request) -> Result:
+        def handle(request: Request) -> Awaitable[Result]:
             principal = request.caller.principal
             if scope not in principal.scopes:
                 demand(principal, scope, doing)
-            return await inner(request)
+            return inner(request)
 
         return handle
 

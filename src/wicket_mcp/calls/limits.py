@@ -20,13 +20,14 @@ def limit_principal(admit: Admit, kind: str) -> Layer:
     """The allowance of an API key; the owner has none to keep."""
 
     def layer(inner: Handler) -> Handler:
-        async def handle(request: Request) -> Result:
-            principal = request.caller.principal
-            if principal.name != LOCAL.name:
-                taking = admit(principal, kind)
-                if taking is not None:
-                    await taking
+        async def wait(taking: Awaitable[None], request: Request) -> Result:
+            await taking
             return await inner(request)
+
+        def handle(request: Request) -> Awaitable[Result]:
+            principal = request.caller.principal
+            taking = admit(principal, kind) if principal.name != LOCAL.name else None
+            return inner(request) if taking is None else wait(taking, request)
 
         return handle
 

@@ -330,7 +330,8 @@ def _check_scopes(protocol: Protocol, principal: Principal, body: JsonObject) ->
     if not principal.scopes:
         raise InsufficientScope(OFFERED, body["id"])
     if body["method"] == "tools/call":
-        needs = protocol.menu_for(principal).needs(as_text(as_object(body.get("params")).get("name")))
+        name: Any = as_object(body.get("params")).get("name")
+        needs = protocol.menu_for(principal).needs(name if isinstance(name, str) else "")
         if not principal.scopes.issuperset(needs) and not all(map(principal.may, needs)):
             raise InsufficientScope(sorted({*needs, *principal.scopes}), body["id"])
 
