@@ -189,6 +189,8 @@ class Tool(Discreet, frozen=True):
     """Whether arguments of it are repeated in HTTP headers (see `schema/headers.py`)."""
     own_name: str = ""
     """What its server calls it, where a profile calls it otherwise; else empty."""
+    variant: str = ""
+    """Which of several texts this is, where each user's account may be told another one (`catalog/shares.py`)."""
 
     @property
     def key(self) -> str:

@@ -16,7 +16,7 @@ from tests.peers.protected import Protected
 from wicket_mcp import Gateway
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config
-from wicket_mcp.errors import NeedsSignIn, UnknownName
+from wicket_mcp.errors import BadArguments, Denied, NeedsSignIn, UnknownName
 from wicket_mcp.model import SCOPES, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
@@ -172,6 +172,69 @@ class OffersByAccount(Protected):
         [tool] = outcome["result"]["tools"]
         own = {**tool, "name": f"{account}_report", "description": f"The quarterly report that only {account} reads."}
         return {"result": {**outcome["result"], "tools": [tool, own]}}
+
+
+@dataclass
+class DescribesByAccount(Protected):
+    """Describes its tool to each account in other words, and takes other arguments of it."""
+
+    def answer(self, method: str, params: JsonObject, account: str) -> JsonObject:
+        outcome = super().answer(method, params, account)
+        if method != "tools/list":
+            return outcome
+        [tool] = outcome["result"]["tools"]
+        schema = {"type": "object", "properties": {account: {"type": "string"}}, "additionalProperties": False}
+        own = {**tool, "description": f"Searches the workspace Gazette-of-{account}.", "inputSchema": schema}
+        return {"result": {**outcome["result"], "tools": [own]}}
+
+
+async def test_each_user_sees_a_tool_as_their_own_account_describes_it(open_gateway: OpenGateway) -> None:
+    async def described(who: Principal) -> tuple[str, list[str]]:
+        [tool] = await gateway.verbs.tools(who)
+        return tool.description, list(tool.input_schema.get("properties", {}))
+
+    async def found(who: Principal) -> list[str]:
+        answer = await gateway.verbs.search("search the workspace gazette", principal=who)
+        return [hit.tool.description for hit in answer.hits]
+
+    async def call(who: Principal, **arguments: str) -> str:
+        request = tool_call("x.whoami", arguments, Silent(who, session=who.name), whole=True)
+        return (await gateway.verbs.call(request)).body["content"][0]["text"]
+
+    async with DescribesByAccount() as remote:
+        servers = {"x": own(remote, changed="accept", added="accept")}
+        async with open_gateway(servers) as gateway:
+            for principal in (ANN, BOB, ANN):
+                await sign_in(gateway, remote, principal)
+                await gateway.catalogue.renew("x", principal)
+            for who in (ANN, BOB):
+                text = f"Searches the workspace Gazette-of-{who.name}."
+                assert await described(who) == (text, [who.name])
+                assert await found(who) == [text]
+                assert await call(who, **{who.name: "x"}) == who.name
+            with pytest.raises(BadArguments):
+                await call(ANN, bob="x")
+            words, _ = await described(Principal("carol", SCOPES))
+            assert "Gazette" not in words  # who has not been there is told the name alone
+            assert await found(Principal("carol", SCOPES)) == []
+        async with open_gateway(servers) as gateway:
+            assert [(await described(who))[1] for who in (ANN, BOB)] == [["ann"], ["bob"]]
+
+
+async def test_what_is_held_of_one_account_is_not_held_of_another(open_gateway: OpenGateway) -> None:
+    async with DescribesByAccount() as remote, open_gateway({"x": own(remote, changed="hold")}) as gateway:
+        for principal in (ANN, BOB):
+            await sign_in(gateway, remote, principal)
+            await gateway.catalogue.renew("x", principal)
+        assert await ask(gateway, ANN) == "ann"
+        [tool] = await gateway.verbs.tools(BOB)
+        assert tool.description.startswith("[Held: ")
+        assert "Gazette" not in tool.description  # neither the text that nobody has accepted, nor Ann's
+        with pytest.raises(Denied, match="is held"):
+            await ask(gateway, BOB)
+        [change] = gateway.catalogue.held("x").values()
+        await gateway.catalogue.approve(change, "somebody")
+        assert [await ask(gateway, who) for who in (ANN, BOB)] == ["ann", "bob"]
 
 
 async def test_each_user_sees_what_their_own_account_offers(open_gateway: OpenGateway) -> None:

@@ -16,7 +16,7 @@ from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
-from wicket_mcp.trust.pins import Entry, Held
+from wicket_mcp.trust.pins import Entry, Held, held_entry
 
 _EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: what stands for a part of an address
 _SHOWN = 2000  # characters of a difference that a question shows
@@ -46,7 +46,7 @@ def _find(catalogue: Catalogue, request: Request) -> Held | None:
     if not changes:
         return None
     if request.tool is not None:
-        return changes.get(("tool", request.tool.own_name or request.tool.name))
+        return changes.get(held_entry(request.tool))
     if request.method == "prompts/get":
         return changes.get(("prompt", as_text(request.params.get("name"))))
     if request.method == "completion/complete":

@@ -1,23 +1,32 @@
 """What of a server's listing each user's account has, where everybody has an account of their own. Pure.
 
 One listing is kept for a server: all that any account was told of, and beside it which entries each account was told of
-(`Listing.accounts`). Whoever has not been there yet sees what all known accounts have in common. Used by the catalogue,
-which reads listings, and by whoever shows one.
+(`Listing.accounts`). A tool that accounts describe differently is there once for each text (`Tool.variant`), and nobody
+is shown the text of another account. Whoever has not been there yet sees what all known accounts have in common: of a
+tool with several texts, its name. Used by the catalogue, which reads listings, and by whoever shows one.
 """
 
+import hashlib
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from wicket_mcp.model import JsonObject, Listing
+from wicket_mcp.codec import canonical
+from wicket_mcp.model import JsonObject, Listing, Tool
 
 MOST_ACCOUNTS = 500
 """Of one server, those that were read last."""
+_MARK = " #"
+_UNTOLD: JsonObject = {
+    "description": "What this tool does is told to each account. Sign in to see it.",
+    "inputSchema": {"type": "object"},
+}
 _BESIDE_TOOLS = (("resources", "uri"), ("templates", "uriTemplate"), ("prompts", "name"))
 
 
 def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
     """The listing as `owner` has just read it, with what it lacks of what other accounts were told of."""
+    listing = replace(listing, tools=tuple(map(with_variant, listing.tools)))
     own = _entries(listing)
     if before is None:
         return replace(listing, accounts={owner: own})
@@ -44,10 +53,16 @@ def share_of(listing: Listing, owner: str) -> frozenset[str] | None:
     if not listing.accounts:
         return None
     own = listing.accounts.get(owner)
-    if own is None:
-        own, *others = listing.accounts.values()
-        own = own.intersection(*others)
-    return own
+    return _common(tuple(listing.accounts.values())) if own is None else own
+
+
+def _common(shares: tuple[frozenset[str], ...]) -> frozenset[str]:
+    """What all accounts have, and the bare names of tools that all have with texts of their own."""
+    first, *others = shares
+    alike = first.intersection(*others)
+    names = [frozenset(map(_bare, share)) for share in shares]
+    told = frozenset(map(_bare, alike))
+    return alike | {name for name in names[0].intersection(*names[1:]) if name not in told}
 
 
 def shares_of(listings: Mapping[str, Listing], owner: str) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -61,8 +76,26 @@ def narrow(listings: Mapping[str, Listing], shares: tuple[tuple[str, frozenset[s
     return {**listings, **{server: _keep(listings[server], share) for server, share in shares}} if shares else listings
 
 
-def tool_entry(name: str) -> str:
-    return f"tools {name}"
+def tool_entry(tool: Tool) -> str:
+    return f"tools {tool.own_name or tool.name}{_MARK}{tool.variant}"
+
+
+def with_variant(tool: Tool) -> Tool:
+    """The tool, marked with what tells its text from others of the same name."""
+    return replace(tool, variant=hashlib.blake2b(canonical(tool.definition), digest_size=8).hexdigest())
+
+
+def _bare(entry: str) -> str:
+    """The entry of a tool whatever its text; others have one text each."""
+    return f"{entry.rpartition(_MARK)[0]}{_MARK}" if entry.startswith("tools ") else entry
+
+
+def _unworded(listing: Listing, entries: frozenset[str]) -> tuple[Tool, ...]:
+    """The tools of which only the name is shown."""
+    told = {tool_entry(tool) for tool in listing.tools}
+    bare = sorted(entry for entry in entries if entry.startswith("tools ") and entry.endswith(_MARK))
+    names = [entry[len("tools ") : -len(_MARK)] for entry in bare if entry not in told]
+    return tuple(Tool(listing.server, name, {**_UNTOLD, "name": name}) for name in names)
 
 
 def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
@@ -72,7 +105,7 @@ def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
     }
     return replace(
         listing,
-        tools=tuple(tool for tool in listing.tools if tool_entry(tool.name) in entries),
+        tools=(*(tool for tool in listing.tools if tool_entry(tool) in entries), *_unworded(listing, entries)),
         resources=lists["resources"],
         templates=lists["templates"],
         prompts=lists["prompts"],
@@ -81,4 +114,4 @@ def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
 
 def _entries(listing: Listing) -> frozenset[str]:
     beside = (f"{kind} {item.get(key)}" for kind, key in _BESIDE_TOOLS for item in getattr(listing, kind))
-    return frozenset((*(tool_entry(tool.name) for tool in listing.tools), *beside))
+    return frozenset((*(tool_entry(tool) for tool in listing.tools), *beside))

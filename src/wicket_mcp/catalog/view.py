@@ -52,7 +52,7 @@ class View:
 
     def _has(self, tool: Tool) -> bool:
         share = self._shares.get(tool.server)
-        return share is None or tool_entry(tool.own_name or tool.name) in share
+        return share is None or tool_entry(tool) in share
 
     @property
     def servers(self) -> Mapping[str, ServerConfig]:

@@ -47,6 +47,7 @@ def explain(
         from wicket_mcp.model import as_object
         from wicket_mcp.trust.always import FILE, Always
         from wicket_mcp.trust.effects import effect_of
+        from wicket_mcp.trust.pins import held_entry
         from wicket_mcp.trust.rules import Call, Decision, Rules
 
         tool = await library.catalogue.resolve(name)
@@ -56,7 +57,7 @@ def explain(
         if decision is not None and decision.action == "ask":
             covered = await Always(library.store, library.config.state_path / FILE).find(call)
             decision = Decision("allow", f"{decision.rule}, {covered}") if covered else decision
-        held = library.catalogue.held(tool.server).get(("tool", tool.name))
+        held = library.catalogue.held(tool.server).get(held_entry(tool))
         return {
             "call": call.key,
             "action": "deny" if held else decision.action if decision else "allow",

@@ -13,6 +13,7 @@ def listing_to_json(listing: Listing) -> JsonObject:
         "instructions": listing.instructions,
         "capabilities": listing.capabilities,
         "tools": [tool.definition for tool in listing.tools],
+        "variants": [tool.variant for tool in listing.tools] if listing.accounts else [],
         "headed": [tool.name for tool in listing.tools if tool.headed],
         "resources": listing.resources,
         "templates": listing.templates,
@@ -27,18 +28,29 @@ def listing_to_json(listing: Listing) -> JsonObject:
 def listing_from_json(body: Any) -> Listing:
     server: str = body["server"]
     headed = frozenset(body.get("headed", ()))
+    variants: list[str] = body.get("variants") or [""] * len(body["tools"])
     return Listing(
         server=server,
         server_info=body["server_info"],
         protocol_version=body["protocol_version"],
         instructions=body["instructions"],
         capabilities=body["capabilities"],
-        tools=tuple(Tool(server, tool["name"], tool, tool["name"] in headed) for tool in body["tools"]),
+        tools=tuple(
+            Tool(server, tool["name"], tool, tool["name"] in headed, variant=variant)
+            for tool, variant in zip(body["tools"], variants, strict=True)
+        ),
         resources=tuple(body["resources"]),
         templates=tuple(body["templates"]),
         prompts=tuple(body["prompts"]),
         rejected=tuple(Rejected(*entry) for entry in body["rejected"]),
         listed_at=body["listed_at"],
         ttl=body["ttl"],
-        accounts={owner: frozenset(share) for owner, share in body.get("accounts", {}).items()},
+        accounts={owner: _share(share, body) for owner, share in body.get("accounts", {}).items()},
     )
+
+
+def _share(entries: list[str], body: Any) -> frozenset[str]:
+    """The entries of an account; those of earlier versions did not tell the texts of one tool apart."""
+    if "variants" in body:
+        return frozenset(entries)
+    return frozenset(f"{entry} #" if entry.startswith("tools ") else entry for entry in entries)

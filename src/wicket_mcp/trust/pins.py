@@ -10,6 +10,7 @@ import hashlib
 import ipaddress
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import unified_diff
 from functools import partial
@@ -41,6 +42,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 Entry: TypeAlias = tuple[str, str]
 """Kind and name."""
+
+
+def held_entry(tool: Tool) -> Entry:
+    """What a tool that is held is found by: of several texts of one tool, each by itself."""
+    name = tool.own_name or tool.name
+    return ("tool", f"{name} {tool.variant}" if tool.variant else name)
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -160,12 +167,12 @@ def _review(
     pins: list[StoredPin] = []
     told: list[str] = []
     fresh = [
-        (entry, body, digest)
-        for entry, body in _entries(listing)
+        (entry, key, body, digest)
+        for entry, key, body in _entries(listing)
         if (digest := digest_of(entry[0], body)) not in (known or {}).get(entry, ())
     ]
-    imitated = _imitations(listing, others, {name for (kind, name), _, _ in fresh if kind == "tool"})
-    for entry, body, digest in fresh:
+    imitated = _imitations(listing, others, {name for (kind, name), *_ in fresh if kind == "tool"})
+    for entry, key, body, digest in fresh:
         accepted = (known or {}).get(entry)
         pinned = as_object(decode(list(accepted.values())[-1].definition)) if accepted else None
         policy = policy_for(server, added=pinned is None)
@@ -175,7 +182,7 @@ def _review(
         wrong = doubt.words if doubt is not None and doubt.severity == "high" else ""
         change = Held(server.name, *entry, digest, body, pinned, wrong)
         if policy == "hold" and (known is not None or wrong):
-            held[entry] = change
+            held[key] = change
             told.append(f"{entry[0]} '{change.key}' is held: {change.words}")
             continue
         pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT if known is None else ACCEPTED))
@@ -270,15 +277,18 @@ def _flag(value: Any) -> str:
     return {True: "true", False: "false", None: "unset"}.get(value, "a text") if not isinstance(value, str) else "text"
 
 
-def _entries(listing: Listing) -> Iterable[tuple[Entry, JsonObject]]:
+def _entries(listing: Listing) -> Iterable[tuple[Entry, Entry, JsonObject]]:
+    """What is pinned, with what it is found by where it is held, and its definition."""
     for tool in listing.tools:
-        yield ("tool", tool.name), tool.definition
+        yield ("tool", tool.name), held_entry(tool), tool.definition
     for prompt in listing.prompts:
-        yield ("prompt", as_text(prompt.get("name"))), prompt
+        entry = ("prompt", as_text(prompt.get("name")))
+        yield entry, entry, prompt
     for template in listing.templates:
-        yield ("template", as_text(template.get("uriTemplate"))), template
+        entry = ("template", as_text(template.get("uriTemplate")))
+        yield entry, entry, template
     if listing.instructions:
-        yield ("instructions", ""), {"text": listing.instructions}
+        yield ("instructions", ""), ("instructions", ""), {"text": listing.instructions}
 
 
 def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> StoredPin:
@@ -290,20 +300,22 @@ def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> S
 def _as_shown(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
     """The listing with what was accepted in place of what is held."""
     instructions = held.get(("instructions", ""))
+    texts = Counter(tool.name for tool in listing.tools)
     return replace(
         listing,
-        tools=tuple(_mark(tool, held.get(("tool", tool.name))) for tool in listing.tools),
+        tools=tuple(_mark(tool, held.get(held_entry(tool)), alone=texts[tool.name] == 1) for tool in listing.tools),
         prompts=tuple(_accepted(listing.prompts, "prompt", "name", held)),
         templates=tuple(_accepted(listing.templates, "template", "uriTemplate", held)),
         instructions=as_text((instructions.pinned or {}).get("text")) if instructions else listing.instructions,
     )
 
 
-def _mark(tool: Tool, held: Held | None) -> Tool:
+def _mark(tool: Tool, held: Held | None, *, alone: bool) -> Tool:
+    """The tool as it was accepted; of one with several texts nobody knows whose that was."""
     if held is None:
         return tool
     mark = f"[Held: {held.words}. {held.remedy}]"
-    if held.pinned is None:
+    if held.pinned is None or not alone:
         return replace(tool, definition={"name": tool.name, "description": mark, "inputSchema": {"type": "object"}})
     return replace(tool, definition={**held.pinned, "description": f"{mark} {as_text(held.pinned.get('description'))}"})
 
