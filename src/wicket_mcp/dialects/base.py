@@ -145,8 +145,10 @@ class Table:
             if type(arguments) is not dict:
                 arguments = parse_arguments(arguments)
             named = cast("JsonObject", arguments)
-            if not all(key in PASSED_ON or _is_short(value) for key, value in named.items()):
-                check_own_arguments(named)
+            for key, value in named.items():
+                if not (_is_short(value) or key in PASSED_ON):
+                    check_own_arguments(named)
+                    break
             arguments = _fit(name, row.definition, cast("JsonObject", arguments))
             return await row.handler(verbs, msgspec.structs.replace(call, arguments=arguments))
         except WicketError as problem:

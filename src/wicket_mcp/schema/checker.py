@@ -199,14 +199,21 @@ def _untraceable(schema: JsonObject) -> str:
 
 def _measure(value: Any, enough: int) -> tuple[int, int]:
     """How many values there are inside `value`, and how deep; stops counting where either is too much."""
+    if type(value) is dict:  # most arguments hold nothing that holds something
+        members = cast("JsonObject", value).values()
+        for member in members:
+            if isinstance(member, (dict, list)):
+                break
+        else:
+            return 1 + len(members), 1
     nodes, depth = 1, 0
     level: list[Any] = [value]
     while level and nodes <= enough and depth <= _DEPTH:
         inner: list[Any] = []
         for part in level:
-            members: Collection[Any] = cast("JsonObject", part).values() if isinstance(part, dict) else part
-            nodes += len(members)
-            inner += [member for member in members if isinstance(member, (dict, list))]
+            parts: Collection[Any] = cast("JsonObject", part).values() if isinstance(part, dict) else part
+            nodes += len(parts)
+            inner += [member for member in parts if isinstance(member, (dict, list))]
         depth += 1
         level = inner
     return nodes, depth

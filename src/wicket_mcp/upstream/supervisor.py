@@ -338,7 +338,7 @@ class Upstream:
             )
         self._queued += 1
         try:
-            async with asyncio.timeout(self._config.timeout):
+            with self._deadlines.set(self._loop.time() + self._config.timeout):
                 await self._slots.acquire()
         except TimeoutError:
             raise Overloaded(
