@@ -124,6 +124,18 @@ async def test_a_path_is_decoded_once_and_also_known_as_it_was_sent() -> None:
     ]
 
 
+async def test_headers_behind_a_body_do_not_count_as_headers() -> None:
+    async def show(scope: Scope, receive: Receive, send: Send) -> None:
+        await read_all(receive)
+        await send_json(send, 200, {"names": [name.decode() for name, _ in scope["headers"]]})
+
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n"
+    async with serve(show) as (_, sock):
+        answer = await exchange(sock, head + b"1\r\na\r\n0\r\nAuthorization: Bearer x\r\n\r\n" + LAST)
+    assert b"authorization" not in answer
+    assert answer.count(b'"names"') == 2
+
+
 @pytest.mark.parametrize(
     "request_head",
     [

@@ -102,6 +102,7 @@ class HttpConnection(asyncio.Protocol):
         self._rejection = (400, "Invalid HTTP request received.")
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._header_count = 0
         self._expects_continue = False
         self._reading_paused = False
         self._parsing: Turn | None = None
@@ -199,6 +200,7 @@ class HttpConnection(asyncio.Protocol):
         self._in_head, self._between, self._head_size = True, False, 0
         self._url = b""
         self._headers = []
+        self._header_count = 0
         self._expects_continue = False
 
     def on_url(self, url: bytes) -> None:
@@ -208,9 +210,12 @@ class HttpConnection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self._headers) >= MAX_HEADERS:  # trailers count too
+        self._header_count += 1
+        if self._header_count > MAX_HEADERS:
             self._rejection = (431, f"A request may have {MAX_HEADERS} headers at most.")
             raise _HeadRejected
+        if not self._in_head:  # what follows a body must not pass for what a proxy in front of us has checked
+            return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self._expects_continue = True
