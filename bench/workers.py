@@ -1,135 +1,211 @@
 """What workers are worth: `python bench/workers.py [SECONDS] [WORKERS]`.
 
-Calls a second in front of HTTP upstreams, by one worker and by WORKERS (2), in turns; the calls are made by as many
-client processes as there are processors, so that the client is not what is measured. Then the price of the hop to a
-command that another worker owns: the same call, answered by its owner and by who asks the owner. Exit status 1 when
-two workers do not make 1.7 times the calls of one.
+Calls a second in front of HTTP upstreams, by one worker and by WORKERS (2), in turns. Everything shares this machine's
+processors, so client and upstream are as cheap as they come: `wrk` sends, HAProxy answers (it reads the request's id
+and message, and gives the message back). What they take is printed beside what the workers take. Then the price of the
+hop to a command that another worker owns: the same call, one at a time, answered by its owner and by who asks the
+owner. Needs `wrk` and `haproxy` (Debian's packages). Exit status 1 when a target is missed.
 """
 
 import asyncio
 import os
+import re
+import shutil
 import statistics
 import sys
 import tempfile
-import time
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import aiohttp
 
 from clients import META, Program
 from contenders import ECHO, write_wicket_config
 from machine import description, free_port, load_average
+from wicket_mcp.codec import encode
 
-CLIENTS = 16
-"""Calls in flight, of each client process."""
-TURNS = 3
+CONNECTIONS = 48
+TURNS = 4
+SCALE, HOP = 1.7, 2.0
+TICK = os.sysconf("SC_CLK_TCK")
 
+HAPROXY = """
+global
+  maxconn 2000
+  nbthread 1
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 1h
+  timeout server 1h
+  option http-buffer-request
+frontend upstream
+  bind 127.0.0.1:{port}
+  http-request set-var(txn.id) req.body,json_query('$.id')
+  acl call hdr(mcp-method) tools/call
+  acl list hdr(mcp-method) tools/list
+  acl discover hdr(mcp-method) server/discover
+  http-request set-var(txn.message) req.body,json_query('$.params.arguments.message') if call
+{answers}  http-request return status 405
+"""
+_CACHEABLE = '"resultType":"complete","ttlMs":3600000,"cacheScope":"public"'
+_SCHEMA = '{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}'
+ANSWERS = {
+    "call": '{"content":[{"type":"text","text":"%[var(txn.message)]"}],"resultType":"complete"}',
+    "list": f'{{"tools":[{{"name":"echo","inputSchema":{_SCHEMA}}}],{_CACHEABLE}}}',
+    "discover": f'{{"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}},{_CACHEABLE}}}',
+}
 
-def call(name: str) -> dict[str, object]:
-    params = {"name": "call_tool", "arguments": {"name": name, "arguments": {"message": "hello"}}, "_meta": META}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-
+ANSWER = """
+  http-request return status 200 content-type application/json \\
+    lf-string '{{"jsonrpc":"2.0","id":%[var(txn.id)],"result":{result}}}' if {method}
+"""
 
 HEADERS = {
+    "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
     "MCP-Protocol-Version": "2026-07-28",
     "Mcp-Method": "tools/call",
     "Mcp-Name": "call_tool",
 }
+WRK = """
+wrk.method = "POST"
+wrk.body = [==[{body}]==]
+{headers}
+function response(status, headers, body)
+  if status ~= 200 or not body:find('"text":"hello"', 1, true) then print("WRONG " .. status .. " " .. body) end
+end
+"""
 
 
-async def ask(session: aiohttp.ClientSession, port: int, name: str) -> float:
-    began = time.perf_counter()
-    async with session.post(f"http://127.0.0.1:{port}/mcp", json=call(name), headers=HEADERS) as answer:
-        body = await answer.json()
-    assert not body["result"].get("isError"), body
-    return time.perf_counter() - began
+def haproxy_config(port: int) -> str:
+    answers = (ANSWER.format(method=method, result=result) for method, result in ANSWERS.items())
+    return HAPROXY.format(port=port, answers="".join(answers).replace("\\\n   ", ""))
 
 
-async def press(port: int, seconds: float) -> int:
-    """Calls that were answered."""
-    until = time.monotonic() + seconds
-
-    async def work() -> int:
-        done = 0
-        async with aiohttp.ClientSession() as session:
-            while time.monotonic() < until:
-                await ask(session, port, "server.echo")
-                done += 1
-        return done
-
-    return sum(await asyncio.gather(*(work() for _ in range(CLIENTS))))
+def body() -> bytes:
+    arguments = {"name": "server.echo", "arguments": {"message": "hello"}}
+    params = {"name": "call_tool", "arguments": arguments, "_meta": META}
+    return encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
 
-async def press_all(port: int, seconds: float) -> float:
-    """Calls a second, by several client processes."""
-    command = (sys.executable, __file__, "press", str(port), str(seconds))
-    count = max(2, os.cpu_count() or 1)
-    processes = [await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE) for _ in range(count)]
-    said = await asyncio.gather(*(process.communicate() for process in processes))
-    return sum(int(out) for out, _ in said) / seconds
+def tool(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/bin")
+    if found is None:
+        sys.exit(f"{name} is missing: apt-get install {name}")
+    return found
+
+
+async def press(folder: Path, port: int, seconds: float, connections: int, *, check: bool = False) -> tuple[int, float]:
+    """Calls that were answered, and the median wait in milliseconds. With `check`, every answer is read."""
+    script = folder / "wrk.lua"
+    headers = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in HEADERS.items())
+    text = WRK.format(body=body().decode(), headers=headers)
+    script.write_text(text if check else text.partition("function")[0])
+    process = await asyncio.create_subprocess_exec(
+        *(tool("wrk"), "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--latency", "-s", str(script)),
+        f"http://127.0.0.1:{port}/mcp",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said = (await process.communicate())[0].decode()
+    if "WRONG" in said or "Non-2xx" in said:
+        sys.exit(f"calls failed: {said[:2000]}")
+    calls = re.search(r"(\d+) requests in", said)
+    median = re.search(r"50%\s+([\d.]+)(us|ms|s)", said)
+    if calls is None or median is None:
+        sys.exit(f"wrk said: {said}")
+    return int(calls[1]), float(median[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[median[2]]
+
+
+def cpu(pid: int) -> float:
+    """Seconds of processor time of a process and of its children that still run."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    own = (int(fields[11]) + int(fields[12])) / TICK
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return own + sum(cpu(int(child)) for child in children)
 
 
 async def serve(folder: Path, servers: dict[str, tuple[str, ...]], workers: int) -> tuple[Program, int]:
     config = write_wicket_config(folder, servers)
+    (folder / "wicket.log").unlink(missing_ok=True)
     port = free_port()
     command = (sys.executable, "-m", "wicket_mcp", "serve", "--http", f"127.0.0.1:{port}", "--no-auth")
     program = Program((*command, "--workers", str(workers), "--config", str(config)), folder / "wicket.log")
     await program.start()
-    async with aiohttp.ClientSession() as session:
-        while True:
-            program.check()
-            try:
-                await ask(session, port, "server.echo")
-            except (OSError, AssertionError, KeyError, aiohttp.ClientError):
-                await asyncio.sleep(0.1)
-            else:
-                return program, port
+    while "wicket: serving" not in (folder / "wicket.log").read_text():  # all workers are ready
+        program.check()
+        await asyncio.sleep(0.1)
+    await press(folder, port, 1, CONNECTIONS, check=True)
+    return program, port
 
 
-async def hop_cost(port: int) -> list[float]:
-    """The median wait of each of some connections: those of the owner are the quicker ones."""
-    medians: list[float] = []
-    for _ in range(24):
-        async with aiohttp.ClientSession() as session:
-            medians.append(statistics.median([await ask(session, port, "server.echo") for _ in range(50)]) * 1000)
-    return sorted(medians)
+@dataclass
+class Measured:
+    """What came of one number of workers, turn by turn."""
+
+    rates: list[float] = field(default_factory=list[float])
+    costs: list[float] = field(default_factory=list[float])
+    """Milliseconds of processor time of all workers for a call."""
+    others: list[float] = field(default_factory=list[float])
+    """The same of client and upstream."""
+
+
+async def measure(folder: Path, upstream: Program, port: int, count: int, seconds: float, measured: Measured) -> None:
+    servers = {"server": (f"http://127.0.0.1:{port}/mcp",)}
+    program, address = await serve(folder / str(count), servers, count)
+    try:
+        before, behind, client = cpu(program.pid), cpu(upstream.pid), os.times()
+        calls, _ = await press(folder, address, seconds, CONNECTIONS)
+        after = os.times()
+        measured.rates.append(calls / seconds)
+        measured.costs.append((cpu(program.pid) - before) / calls * 1000)
+        sent = after.children_user + after.children_system - client.children_user - client.children_system
+        measured.others.append((cpu(upstream.pid) - behind + sent) / calls * 1000)
+    finally:
+        await program.stop()
+
+
+async def hop(folder: Path, workers: int) -> tuple[float, float]:
+    """The median wait for a call at the owner of a command and through it: the owner's connections are the quicker."""
+    program, port = await serve(folder / "owned", {"server": (*ECHO, "stdio")}, workers)
+    try:
+        waits = sorted([(await press(folder, port, 1, 1))[1] for _ in range(16)])
+    finally:
+        await program.stop()
+    return statistics.median(waits[:4]), statistics.median(waits[-4:])
 
 
 async def main(seconds: float, workers: int) -> None:
     print(f"machine: {description()}; load average before: {load_average()}")
-    rates: dict[int, list[float]] = {1: [], workers: []}
+    measured = {1: Measured(), workers: Measured()}
     with tempfile.TemporaryDirectory(prefix="wicket-bench-") as name:
         folder = Path(name)
-        upstream_port = free_port()
-        upstream = Program((*ECHO, "http", str(upstream_port)), folder / "upstream.log")
+        port = free_port()
+        (folder / "haproxy.cfg").write_text(haproxy_config(port))
+        upstream = Program((tool("haproxy"), "-f", str(folder / "haproxy.cfg"), "-db"), folder / "haproxy.log")
         await upstream.start()
-        for _ in range(TURNS):
-            for count, measured in rates.items():
-                servers = {"server": (f"http://127.0.0.1:{upstream_port}/mcp",)}
-                program, port = await serve(folder / str(count), servers, count)
-                try:
-                    measured.append(await press_all(port, seconds))
-                finally:
-                    await program.stop()
-        await upstream.stop()
-        program, port = await serve(folder / "owned", {"server": (*ECHO, "stdio")}, workers)
         try:
-            waits = await hop_cost(port)
+            for _ in range(TURNS):
+                for count, kept in measured.items():
+                    await measure(folder, upstream, port, count, seconds, kept)
         finally:
-            await program.stop()
-    one, many = (statistics.median(measured) for measured in rates.values())
-    print(f"HTTP -> HTTP: {one:.0f} calls/s by 1 worker, {many:.0f} by {workers}: {many / one:.2f} x (target 1.7)")
-    direct, through = statistics.median(waits[:8]), statistics.median(waits[-8:])
-    ratio = f"{through / direct:.2f} x (target 2)"
-    print(f"a command, one call at a time: {direct:.2f} ms at its owner, {through:.2f} ms through it: {ratio}")
+            await upstream.stop()
+        direct, through = await hop(folder, workers)
+    for count, kept in measured.items():
+        rate, cost, other = (statistics.median(values) for values in (kept.rates, kept.costs, kept.others))
+        print(
+            f"HTTP -> HTTP, {count} worker(s): {rate:.0f} calls/s; CPU a call: {cost:.3f} ms here, {other:.3f} ms "
+            f"client and upstream; {rate * (cost + other) / 1000:.2f} of {os.cpu_count()} processors busy"
+        )
+    one, many = measured[1], measured[workers]
+    scale = statistics.median(many.rates) / statistics.median(one.rates)
+    even = statistics.median(one.costs) / statistics.median(many.costs) * workers
+    print(f"calls/s: {scale:.2f} x one worker's (target {SCALE}); by CPU a call {even:.2f} x, had they all processors")
+    ratio = through / direct
+    words = f"{direct:.3f} ms at its owner, {through:.3f} ms through it"
+    print(f"a command, one call at a time: {words}: {ratio:.2f} x (target {HOP})")
     print(f"load average after: {load_average()}")
-    sys.exit(0 if many >= 1.7 * one else 1)
+    sys.exit(0 if scale >= SCALE and ratio <= HOP else 1)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["press"]:
-        print(asyncio.run(press(int(sys.argv[2]), float(sys.argv[3]))))
-    else:
-        numbers = sys.argv[1:]
-        asyncio.run(main(float(numbers[0]) if numbers else 5.0, int(numbers[1]) if len(numbers) > 1 else 2))
+    numbers = sys.argv[1:]
+    asyncio.run(main(float(numbers[0]) if numbers else 5.0, int(numbers[1]) if len(numbers) > 1 else 2))

@@ -27,11 +27,11 @@ from wicket_mcp.request import GATEWAY
 from wicket_mcp.store.base import NoteStore
 from wicket_mcp.store.open import join_members
 from wicket_mcp.surface.held_calls import Seal
-from wicket_mcp.surface.owned import Owned, OwnedServers
+from wicket_mcp.surface.owned import Owned, OwnedServers, PeerLinks
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
 from wicket_mcp.upstream.lock_ownership import LockOwnership
-from wicket_mcp.upstream.owner import EPOCH, PATH, ownership_key
+from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import FileOwnership, Ownership
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
@@ -57,6 +57,7 @@ class Replicas:
         self.members: Members | None = None
         self._gateway = gateway
         self._ownership: Ownership | None = None
+        self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
         sessions.name_by(self.router.session_id)
         gateway.held.seal = Seal(*ring.derive("held"), home=self.me)
         gateway.accounts.waiting.share(ring)
@@ -125,15 +126,15 @@ class Replicas:
     def own(self, ownership: Ownership) -> None:
         """From now on every command has one owner among us."""
         self._ownership = ownership
-        self._gateway.pool.share(ownership, self._vouch)
+        self._gateway.pool.share(ownership, Vouch(self._vouch, self.relay.vouch_for))
 
     def _vouch(self, principal: Principal, method: str, path: str) -> Mapping[str, str]:
         return {PEER.decode(): self.relay.vouch(principal, method, path)}
 
-    def mount(self, protocol: Protocol, max_body: int) -> OwnedServers:
+    def mount(self, protocol: Protocol, max_message: int) -> OwnedServers:
         """What we own, for the others."""
         owned = Owned(self._epoch, self._discover, self._gateway.forward, self._listen, self._watch)
-        return OwnedServers(owned, protocol, max_body, self._gateway.outbox_counters)
+        return OwnedServers(owned, protocol, max_message, self._links)
 
     def _epoch(self, server: str, principal: Principal) -> int:
         config = self._gateway.pool.config_of(server)
@@ -170,6 +171,7 @@ class Replicas:
             await self.members.leave()
 
     async def close(self) -> None:
+        await self._links.leave()
         if isinstance(self._ownership, LockOwnership):  # what we ran has stopped before another may start it
             for key in self._ownership.keys:
                 await self._gateway.pool.stop(key.partition(" for ")[0])

@@ -22,7 +22,7 @@ from wicket_mcp.surface.dashboard.lazy import LazyDashboard
 from wicket_mcp.surface.guard import Guard, check_exposure
 from wicket_mcp.surface.metrics import MetricsPage
 from wicket_mcp.surface.rest import Rest
-from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen
+from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen, listen_beside
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
@@ -59,8 +59,11 @@ async def serve_http(
     async with AsyncExitStack() as ending:
         ending.push_async_callback(front.close)
         sock = ending.enter_context(closing(listener or listen(http.host, http.port)))
-        inner = None if workers is None else ending.enter_context(closing(listen("127.0.0.1", 0)))
-        server = Server(front.app, last_call=0.0 if listener is None else LAST_CALL)
+        inner = None
+        if workers is not None and replicas is not None:
+            inner = ending.enter_context(closing(listen_beside(workers, replicas.me)))
+        last_call = 0.0 if listener is None else LAST_CALL
+        server = Server(front.app, last_call=last_call, shared=workers is not None)
         front.lag.start()
         serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         front.serve_at(address_of(sock))
@@ -188,7 +191,7 @@ class Front:
             Rest(self._gateway.registry),
             MetricsPage(self._metrics),
             self._dashboard,
-            *((replicas.mount(protocols["/mcp"], most),) if replicas else ()),
+            *((replicas.mount(protocols["/mcp"], config.limits.max_message),) if replicas else ()),
         )
 
     def _make_grants(self) -> "Grants":

@@ -5,6 +5,7 @@ nothing, so that what they do is what is written here.
 """
 
 import base64
+import fcntl
 import json
 import os
 import signal
@@ -173,6 +174,28 @@ RICH: Message = {
     "_meta": {"vendor/trace": "abc"},
     "vendorTop": [1, 2],
 }
+
+
+class Counts(Echo):
+    """Writes every message that it echoes to the file in the variable COUNTED, and `twice` where it is not alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = Path(os.environ["COUNTED"])
+        self.alive = self.counted.with_suffix(".alive").open("w")
+        try:
+            fcntl.flock(self.alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.count("twice")
+
+    def count(self, line: str) -> None:
+        with self.counted.open("a") as file:
+            file.write(f"{line}\n")
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "echo":
+            self.count(arguments["message"])
+        super().on_call(number, name, arguments, meta)
 
 
 class Modern(Echo):

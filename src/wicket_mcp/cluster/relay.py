@@ -7,6 +7,7 @@ again. Whether a request was sent at all is known: what was not may be taken by 
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ PEER = b"wicket-peer"
 """The header by which a member vouches for a principal."""
 LIFETIME = 60.0
 CONNECT_TIMEOUT = 2.0
+REMEMBERED = 1000
+"""Principals whose sealed word is kept to be used again."""
 _DROPPED = frozenset(
     {b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"te", b"expect", PEER}
 )
@@ -39,7 +42,10 @@ class Relay:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        """One for all addresses of the network, and one for each socket of this machine."""
+        self._vouched: dict[Principal, tuple[str, float]] = {}
+        self._admitted: dict[str, tuple[Principal, float]] = {}
         self.relayed = 0
         """Requests that were handed on."""
 
@@ -57,6 +63,29 @@ class Relay:
         limits = tuple((str(kind), int(rate)) for kind, rate in rates)
         return Principal(name, frozenset(scopes), limits, issuer, subject, frozenset(groups), label, profile)
 
+    def vouch_for(self, principal: Principal) -> str:
+        """Our word about who asks, for a connection between members; the same one for a while."""
+        known = self._vouched.get(principal)
+        now = time.monotonic()
+        if known is None or known[1] < now:
+            if len(self._vouched) >= REMEMBERED:
+                self._vouched.clear()
+            known = self._vouched[principal] = self.vouch(principal, "", ""), now + LIFETIME / 2
+        return known[0]
+
+    def admit_asker(self, vouched: str) -> Principal | None:
+        """Who a member says it is, by its word for such a connection."""
+        known = self._admitted.get(vouched)
+        now = time.monotonic()
+        if known is not None and known[1] >= now:
+            return known[0]
+        if len(self._admitted) >= REMEMBERED:
+            self._admitted.clear()
+        principal = self.admit(vouched, "", "")
+        if principal is not None:
+            self._admitted[vouched] = principal, now + LIFETIME / 2
+        return principal
+
     async def relay(
         self, member: Member, method: str, path: str, headers: RawHeaders, body: bytes, send: Send, principal: Principal
     ) -> bool:
@@ -64,8 +93,9 @@ class Relay:
         wanted = [(key.decode(), value.decode("latin-1")) for key, value in headers if key not in _DROPPED]
         wanted.append((PEER.decode(), self.vouch(principal, method, path.partition("?")[0])))
         try:
-            response = await self._client().request(
-                method, f"{member.address}{path}", headers=wanted, data=body or None, allow_redirects=False
+            client, address = self._client(member)
+            response = await client.request(
+                method, f"{address}{path}", headers=wanted, data=body or None, allow_redirects=False
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:
             log.warning("the replica at %s cannot be reached: %s", member.address, problem)
@@ -82,7 +112,8 @@ class Relay:
         vouched = {PEER.decode(): self.vouch(principal, "POST", path), **headers}
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                async with self._client().post(f"{member.address}{path}", headers=vouched, json={}) as response:
+                client, address = self._client(member)
+                async with client.post(f"{address}{path}", headers=vouched, json={}) as response:
                     return response.status
         except aiohttp.ConnectionTimeoutError:
             return None
@@ -92,17 +123,24 @@ class Relay:
             return None
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
+    def _client(self, member: Member) -> tuple[aiohttp.ClientSession, str]:
+        """Who asks a member, and at which address."""
+        path = member.address.removeprefix("unix:") if member.address.startswith("unix:") else ""
+        session = self._sessions.get(path)
+        if session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
-            self._session = aiohttp.ClientSession(
+            connector = (
+                aiohttp.UnixConnector(path, limit=0, keepalive_timeout=30)
+                if path
+                else aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+            )
+            session = self._sessions[path] = aiohttp.ClientSession(
                 timeout=timeout, connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
             )
-        return self._session
+        return session, "http://localhost" if path else member.address
 
 
 async def _pass_on(response: aiohttp.ClientResponse, send: Send) -> None:

@@ -44,6 +44,10 @@ class Connection(Protocol):
     lost: bool
     on_lost: Callable[[], None] | None
 
+    def switch(self, successor: asyncio.Protocol, words: bytes) -> asyncio.Transport:
+        """Send `words` and leave the connection to another protocol: what comes from now on is not HTTP."""
+        ...
+
 
 class Disconnected(Exception):
     """The client left before its message was complete."""

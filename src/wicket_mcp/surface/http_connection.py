@@ -156,7 +156,7 @@ class HttpConnection(asyncio.Protocol):
         self._idle_since = None
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # we know no other protocol: what follows is not read as one
+        except httptools.HttpParserUpgrade:  # whoever knows the other protocol takes over: what follows is not HTTP
             self._parser = _Deaf()
         except httptools.HttpParserError:
             self._reject()
@@ -303,6 +303,13 @@ class HttpConnection(asyncio.Protocol):
                 turn.keep_alive = False
         if self._running is None:
             self._loop.call_later(self.served.last_call, self._close_unless_busy)
+
+    def switch(self, successor: asyncio.Protocol, words: bytes) -> asyncio.Transport:
+        """See `surface/http.py`. For everybody here the client has left."""
+        self.transport.write(words)
+        self.transport.set_protocol(successor)
+        self.connection_lost(None)
+        return self.transport
 
     def _close_unless_busy(self) -> None:
         if self._running is None:

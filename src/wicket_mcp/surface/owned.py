@@ -1,41 +1,43 @@
-"""Servers whose process we own, for the gateways that serve beside us: a path for each, plain MCP of the modern era.
+"""Servers whose process we own, for the gateways that serve beside us: plain MCP of the modern era, line by line.
 
-A request goes to the last layer and from there to the server: who sent it has done all else. What the server asks on
-the way ends the answer with `input_required`, as everywhere in this era. A request under another epoch than that of
-our claim is refused before anything is done. Only members come here (`asgi.py`): they vouch for who asks.
+A member asks for a server at its path, with the epoch of our claim; where that is ours, HTTP leaves the connection to a
+`PeerLink`, over which requests come from then on (`upstream/owner.py` is the other end). A request goes to the last
+layer and from there to the server: who sent it has done all else. What the server asks on the way ends the answer with
+`input_required`, as everywhere in this era. A request under another epoch, or one that comes when we leave, is refused
+before anything is done. Only members come here (`asgi.py`): they vouch for who asks.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
-from typing import NamedTuple
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
-from wicket_mcp.codec import decode
-from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND
+from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WicketError
+from wicket_mcp.framing import LineFramer
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, Principal, as_list, as_object, as_text
-from wicket_mcp.request import Handler, Span
+from wicket_mcp.request import GATEWAY, Handler, Span
 from wicket_mcp.request import Request as Forwarded
-from wicket_mcp.surface.exchange import Exchange
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.held_calls import ANSWERS
-from wicket_mcp.surface.http import (
-    CONNECTION,
-    Disconnected,
-    Receive,
-    RequestHeaders,
-    Scope,
-    Send,
-    read_body,
-    send_json,
-)
-from wicket_mcp.surface.outbox import Counters
+from wicket_mcp.surface.http import CONNECTION, Connection, Receive, RequestHeaders, Scope, Send, send_json
+from wicket_mcp.surface.outbox import Counters, StallWatch
 from wicket_mcp.surface.problems import RpcProblem
-from wicket_mcp.surface.protocol import Protocol, Request, is_modern, modern_caller, read_message
+from wicket_mcp.surface.protocol import Protocol, Request, modern_caller
+from wicket_mcp.surface.stdio import DRAIN, StdioClient
+from wicket_mcp.tasks import Tasks
 
 PATH = "/owned/"
+UPGRADE = "wicket-owned"
+MOVED = "moved"
+LEAVING = "notifications/wicket/leaving"
+ENVELOPE = 1024 * 1024
 _EPOCH = b"wicket-epoch"
 _PEER = b"wicket-peer"
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
+_SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: {UPGRADE}\r\n\r\n".encode()
+_NOT_OURS = "This gateway does not run the server under this epoch, or is leaving."
 
 Event = Callable[[str, JsonObject], None]
 """Hears what a server says unasked: method and parameters."""
@@ -55,17 +57,51 @@ class Owned(NamedTuple):
     """Have a server tell of changes to a resource, until what is returned is called."""
 
 
+class PeerLinks:
+    """The connections over which other members use our servers."""
+
+    def __init__(self, admit: Callable[[str], Principal | None], counters: Counters) -> None:
+        """`admit` says for whom a member vouches."""
+        self.admit = admit
+        self.counters = counters
+        self.leaving = False
+        self._links: set[PeerLink] = set()
+        self._tasks = Tasks()
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    def begin(self, link: "PeerLink") -> None:
+        self._links.add(link)
+        self._tasks.start(self._serve(link), "serve a member")
+
+    async def _serve(self, link: "PeerLink") -> None:
+        try:
+            await link.finished.wait()
+        finally:
+            self._links.discard(link)
+            await link.close()
+
+    async def leave(self) -> None:
+        """Take nothing more, and answer what was taken; then every member knows that it must look elsewhere."""
+        self.leaving = True
+        for link in self._links:
+            link.leave()
+        await asyncio.gather(*(link.answer_all(DRAIN) for link in self._links))
+        await self._tasks.close()
+
+
 class OwnedServers:
     """See the module's docstring."""
 
     authentication: Authentication = "required"
 
-    def __init__(self, owned: Owned, protocol: Protocol, max_body: int, counters: Counters) -> None:
+    def __init__(self, owned: Owned, protocol: Protocol, max_message: int, links: PeerLinks) -> None:
         """`protocol` has what all that we serve share: the calls that wait for their client, and when we leave."""
         self._owned = owned
         self._protocol = protocol
-        self._max_body = max_body
-        self._counters = counters
+        self._max_message = max_message
+        self._links = links
 
     def serves(self, path: str) -> bool:
         return path.startswith(PATH)
@@ -77,24 +113,83 @@ class OwnedServers:
         if headers.get(_PEER) is None or scope["method"] != "POST":
             await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})
             return
-        if headers.get(_EPOCH) != str(self._owned.epoch(server, principal)):
-            await send_json(send, 409, {"error": "This gateway does not own the server under this epoch."})
+        if self._links.leaving or headers.get(_EPOCH) != str(self._owned.epoch(server, principal)):
+            await send_json(send, 409, {"error": _NOT_OURS})
             return
-        try:
-            body = read_message(decode(await read_body(receive, headers, self._max_body), strict=True))
-            if "id" not in body or not is_modern(body):
-                await send_json(send, 202, None)
-                return
-        except Disconnected:
+        connection: Connection | None = scope.get(CONNECTION)
+        if headers.get(b"upgrade") != UPGRADE or connection is None:
+            await send_json(send, 400, {"error": f"Upgrade to {UPGRADE}."})
             return
-        except (RpcProblem, ValueError) as problem:
-            await send_json(send, 400, {"error": str(problem)})
+        link = PeerLink(_OwnedServer(self._protocol, self._owned, server), self._max_message, self._links)
+        link.attach(connection.switch(link, _SWITCH))
+        self._links.begin(link)
+
+
+class PeerLink(StdioClient):
+    """One member's connection to one of our servers. Lines are as over stdio (`stdio.py`)."""
+
+    def __init__(self, protocol: "_OwnedServer", max_message: int, links: PeerLinks) -> None:
+        super().__init__(protocol, GATEWAY, links.counters, "owned")
+        self._framer = LineFramer(max_message + ENVELOPE)
+        self._server = protocol
+        self._links = links
+
+    def attach(self, transport: asyncio.Transport) -> None:
+        self._source = self._sink = transport
+        self._stall = StallWatch(transport, lambda: self._outbox.full)
+
+    def leave(self) -> None:
+        self._send({"jsonrpc": "2.0", "method": LEAVING})
+
+    async def answer_all(self, within: float) -> None:
+        """Until the member has hung up, which it does when all is answered; or for so long."""
+        tasks = Tasks()
+        await asyncio.wait({tasks.start(self.finished.wait(), "member leaves")}, timeout=within)
+        await tasks.close()
+
+    # What the event loop calls
+
+    def eof_received(self) -> bool:
+        self.vanished()
+        return False
+
+    def pause_writing(self) -> None:
+        self.paused(True)
+
+    def resume_writing(self) -> None:
+        self.paused(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.vanished()
+
+    # The rest is ours
+
+    def _handle(self, message: Any) -> None:
+        """Begin what a member asks. It has checked the message; who asks and under which epoch is checked here."""
+        body = cast("JsonObject", message)
+        method: str = body["method"]
+        number = body.get("id")
+        if method == "notifications/cancelled":
+            self._take_notification(body)
             return
-        exchange = Exchange(send, self._counters, scope.get(CONNECTION))
+        principal = self._links.admit(body["as"])
+        if principal is None or self._links.leaving or not self._server.is_owned(principal, body["epoch"]):
+            if number is not None:
+                error = {"code": INVALID_PARAMS, "message": _NOT_OURS, "data": {"code": MOVED}}
+                self._send({"jsonrpc": "2.0", "id": number, "error": error})
+            return
         params: JsonObject = body["params"]
-        caller = modern_caller(principal, f"owned {principal.name}", exchange.post, as_object(params["_meta"]))
-        protocol = _OwnedServer(self._protocol, self._owned, server)
-        await exchange.run(protocol, Request(body["id"], body["method"], params, caller, modern=True))
+        meta = as_object(params.get("_meta"))
+        caller = modern_caller(principal, f"owned {principal.name}", partial(self._tell, number), meta)
+        request = Request(number, method, params, caller, modern=True)
+        if number is None:
+            self._tasks.start(self._server.notify(request), method)
+        else:
+            self._running[number] = self._tasks.start(self._serve(request), method)
+
+    def _tell(self, number: Any, message: JsonObject) -> None:
+        """Send what belongs to a request, ahead of its answer."""
+        self._send({**message, "for": number})
 
 
 class _OwnedServer(Protocol):
@@ -104,6 +199,14 @@ class _OwnedServer(Protocol):
         super().__init__(shared.serving, shared.names, shared.feed, shared.held, shared.tasks, shared.closing)
         self._owned = owned
         self._server = server
+
+    def is_owned(self, principal: Principal, epoch: int) -> bool:
+        return bool(epoch) and epoch == self._owned.epoch(self._server, principal)
+
+    async def notify(self, request: Request) -> None:
+        """Pass on a notification, whose sender hears nothing back."""
+        with suppress(WicketError):
+            await self._owned.forward(self._forwarded(request, request.caller, {}, notification=True))
 
     async def _answer(self, request: Request) -> JsonObject:
         if request.method == "server/discover":
@@ -121,17 +224,21 @@ class _OwnedServer(Protocol):
     async def _forward(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         if request.method.startswith("notifications/"):
             raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        params = {key: value for key, value in request.params.items() if key not in ("_meta", *ANSWERS)}
-        forwarded = Forwarded(
+        return (await self._owned.forward(self._forwarded(request, caller, resume))).body
+
+    def _forwarded(
+        self, request: Request, caller: Caller, resume: JsonObject, *, notification: bool = False
+    ) -> Forwarded:
+        return Forwarded(
             method=request.method,
             caller=caller,
-            params=params,
+            params={key: value for key, value in request.params.items() if key not in ("_meta", *ANSWERS)},
             server=self._server,
             meta=request.meta,
             resume=resume,
+            notification=notification,
             span=Span(self._server),
         )
-        return (await self._owned.forward(forwarded)).body
 
     async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         wanted = as_object(request.params.get("notifications"))

@@ -9,6 +9,7 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from wicket_mcp.errors import ConfigError
@@ -24,7 +25,9 @@ BACKLOG = 2048
 FIRST_INHERITED = 3
 SAY_EVERY = 10.0  # seconds between two complaints of the same kind
 ACCEPTS = 64
-"""Connections accepted in one turn of the loop. Also how often a turn tries in vain when no descriptor is left."""
+"""Connections accepted in one turn of the loop. Also how often a turn tries in vain when no descriptor is left. Where
+several processes accept at one socket it is one: whoever is idle has the next turn sooner than who is at work, and a
+client that opens many connections at once does not have all of them at the same process."""
 
 
 class _AcceptProblems:
@@ -44,7 +47,11 @@ class _AcceptProblems:
 class Server:
     """Accepts connections on sockets made beforehand, until it is told to stop; then lets requests under way end."""
 
-    def __init__(self, app: App, connections: Connections | None = None, *, last_call: float = 0.0) -> None:
+    def __init__(
+        self, app: App, connections: Connections | None = None, *, last_call: float = 0.0, shared: bool = False
+    ) -> None:
+        """`shared` says that other processes accept connections at the same sockets."""
+        self._accepts = 1 if shared else ACCEPTS
         self._served = Served(app, Connections() if connections is None else connections, last_call)
         self._stopping = asyncio.Event()
 
@@ -59,7 +66,7 @@ class Server:
         try:
             for sock in sockets:
                 servers.append(
-                    await loop.create_server(lambda: HttpConnection(self._served), sock=sock, backlog=ACCEPTS)
+                    await loop.create_server(lambda: HttpConnection(self._served), sock=sock, backlog=self._accepts)
                 )
                 sock.listen(BACKLOG)  # asyncio accepts as many at once as it asks the kernel to queue
             await self._stopping.wait()
@@ -114,7 +121,17 @@ def inherit_listener() -> socket.socket | None:
     return socket.socket(fileno=FIRST_INHERITED)
 
 
+def listen_beside(folder: Path, name: str) -> socket.socket:
+    """A listening socket for the other workers of this machine, in a folder that is their user's alone."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.bind(str(folder / f"{name}.socket"))
+    sock.listen(BACKLOG)
+    return sock
+
+
 def address_of(sock: socket.socket) -> str:
-    """The web address of a listening socket."""
+    """The web address of a listening socket; `unix:` and its path for one of this machine."""
+    if sock.family == socket.AF_UNIX:
+        return f"unix:{sock.getsockname()}"
     host, port = sock.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -13,7 +13,7 @@ from typing import cast
 
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
-from wicket_mcp.errors import Unavailable
+from wicket_mcp.errors import NotSent, Unavailable
 from wicket_mcp.model import Principal
 from wicket_mcp.tasks import uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
@@ -22,12 +22,13 @@ from wicket_mcp.upstream.credentials import CredentialSource
 from wicket_mcp.upstream.era import Session, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
-from wicket_mcp.upstream.owner import OwnedChild, OwnerConnection, Vouch, ownership_key
+from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
 
 STARTS_AT_ONCE = 8
+OWNER_PAUSE = 0.05  # seconds between two looks for the owner of a server
 SLOT_KEPT = 1.0  # seconds: what uses the processor to start has had its share of it by then
 
 
@@ -58,12 +59,12 @@ class Connector:
         self._keeper = Keeper()
         self._many_clients = False
         """Whether clients share connections: then no single one's roots may decide what a shared server works on."""
-        self._ownership: Ownership | None = None
-        self._vouch: Vouch | None = None
+        self._shared: tuple[Ownership, Vouch] | None = None
+        """How the gateways that share our servers agree on their owners."""
 
     def share(self, ownership: Ownership, vouch: Vouch) -> None:
         """From now on a command that clients share is run by one owner among several gateways."""
-        self._ownership, self._vouch = ownership, vouch
+        self._shared = ownership, vouch
 
     def limit_messages(self, max_message: int) -> None:
         """Bound the messages of connections from now on."""
@@ -92,15 +93,15 @@ class Connector:
         if server.url is None and self._before_start is not None:
             await self._before_start(config)
         async with self._starting_slot():
-            if server.url is None and self._ownership is not None and _has_owner(config):
-                return await self._open_owned(server, host, principal, self._ownership)
+            if server.url is None and self._shared is not None and _has_owner(config):
+                return await self._open_owned(server, host, principal, *self._shared)
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
                 return await _greet(child, config.name, roots=self._offers_roots(config))
             return await self._open_http(server, server.url, host, principal)
 
     async def _open_owned(
-        self, server: ResolvedServer, host: Host, principal: Principal, ownership: Ownership
+        self, server: ResolvedServer, host: Host, principal: Principal, ownership: Ownership, vouch: Vouch
     ) -> Session:
         """Be the owner of the server and start it, or reach it through its owner."""
         name, key = server.config.name, ownership_key(server.config, principal)
@@ -110,11 +111,13 @@ class Connector:
             for child in children:
                 child.abandon(f"Server '{name}' has another owner now.")
 
-        claim = await ownership.claim(key, lost)
-        if not claim.ours and self._vouch is not None:
-            most = self._max_message
-            owner = OwnerConnection(name, claim, self._http, host, max_message=most, vouch=self._vouch)
-            return await _greet(owner, name, roots=False)
+        most = self._max_message
+        while not (claim := await ownership.claim(key, lost)).ours:
+            try:
+                link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
+                return await _greet(link, name, roots=False)
+            except (NotSent, OwnerLost):  # it is leaving, or dead: there is another one soon, or it is us
+                await asyncio.sleep(OWNER_PAUSE)
         try:
             child = await StdioConnection.open(server, host, self._max_message, self._keeper)
             children.append(child)

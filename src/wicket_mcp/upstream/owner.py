@@ -1,48 +1,152 @@
 """A server whose process another gateway owns: reached through that one, by plain MCP of the modern era.
 
-`OwnerConnection` sends every request to the owner, with the epoch of its claim and a word of ours about who asks. What
-the owner refuses, or does not get, was not sent: the supervisor connects anew, which asks again who owns the server.
-`OwnedChild` is the other side of it, a child of our own that is released once it is gone. Made by `connector.py`.
+`OwnerLink` is a connection to the owner that stays open: the Unix socket of a worker, or the port of a replica, where
+HTTP leaves it to us (`surface/owned.py` is the other end). Messages are lines, as over stdio; with every request go the
+epoch of the claim and our word about who asks, and what belongs to a request on its way back names it in `for`.
+What the owner refuses, or does not get, was not sent: the supervisor connects anew, which asks again who owns the
+server. `OwnedChild` is a child of our own that is released once it is gone. Made by `connector.py`.
 """
 
+import asyncio
+import itertools
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlsplit
 
+from wicket_mcp.codec import LARGE, decode, encode
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import Crashed, NotSent, Overloaded, Refused, TimedOut, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import (
+    BadArguments,
+    Crashed,
+    NotSent,
+    Overloaded,
+    Refused,
+    TimedOut,
+    Unavailable,
+    UpstreamError,
+    WicketError,
+)
+from wicket_mcp.framing import LineFramer, LineTooLong
+from wicket_mcp.large_json import decode_off_loop
 from wicket_mcp.model import JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
-from wicket_mcp.rpc import NO_CALLBACKS, Callbacks
+from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, read_result
+from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import Connection, Host
-from wicket_mcp.upstream.egress import Answer, Endpoint, HttpClient
-from wicket_mcp.upstream.http import HttpConnection
-from wicket_mcp.upstream.http_errors import http_status
 from wicket_mcp.upstream.ownership import Claim
+from wicket_mcp.upstream.subscription import Subscription
 
 PATH = "/owned/"
 EPOCH = "Wicket-Epoch"
-NOT_THE_OWNER = 409
+UPGRADE = "wicket-owned"
+MOVED = "moved"
+"""The error code of what an owner did not do, because it is not the owner or about to leave."""
+LEAVING = "notifications/wicket/leaving"
+"""The owner takes nothing more on this connection, and answers what it has."""
+CONNECT_WITHIN = 2.0
+ENVELOPE = 1024 * 1024
+"""What may stand around the largest message."""
+_MAY_HAVE_ACTED = "It may have acted: check before you try again."
+_HEARD_UNASKED = CONNECTION_WIDE | {"notifications/message"}
 
 ASKING: ContextVar[Principal] = ContextVar("asking", default=GATEWAY)
 """For whom the request is that is being sent; set by the pool."""
 
-Vouch = Callable[[Principal, str, str], Mapping[str, str]]
-"""The headers by which an owner believes us who asks: principal, HTTP method, path."""
+
+class Vouch(NamedTuple):
+    """Our word, which an owner believes, about who asks."""
+
+    header: Callable[[Principal, str, str], Mapping[str, str]]
+    """For a principal, an HTTP method and a path."""
+    principal: Callable[[Principal], str]
+    """For what is sent over a connection that stands."""
 
 
-class OwnerConnection(HttpConnection):
-    """A Connection to the owner of a server."""
+class OwnerLost(Crashed):
+    """The owner went away with what it was sent."""
 
-    def __init__(
-        self, server: str, claim: Claim, client: HttpClient, host: Host, *, max_message: int, vouch: Vouch
-    ) -> None:
+
+class _Waiting(NamedTuple):
+    answer: "asyncio.Future[JsonObject]"
+    callbacks: Callbacks
+
+
+class OwnerLink(asyncio.Protocol):
+    """A Connection to the owner of a server. Open it with `OwnerLink.open`."""
+
+    def __init__(self, server: str, claim: Claim, host: Host, max_message: int, vouch: Vouch) -> None:
+        self.strays = 0
+        self._server = server
+        self._claim = claim
+        self._host = host
+        self._max_message = max_message
         self._vouch = vouch
-        headers = {EPOCH: str(claim.epoch)}
-        super().__init__(
-            server, f"{claim.address}{PATH}{quote(server)}", headers, client, host, max_message=max_message
-        )
+        self._version = ""
+        self._framer = LineFramer(max_message + ENVELOPE)
+        self._head = b""
+        loop = asyncio.get_running_loop()
+        self._accepted: asyncio.Future[str] | None = loop.create_future()
+        """Settled with the owner's status line; None once the connection stands."""
+        self._waiting: dict[int, _Waiting] = {}
+        self._numbers = itertools.count(1)
+        self._unsent: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._ended = ""
+        """Why nothing more can be sent."""
+        self._closing = False
+        self._subscription = Subscription(self)
+        self._tasks = Tasks()
+
+    def __repr__(self) -> str:
+        return f"<OwnerLink {self._server} {self._claim.address} epoch {self._claim.epoch}>"
+
+    @classmethod
+    async def open(
+        cls, server: str, claim: Claim, host: Host, *, principal: Principal, max_message: int, vouch: Vouch
+    ) -> "OwnerLink":
+        """Raises NotSent where the owner is not there, or does not own the server any more."""
+        link = cls(server, claim, host, max_message, vouch)
+        path = f"{PATH}{quote(server)}"
+        words = {
+            "Host": "localhost",
+            "Connection": "Upgrade",
+            "Upgrade": UPGRADE,
+            "Content-Length": "0",
+            EPOCH: str(claim.epoch),
+            **vouch.header(principal, "POST", f"{PATH}{server}"),
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in words.items())
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN):
+                transport = await _connect(lambda: link, claim.address)
+                transport.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
+                status = await cast("asyncio.Future[str]", link._accepted)
+        except (OSError, TimeoutError) as problem:
+            await link.close()
+            raise link._not_sent(f"Who runs server '{server}' cannot be reached: {problem or 'no answer'}") from None
+        if " 101 " not in f"{status} ":
+            await link.close()
+            raise link._not_sent(f"Server '{server}' has another owner than before.")
+        link._accepted = None
+        return link
+
+    # What the pool calls
+
+    @property
+    def protocol_version(self) -> str:
+        return self._version
+
+    def speak(self, version: str) -> None:
+        self._version = version
+
+    @property
+    def slowed(self) -> bool:
+        return False
+
+    def stderr_tail(self) -> tuple[()]:
+        return ()
 
     async def request(
         self,
@@ -51,23 +155,160 @@ class OwnerConnection(HttpConnection):
         callbacks: Callbacks = NO_CALLBACKS,
         headers: Mapping[str, str] | None = None,
     ) -> JsonObject:
+        if self._ended:
+            raise self._not_sent(self._ended)
+        number = next(self._numbers)
+        data = self._pack({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Waiting(answer, callbacks)
         try:
-            return await super().request(method, params, callbacks, headers)
-        except Refused as refusal:
-            raise _rebuild(self._server, refusal) from None
-        except Unavailable as problem:
-            if http_status(problem) not in (None, NOT_THE_OWNER):
-                raise
-            text = f"Server '{self._server}' has another owner than before; nothing was sent."
-            moved = NotSent(self._server, text, hint="Try again; it is found anew.")
-            self._cut(moved)
-            raise moved from None
+            self._write(data)
+            return await answer
+        except asyncio.CancelledError:
+            if not answer.done() or answer.cancelled():
+                cancelled = {"method": "notifications/cancelled", "params": {"requestId": number}}
+                self._write(self._pack({"jsonrpc": "2.0", **cancelled}))
+            raise
+        finally:
+            del self._waiting[number]
+            if self._ended and not self._waiting:
+                self._hang_up()
 
-    async def _send(
-        self, verb: str, endpoint: Endpoint, headers: Mapping[str, str], body: bytes | None = None
-    ) -> Answer:
-        word = self._vouch(ASKING.get(), verb, urlsplit(endpoint.url).path)
-        return await super()._send(verb, endpoint, {**headers, **word}, body)
+    async def notify(self, method: str, params: JsonObject | None = None) -> None:
+        if self._ended:
+            raise self._not_sent(self._ended)
+        self._write(self._pack({"jsonrpc": "2.0", "method": method, "params": params or {}}))
+
+    async def listen(self, resources: Sequence[str] = ()) -> None:
+        self._subscription.renew(resources)
+
+    async def close(self) -> None:
+        self._closing = True
+        await self._subscription.close()
+        self._end(f"The connection to server '{self._server}' was closed.")
+        await self._tasks.close()
+        self._hang_up()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._accepted is not None and not self._accepted.done():
+            self._head += data
+            head, end, data = self._head.partition(b"\r\n\r\n")
+            if not end:
+                return
+            self._accepted.set_result(head.partition(b"\r\n")[0].decode("latin-1"))
+        try:
+            for line in self._framer.feed(data):
+                if len(line) < LARGE:
+                    self._take(decode(line))
+                else:
+                    self._tasks.start(self._take_large(line), f"decode an answer of {self._server}")
+        except (LineTooLong, ValueError) as problem:
+            self._end(f"The owner of server '{self._server}' sent what cannot be read: {problem!r}.")
+            self._hang_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._accepted is not None and not self._accepted.done():
+            self._accepted.set_exception(ConnectionResetError("the connection was closed"))
+        self._end(f"The gateway that runs server '{self._server}' went away.")
+
+    # The rest is ours
+
+    async def _take_large(self, line: bytes) -> None:
+        self._take(await decode_off_loop(line))
+
+    def _take(self, message: JsonObject) -> None:
+        if (number := message.get("for")) is not None:
+            if (waiting := self._waiting.get(number)) is not None:
+                self._hear(waiting.callbacks, message["method"], as_object(message.get("params")))
+        elif message.get("method") == LEAVING:
+            self._retire()
+        elif (waiting := self._waiting.get(message.get("id", 0))) is None or waiting.answer.done():
+            self.strays += 1
+        elif as_object(as_object(message.get("error")).get("data")).get("code") == MOVED:
+            waiting.answer.set_exception(self._not_sent(f"Server '{self._server}' has another owner than before."))
+            self._retire()
+        else:
+            try:
+                waiting.answer.set_result(read_result(self._server, message))
+            except Refused as refusal:
+                waiting.answer.set_exception(_rebuild(self._server, refusal))
+
+    def _hear(self, callbacks: Callbacks, method: str, params: JsonObject) -> None:
+        if callbacks.notification is not None and method not in CONNECTION_WIDE:
+            callbacks.notification(method, params)
+        elif method in _HEARD_UNASKED:
+            self._host.notification(method, params)
+
+    def _pack(self, message: JsonObject) -> bytes:
+        """One line. Raises BadArguments for what the owner would not read."""
+        data = encode({**message, "epoch": self._claim.epoch, "as": self._vouch.principal(ASKING.get())})
+        if len(data) > self._max_message:
+            raise BadArguments(f"A message to server '{self._server}' may have {self._max_message} bytes at most.")
+        return data + b"\n"
+
+    def _write(self, data: bytes) -> None:
+        self._unsent.append(data)
+        if len(self._waiting) <= 1:
+            self._flush()
+        elif len(self._unsent) == 1:  # others are in flight, and more may come in this turn: one system call for all
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(unsent))
+
+    def _not_sent(self, reason: str) -> NotSent:
+        return NotSent(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is found anew.")
+
+    def _retire(self) -> None:
+        """Send nothing more here; what was sent is answered."""
+        if not self._ended:
+            self._ended = f"The gateway that runs server '{self._server}' is leaving."
+            self._tell(self._not_sent(self._ended))
+        if not self._waiting:
+            self._hang_up()
+
+    def _end(self, reason: str) -> None:
+        """Nothing more will come: what was sent may have been done."""
+        for waiting in self._waiting.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(OwnerLost(self._server, reason, hint=_MAY_HAVE_ACTED))
+        if not self._ended:
+            self._ended = reason
+            self._tell(OwnerLost(self._server, reason))
+
+    def _tell(self, reason: UpstreamError) -> None:
+        if not self._closing and self._accepted is None:
+            self._host.closed(reason)
+
+    def _hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+async def _connect(protocol: Callable[[], asyncio.Protocol], address: str) -> asyncio.Transport:
+    """A connection to `unix:/path` or `http://host:port`. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if address.startswith("unix:"):
+        transport, _ = await loop.create_unix_connection(protocol, address.removeprefix("unix:"))
+        return transport
+    parts = urlsplit(address)
+    secure = parts.scheme == "https"
+    port = parts.port or (443 if secure else 80)
+    transport, _ = await loop.create_connection(protocol, parts.hostname or "", port, ssl=secure or None)
+    # A machine that is cut off closes nothing: the kernel asks after it while nothing is said.
+    plain: socket.socket = transport.get_extra_info("socket")
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return transport
 
 
 class OwnedChild:
@@ -82,18 +323,6 @@ class OwnedChild:
 
     def __repr__(self) -> str:
         return f"<OwnedChild {self._child!r}>"
-
-    async def request(
-        self,
-        method: str,
-        params: JsonObject,
-        callbacks: Callbacks = NO_CALLBACKS,
-        headers: Mapping[str, str] | None = None,
-    ) -> JsonObject:
-        return await self._child.request(method, params, callbacks, headers)
-
-    async def listen(self, resources: Sequence[str] = ()) -> None:
-        await self._child.listen(resources)
 
     async def close(self) -> None:
         await self._child.close()

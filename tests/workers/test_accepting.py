@@ -1,0 +1,45 @@
+"""Processes that accept at one socket share what comes at once."""
+
+import asyncio
+import socket
+from collections import Counter
+from typing import Any
+
+from wicket_mcp.surface.http import Receive, Scope, Send
+from wicket_mcp.surface.server import Server, listen
+from wicket_mcp.tasks import Tasks
+
+BURST = 12
+
+
+async def test_a_burst_of_connections_is_shared_by_those_who_accept_at_one_socket() -> None:
+    """Two servers in one loop, each with its turn; the connections are in the queue before either has one."""
+    accepted: Counter[str] = Counter()
+
+    def app(name: str) -> Any:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            accepted[name] += 1
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        return answer
+
+    listener = listen("127.0.0.1", 0)
+    clients = [socket.create_connection(listener.getsockname()) for _ in range(BURST)]
+    servers = [Server(app(name), shared=True) for name in ("first", "second")]
+    tasks = Tasks()
+    for server in servers:
+        tasks.start(server.serve([listener.dup()]), "serve")
+    for client in clients:
+        client.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=client)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 204")
+        writer.close()
+        await writer.wait_closed()
+    for server in servers:
+        server.stop()
+    assert await tasks.wait(10)
+    listener.close()
+    assert sum(accepted.values()) == BURST
+    assert min(accepted["first"], accepted["second"]) >= BURST // 3, accepted
