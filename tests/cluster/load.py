@@ -10,6 +10,7 @@ import aiohttp
 
 from tests.conftest import Server, peer
 from tests.gateway.serving import Raw
+from wicket_mcp.model import as_object
 from wicket_mcp.tasks import Tasks
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "load", "version": "1"}}
@@ -96,9 +97,7 @@ class Load:
 
 def is_typed(problem: Any) -> bool:
     """Whether a call that failed was answered with an error that says what it was."""
-    if not isinstance(problem, dict):
-        return False
-    body: dict[str, Any] = problem
+    body = as_object(problem)
     if "error" in body:
         return bool(body["error"].get("data", {}).get("code"))
     return bool(body.get("result", {}).get("_meta", {}).get("wicket/error", {}).get("code"))
