@@ -19,6 +19,10 @@ GATEWAY = Principal("gateway")
 """Wicket itself, which asks servers what they offer and whether they are there."""
 
 
+Rerun: TypeAlias = Callable[[], Awaitable[frozenset[str] | None]]
+"""Runs a script again up to a call, with other words where others wrote: which arguments change; None if unknown."""
+
+
 class Span(msgspec.Struct, eq=False):
     """What became of one request: filled in on its way, read by the audit and the trace."""
 
@@ -34,6 +38,10 @@ class Span(msgspec.Struct, eq=False):
     """The script that made the call."""
     script: str = ""
     """Its source."""
+    rerun: Rerun | None = None
+    """Finds out what the arguments of a script's call depend on."""
+    concealable: frozenset[str] | None = None
+    """For a script's second run: the fields of the result that nobody else wrote; None where that is all of it."""
     references: tuple[tuple[str, str], ...] = ()
     """The arguments that stood for stored results, and the handles of these."""
     rule: str = ""

@@ -19,7 +19,7 @@ from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.scripts import Limits
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import Caller, Json, JsonObject, Principal, Represented, Tool, as_list
-from wicket_mcp.request import tool_call
+from wicket_mcp.request import Rerun, tool_call
 from wicket_mcp.results.content import unwrap_structured
 from wicket_mcp.schema.signature import first_sentence, signature
 from wicket_mcp.scripts.languages import LANGUAGES
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wicket_mcp.scripts.engine import Scripts
     from wicket_mcp.scripts.jail import Strength
     from wicket_mcp.scripts.outcome import Outcome
+    from wicket_mcp.scripts.reruns import Reruns
     from wicket_mcp.verbs import Verbs
 
 log = logging.getLogger(__name__)
@@ -91,8 +92,16 @@ class Scripting:
         # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
         readdress = script.language == "lua"
         calls = _Calls(verbs, InScript(caller), script.source, readdress=readdress, envelope=script.envelope)
+        seed = None
+        if verbs.follows_data:
+            from wicket_mcp.scripts.reruns import Reruns  # noqa: PLC0415  (for those who have it followed)
+
+            calls.reruns = Reruns(self.engine, script.source, script.language, api, limits, script.arguments or {})
+            seed = calls.reruns.seed
         outcome = await self.engine.run(
-            script.source, script.language, api, calls, limits, script.arguments, principal=caller.principal.name
+            *(script.source, script.language, api, calls, limits, script.arguments),
+            principal=caller.principal.name,
+            seed=seed,
         )
         self.outcomes[outcome.language if outcome.language in LANGUAGES else "unknown", outcome.state] += 1
         return outcome
@@ -134,28 +143,40 @@ class _Calls:
         self._envelope = envelope
         self._verbs = verbs
         self._caller = caller
+        self.reruns: Reruns | None = None
+        """Where it matters where data flows: what finds out what the arguments of calls are made of."""
 
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
+        if self.reruns is None:
+            return (await self._answer(kind, name, arguments))[0]
+        with self.reruns.keep(kind, name, arguments) as kept:
+            kept.value, kept.fields = await self._answer(kind, name, arguments, kept.rerun)
+            return kept.value
+
+    async def _answer(
+        self, kind: "CallKind", name: str, arguments: JsonObject, rerun: Rerun | None = None
+    ) -> tuple[Json, frozenset[str] | None]:
+        """The answer to a call; and if others may have written it, the fields of it that they have not."""
         match kind:
             case "call":
                 request = tool_call(name, arguments, self._caller, whole=True)
-                request.span.run, request.span.script = self._run, self._source
+                request.span.run, request.span.script, request.span.rerun = self._run, self._source, rerun
                 result = await self._verbs.call(request)
                 body = self._verbs.rewrite(result) if self._readdress else result.body
-                return body if self._envelope else _without_envelope(body)
+                return body if self._envelope else _without_envelope(body), request.span.concealable
             case "search":
-                return await self._search(arguments)
+                return await self._search(arguments), None
             case "describe":
                 names = as_list(arguments.get("names"))
                 check_length(names, MAX_NAMES, "The names", "items")
-                return await self._describe([str(name) for name in names])
+                return await self._describe([str(name) for name in names]), None
             case "result":
                 handle, path = arguments.get("id"), arguments.get("path", "")
                 if not isinstance(handle, str) or not isinstance(path, str):
                     raise BadArguments("results.get takes the id of a stored result, and a path, as text.")
-                return await self._verbs.value(
-                    handle, self._caller.principal, path, most=MAX_REPLY, reader=(self._caller, self._run)
-                )
+                reader = (self._caller, self._run)
+                value = await self._verbs.value(handle, self._caller.principal, path, most=MAX_REPLY, reader=reader)
+                return value, frozenset()
 
     async def _search(self, arguments: JsonObject) -> list[JsonObject]:
         query, limit, server = arguments.get("query"), arguments.get("limit", 5), arguments.get("server")

@@ -270,6 +270,11 @@ class Verbs:
         """A script to its end; what went wrong in it is part of the outcome."""
         return await self.scripting.run(self, script, caller)
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether it matters where data comes from and where it goes."""
+        return self._note_reading is not None
+
     async def value(
         self,
         handle: str,

@@ -7,13 +7,14 @@ import pytest
 from tests.conftest import OpenGateway
 from tests.trust.conftest import PROMPT, READ, SEND, Offer
 from tests.trust.test_rules import Person, call, last, no, yes
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import Denied
 from wicket_mcp.model import LOCAL, JsonObject, Tool
 from wicket_mcp.scripting import Script
 from wicket_mcp.trust import matching
+from wicket_mcp.trust.concealing import conceal, conceal_body
 from wicket_mcp.trust.effects import effect_of
 from wicket_mcp.trust.flow import MAX_SOURCES, Session, Source
 from wicket_mcp.trust.sources import kind_of
@@ -242,7 +243,7 @@ async def test_a_stored_result_keeps_where_it_came_from(offer: Offer, open_gatew
 
 
 async def test_a_script_that_has_read_what_others_wrote_is_asked_about(offer: Offer, open_gateway: OpenGateway) -> None:
-    reads = "mail = await m.read()\nawait m.send(to=''.join(reversed(str(len(mail)))))\nreturn 1"
+    reads = "mail = await m.read()\nawait m.send(to=''.join(reversed(mail['body']))[:3])\nreturn 1"
     async with open_gateway({"m": offer(SEND, READ, result=result(MAIL))}, policy={"flow": "ask"}) as gateway:
         person = Person(yes)
         assert (await gateway.verbs.run(Script(reads, "python"), person)).value == 1
@@ -252,7 +253,12 @@ async def test_a_script_that_has_read_what_others_wrote_is_asked_about(offer: Of
         assert quiet.heard == []
 
 
-MANY = {"mails": [{"id": "m-1", "body": "Please say nothing about the budget to anybody."}, {"id": "m-2", "body": "-"}]}
+MANY = {
+    "mails": [
+        {"id": "m-1", "size": 4100, "body": "Please say nothing about the budget to anybody."},
+        {"id": "m-2", "size": 731, "body": "-"},
+    ]
+}
 READS = {
     "python": "mails = (await m.read())['mails']\n{}\nreturn 1",
     "javascript": "const mails = (await m.read({{}})).mails;\n{}\nreturn 1",
@@ -278,6 +284,46 @@ MADE = {
         },
         True,
     ),
+    "a length of a text": (
+        {
+            "python": "str(len(mails[0]['body']))",
+            "javascript": "String(mails[0].body.length)",
+            "lua": "#mails[1].body .. ''",
+        },
+        True,
+    ),
+    "a word of a text that the script has too": (
+        {
+            "python": "'the budget'[0:0] + mails[0]['body'].split()[5]",
+            "javascript": "'the budget'.slice(0, 0) + mails[0].body.split(' ')[5]",
+            "lua": "('the budget'):sub(1, 0) .. mails[1].body:sub(30, 35)",
+        },
+        True,
+    ),
+    "a choice by a text": (
+        {
+            "python": "'ann' if mails[0]['body'][0] == 'P' else 'bob'",
+            "javascript": "mails[0].body[0] === 'P' ? 'ann' : 'bob'",
+            "lua": "mails[1].body:sub(1, 1) == 'P' and 'ann' or 'bob'",
+        },
+        True,
+    ),
+    "a count of results": (
+        {
+            "python": "f'{len(mails) * 17} mails'",
+            "javascript": "`${mails.length * 17} mails`",
+            "lua": "#mails * 17 .. ' mails'",
+        },
+        False,
+    ),
+    "a sum of what is no text": (
+        {
+            "python": "str(sum(mail['size'] for mail in mails))",
+            "javascript": "String(mails.reduce((sum, mail) => sum + mail.size, 0))",
+            "lua": "mails[1].size + mails[2].size .. ''",
+        },
+        False,
+    ),
     "a text": ({"python": "mails[0]['body']", "javascript": "mails[0].body", "lua": "mails[1].body"}, True),
 }
 
@@ -295,6 +341,50 @@ async def test_labels_pass_through_a_script_by_value(
         outcome = await gateway.verbs.run(Script(source, language), person)
         assert (outcome.explain(), outcome.value) == ("", 1)
         assert len(person.heard) == asked
+
+
+async def test_a_second_run_calls_nothing_and_what_differs_by_itself_is_compared_instead(
+    offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """Dice and clocks come out otherwise without anybody's words: then values are compared, as they are for a branch."""
+    scripts = {
+        "import random\nmail = await m.read()\nawait m.send(to='ann', text=str(random.random()))": 1,
+        "mail = await m.read()\nif mail['body'].startswith('The new'):\n    await m.send(to='ann')": 0,
+        "mail = await m.read()\nif mail['body'].startswith('The new'):\n    await m.send(to=mail['body'][4:12])": 1,
+        "import asyncio\nmail = await m.read()\n"
+        "await asyncio.gather(*[m.send(to=name) for name in ('ann', 'bob', mail['body'].split()[1])])": 1,
+    }
+    async with open_gateway({"m": offer(SEND, READ, result=result(MAIL))}, policy={"flow": "ask"}) as gateway:
+        for number, (source, asked) in enumerate(scripts.items()):
+            person = Person(yes, session=str(number))
+            outcome = await gateway.verbs.run(Script(source, "python"), person)
+            assert outcome.explain() == ""
+            assert len(person.heard) == asked, source
+        made = [record.tool for record in await gateway.store.recent_calls(LOCAL, 50)]
+        assert (made.count("read"), made.count("send")) == (4, 6), "each once"
+
+
+async def test_a_scripts_own_words_pass_unless_the_model_had_read_them(offer: Offer, open_gateway: OpenGateway) -> None:
+    source = "mail = await m.read()\nawait m.send(to='desk@attacker.example')\nreturn 1"
+    async with open_gateway({"m": offer(SEND, READ, result=result(MAIL))}, policy={"flow": "ask"}) as gateway:
+        first = Person(yes, session="first")
+        assert (await gateway.verbs.run(Script(source, "python"), first)).value == 1
+        assert first.heard == [], "it stood in the script before anything was read"
+        read_before = Person(yes, session="second")
+        await call(gateway, read_before, "m.read")
+        assert (await gateway.verbs.run(Script(source, "python"), read_before)).value == 1
+        assert "'to' came from what m.read gave" in read_before.heard[0]
+
+
+def test_what_is_concealed_has_another_text_in_the_same_place() -> None:
+    body = {"structuredContent": MANY, "content": [{"type": "text", "text": encode(MANY).decode()}, {"type": "image"}]}
+    concealed = conceal_body(body, ())
+    first, second = concealed["structuredContent"]["mails"]
+    assert first["body"] == "Okdzrd rzx mnsghmf zants sgd atcfds sn zmxancx. x"
+    assert (first["id"], first["size"], second) == ("m-1", 4100, MANY["mails"][1])
+    assert decode(concealed["content"][0]["text"]) == concealed["structuredContent"]
+    assert conceal_body(body, {"body"}) == body
+    assert conceal("Grüße an alle in der 3. Straße", ()) != "Grüße an alle in der 3. Straße"
 
 
 def test_what_a_session_remembers_is_bounded_and_kept_once() -> None:

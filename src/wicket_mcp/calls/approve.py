@@ -9,7 +9,7 @@ for a while, and is spent by it; "always" makes a rule of it (`trust/always.py`)
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias
 
 import msgspec
@@ -69,7 +69,8 @@ def approve(approvals: Approvals) -> Layer:
             finding = None
             if flow is not None:
                 stored = await _find_references(approvals, request) if request.span.references else ()
-                finding = flow.examine(request, call, stored)
+                derived = await _find_derived(flow, request, call)
+                finding = flow.examine(request, call, stored, derived)
             if finding is not None:
                 call = replace(call, labels=finding.labels)
             decision = approvals.rules.decide(call)
@@ -99,6 +100,12 @@ def observe(flow: Flow) -> Layer:
         return handle
 
     return layer
+
+
+async def _find_derived(flow: Flow, request: Request, call: Call) -> Collection[str] | None:
+    """The arguments of a script's call that were made of what others wrote; None where that is not known."""
+    rerun = request.span.rerun
+    return await rerun() if rerun is not None and flow.may_derive(request, call) else None
 
 
 async def _find_references(approvals: Approvals, request: Request) -> list[Stored]:

@@ -5,6 +5,7 @@ run, never reused. Knows of a language what its record says; what it means is in
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -28,13 +29,14 @@ from wicket_mcp.scripts.nursery import Nursery
 from wicket_mcp.scripts.outcome import Outcome, Problem, State
 from wicket_mcp.scripts.replay import RecordedReply
 from wicket_mcp.scripts.session import Session
-from wicket_mcp.scripts.worker import Job, Order
+from wicket_mcp.scripts.worker import Job, Order, Seed
 
 log = logging.getLogger(__name__)
 
 _QUEUE_PATIENCE = 30.0
 _SECOND_RUN_CPU, _SECOND_RUN_WALL = 4, 5  # times the CPU limit
 _SECOND_RUN_PATIENCE = 30.0  # a line is worth a wait, but not without end
+_AGAIN_WALL = 10.0  # seconds: somebody waits for the first run
 _RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
 
 
@@ -113,8 +115,12 @@ class Scripts:
         arguments: JsonObject | None = None,
         *,
         principal: str = "",
+        seed: Seed | None = None,
     ) -> Outcome:
-        """Run one script to its end, for `principal`. Raises nothing except cancellation, which kills the script."""
+        """Run one script to its end, for `principal`. Raises nothing except cancellation, which kills the script.
+
+        `seed` is where its random numbers start, for whoever wants the same ones again.
+        """
         limits = limits or self.limits
         known = NAMES.get(language.lower())
         if known is None:
@@ -129,30 +135,37 @@ class Scripts:
         except (TimeoutError, Overloaded):
             return _refuse(known.name, _limit("busy", "Too many scripts are running."))
         try:
-            return await self._run(source, known, api, call, limits, arguments or {})
+            return await self._run(source, known, api, call, limits, arguments or {}, seed or new_seed())
         finally:
             self._lane.release(principal)
 
+    async def run_again(
+        self, source: str, language: str, api: Api, call: CallTool, limits: Limits, arguments: JsonObject, seed: Seed
+    ) -> None:
+        """Run a script that runs already a second time, for the calls that it makes, beside the queue that it passed.
+
+        Until it ends, or is cancelled, or has taken too long.
+        """
+        known = NAMES[language.lower()]
+        job = _job(source, known, api, limits, arguments, seed)
+        short = replace(limits, wall=min(limits.wall, _AGAIN_WALL))
+        async with self._second_runs:
+            with contextlib.suppress(ZygoteError):
+                child = await self._nursery.take(_order(known, limits), keep_warm=False)
+                await Session(child, job, api, call, short).run()
+
     async def _run(
-        self, source: str, language: Language, api: Api, call: CallTool, limits: Limits, arguments: JsonObject
+        self,
+        source: str,
+        language: Language,
+        api: Api,
+        call: CallTool,
+        limits: Limits,
+        arguments: JsonObject,
+        seed: Seed,
     ) -> Outcome:
-        job = Job(
-            language=language.name,
-            source=source,
-            servers=api.find_mentions(source),
-            cpu=limits.cpu,
-            memory=limits.memory,
-            calls=limits.calls,
-            printed=limits.printed,
-            max_arguments=MAX_ARGUMENTS,
-            max_value=MAX_VALUE,
-            args=arguments,
-            stubs=stubs.python(api, source) if language.kind == "python" else "",
-            positions=stubs.positions(api, source) if language.kind == "python" else {},
-            interfaces=stubs.interfaces(api, source) if language.interfaces else {},
-            seed=(_word(), _word(), _word(), _word()),
-        )
-        order = Order(language.kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
+        job = _job(source, language, api, limits, arguments, seed)
+        order = _order(language, limits)
         usual = (limits.memory, limits.cpu) == (self.limits.memory, self.limits.cpu)
         try:
             child = await self._nursery.take(order, keep_warm=usual)
@@ -216,8 +229,35 @@ class Scripts:
         return None
 
 
+def _job(source: str, language: Language, api: Api, limits: Limits, arguments: JsonObject, seed: Seed) -> Job:
+    return Job(
+        language=language.name,
+        source=source,
+        servers=api.find_mentions(source),
+        cpu=limits.cpu,
+        memory=limits.memory,
+        calls=limits.calls,
+        printed=limits.printed,
+        max_arguments=MAX_ARGUMENTS,
+        max_value=MAX_VALUE,
+        args=arguments,
+        stubs=stubs.python(api, source) if language.kind == "python" else "",
+        positions=stubs.positions(api, source) if language.kind == "python" else {},
+        interfaces=stubs.interfaces(api, source) if language.interfaces else {},
+        seed=seed,
+    )
+
+
+def _order(language: Language, limits: Limits) -> Order:
+    return Order(language.kind, limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
+
+
 async def _never(kind: CallKind, name: str, arguments: JsonObject) -> Json:
     raise BadArguments("A second run makes no calls.")
+
+
+def new_seed() -> Seed:
+    return _word(), _word(), _word(), _word()
 
 
 def _word() -> int:

@@ -22,6 +22,9 @@ NOT_JAILED, FORBIDDEN = 97, 96
 _HEADROOM = 128 * 1024 * 1024  # for the interpreter around the script's own heap
 
 
+Seed: TypeAlias = tuple[int, int, int, int]
+
+
 class Order(msgspec.Struct, frozen=True):
     """What a child is forked for: the kind of engine, and the rlimits that it gets before it knows its job."""
 
@@ -47,7 +50,7 @@ class Job(msgspec.Struct, frozen=True):
     positions: dict[str, list[str]] = {}
     """Names of the parameters of tools that the source mentions, for arguments that it gives without names."""
     interfaces: dict[str, str] = {}
-    seed: tuple[int, int, int, int] = (1, 1, 1, 1)
+    seed: Seed = (1, 1, 1, 1)
     """Where random numbers start; 32 bits each."""
     recorded: list[RecordedReply] | None = None
     """For a second run of a script that used up its CPU time: what its calls were answered. It is there to find the

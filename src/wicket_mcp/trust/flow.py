@@ -2,13 +2,14 @@
 
 A result is untrusted unless its tool is known to return nothing that others wrote (`sources.py`). A gateway does not
 see the model's thoughts, so a session is followed by matching its arguments with what it has read (`matching.py`);
-references to stored results carry their labels exactly, and a script's arguments are matched with its source too.
+references to stored results carry their labels exactly, and what a script's arguments are made of is found out by
+running it again (`scripts/reruns.py`), or, where that fails, by matching them with its source too.
 Knows what was seen lately, in memory; decides nothing but `flow` itself.
 """
 
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Reversible, Sequence
+from collections.abc import Collection, Iterator, Reversible, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -129,9 +130,23 @@ class Flow:
         action: Literal["ask", "deny"] = self._mode
         return Decision(action, "flow")
 
-    def examine(self, request: Request, call: Call, stored: Sequence[Stored] = ()) -> Finding | None:
-        """Whether data of others reaches a tool that does something; `stored` is what its arguments refer to."""
-        found = list(self._traces(request, call, self._memory.session(request.caller), stored))
+    def may_derive(self, request: Request, call: Call) -> bool:
+        """Whether it matters what a script has made the arguments of: it has read something, and the call acts."""
+        session = self._memory.session(request.caller)
+        return effect_of(call.tool, call.annotations) is not None and bool(_read_by(request.span.run, session.sources))
+
+    def examine(
+        self,
+        request: Request,
+        call: Call,
+        stored: Sequence[Stored] = (),
+        derived: Collection[str] | None = None,
+    ) -> Finding | None:
+        """Whether data of others reaches a tool that does something.
+
+        `stored` is what its arguments refer to; `derived` are those that a script is known to have made of such data.
+        """
+        found = list(self._traces(request, call, self._memory.session(request.caller), stored, derived))
         if not found:
             return None
         labels: list[DataLabel] = []
@@ -143,10 +158,15 @@ class Flow:
         return Finding(tuple(labels), f"{words[:1].upper()}{words[1:]}.")
 
     def _traces(
-        self, request: Request, call: Call, session: Session, stored: Sequence[Stored]
+        self,
+        request: Request,
+        call: Call,
+        session: Session,
+        stored: Sequence[Stored],
+        derived: Collection[str] | None,
     ) -> Iterator[tuple[str, Labels]]:
         """How data of others reaches the call, in words, with its labels."""
-        sources, known = session.sources, session.fields
+        sources = session.sources
         if effect_of(call.tool, call.annotations) is None:
             yield from _visits(call, sources)
             return
@@ -156,15 +176,9 @@ class Flow:
             if labels.untrusted or labels.private:
                 yield f"'{each.argument}' is from a stored result of {each.tool}", labels
         for name, value in call.arguments.items():
-            if name in referred:
-                continue
-            source = next((each for each in reversed(sources) if matching.comes_from(value, each.text, known)), None)
-            if source is not None:
-                yield f"'{name}' came from {source.words}", source.labels
-            elif (reading := _read_by(request.span.run, sources)) and matching.computed(
-                value, request.span.script, known
-            ):
-                yield f"'{name}' was computed by the script, which had read {reading.words}", reading.labels
+            if name not in referred:
+                made = None if derived is None else name in derived
+                yield from _origin(name, value, request, session, made)
         asking = next((each for each in reversed(sources) if each.labels.untrusted and each.asks_for(call.tool)), None)
         if asking is not None:
             yield f"{asking.words} asks for it", Labels(untrusted=True, private=False)
@@ -175,6 +189,8 @@ class Flow:
             return
         tool = request.tool or Tool(request.span.server or request.server, request.name, {})
         labels = self._labels(tool, as_object(body.get("_meta")), as_object(body.get("annotations")))
+        if labels.untrusted or labels.private:
+            request.span.concealable = trusted_fields(tool.key, self._trusted)
         self._remember(request.caller, request.span.run, tool, labels, matching.value_of(body))
 
     def observe_stored(self, caller: Caller, run: str, tool: str, meta: JsonObject, value: Any) -> None:
@@ -193,6 +209,22 @@ class Flow:
             self._memory.session(caller).add(Source(tool.own_key, time.time(), run, labels, text))
 
 
+def _origin(
+    name: str, value: Any, request: Request, session: Session, derived: bool | None
+) -> Iterator[tuple[str, Labels]]:
+    """Where an argument came from, if others wrote that; `derived`: whether a script made it of what it has read."""
+    run, known = request.span.run, session.fields
+    # What does not depend on what its script has read may still be what the model read before it wrote the script.
+    sources = [each for each in reversed(session.sources) if derived is not False or each.run != run]
+    source = next((each for each in sources if matching.comes_from(value, each.text, known)), None)
+    if source is not None:
+        yield f"'{name}' came from {source.words}", source.labels
+        return
+    reading = _read_by(run, session.sources) if derived is not False else []
+    if reading and (derived or matching.computed(value, request.span.script, known)):
+        yield f"'{name}' was computed by the script, which had read {reading[0].words}", _join(reading)
+
+
 def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labels]]:
     """Arguments of a tool that reads which are addresses that a text wants visited, or data sent to its host."""
     for name, value in call.arguments.items():
@@ -202,12 +234,15 @@ def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labe
                 break
 
 
-def _read_by(run: str, sources: Reversible[Source]) -> Source | None:
-    """The latest text that others wrote and that a script has read."""
-    if not run:
-        return None
-    read = (each for each in reversed(sources) if each.run == run and each.labels.untrusted and each.text.prose)
-    return next(read, None)
+def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:
+    """The texts that others wrote and that a script has read, the latest first."""
+    return [each for each in reversed(sources) if each.run == run and each.text.prose] if run else []
+
+
+def _join(sources: Sequence[Source]) -> Labels:
+    """The labels of what was made of all of these: joined, never weakened."""
+    labels = [each.labels for each in sources]
+    return Labels(any(each.untrusted for each in labels), any(each.private for each in labels))
 
 
 def _tool(key: str) -> Tool:

@@ -58,14 +58,27 @@ def read(value: Any, trusted: Collection[str] = ()) -> Text:
         if name in trusted:
             fields.add(text.casefold())
             continue
-        written = name in OTHERS_WRITE and len(text) >= SHORTEST
-        if written or _PROSE.search(text) or len(text) > LONGEST:
+        if is_prose(name, text):
             prose.append(text.casefold())
-        if not written and len(text) <= _LABEL and not _SENTENCE.search(text):
+        if is_field(name, text):
             fields.add(text.casefold())
         if len(fields) > MAX_FIELDS:
             break
     return Text("\n".join(prose)[:MAX_TEXT], frozenset(fields))
+
+
+def is_prose(name: str, text: str) -> bool:
+    """Whether somebody wrote it, by the name of its field and its look."""
+    return _is_written(name, text) or _PROSE.search(text) is not None or len(text) > LONGEST
+
+
+def is_field(name: str, text: str) -> bool:
+    """Whether it passes as a whole: an id, an address, a title."""
+    return not _is_written(name, text) and len(text) <= _LABEL and not _SENTENCE.search(text)
+
+
+def _is_written(name: str, text: str) -> bool:
+    return name in OTHERS_WRITE and len(text) >= SHORTEST
 
 
 def value_of(body: JsonObject) -> Any:

@@ -1,0 +1,143 @@
+"""What the calls of a script depend on: it is run again, with other words where others wrote, and compared.
+
+No engine lets a text carry a label through a script, so the label is found out: an argument that comes out otherwise
+was made of what was concealed, however it was computed. `Reruns` keeps what the calls of a run were answered, and
+answers the second run from it, which makes no call; a third, with nothing concealed, shows whether the script gives the
+same twice at all. Knows no rule. `scripting.py` makes one for each script where the configuration follows data.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Generator
+from typing import NoReturn
+
+import msgspec
+
+from wicket_mcp.config.model.scripts import Limits
+from wicket_mcp.errors import WicketError
+from wicket_mcp.model import Json, JsonObject, as_object
+from wicket_mcp.request import Rerun
+from wicket_mcp.results.content import size_of
+from wicket_mcp.scripts.api import Api
+from wicket_mcp.scripts.calls import CallKind
+from wicket_mcp.scripts.engine import Scripts, new_seed
+from wicket_mcp.tasks import Tasks
+from wicket_mcp.trust.concealing import conceal, conceal_body
+
+MAX_KEPT = 4 * 1024**2
+"""Characters of answers that are kept of one run; where there are more nothing can be found out."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Which call of a run it is: the first, second … of its kind and name."""
+
+    kind: CallKind
+    name: str
+    number: int
+
+
+class Kept(msgspec.Struct):
+    """A call and its answer, which is a value or an error once it is there."""
+
+    rerun: Rerun
+    answered: bool = False
+    value: Json = None
+    problem: WicketError | None = None
+    fields: frozenset[str] | None = None
+    """The fields of the value that others have not written; None where they have written nothing."""
+
+    def concealed(self, kind: CallKind) -> Json:
+        if self.fields is None:
+            return self.value
+        return conceal_body(as_object(self.value), self.fields) if kind == "call" else conceal(self.value, self.fields)
+
+
+class Reruns:
+    """The calls of one run of a script, and its second runs."""
+
+    def __init__(
+        self, scripts: Scripts, source: str, language: str, api: Api, limits: Limits, arguments: JsonObject
+    ) -> None:
+        self.seed = new_seed()
+        self._calls: dict[Place, Kept] = {}
+        self._counts: Counter[tuple[CallKind, str]] = Counter()
+        self._size = 0
+
+        async def run(call: "_Replay") -> None:
+            await scripts.run_again(source, language, api, call, limits, arguments, self.seed)
+
+        self._run = run
+
+    @contextlib.contextmanager
+    def keep(self, kind: CallKind, name: str, arguments: JsonObject) -> Generator[Kept]:
+        """Keep one call and its answer, which whoever makes it fills in."""
+        self._counts[kind, name] += 1
+        place = Place(kind, name, self._counts[kind, name])
+        kept = self._calls[place] = Kept(lambda: self._compare(place, arguments))
+        try:
+            yield kept
+        except WicketError as problem:
+            kept.problem = problem
+            raise
+        finally:
+            kept.answered = True
+            value = kept.value
+            self._size += size_of(as_object(value) if kind == "call" else {"structuredContent": value})
+            if self._size > MAX_KEPT:
+                self._calls.clear()
+
+    async def _compare(self, place: Place, arguments: JsonObject) -> frozenset[str] | None:
+        """The arguments of a call that change with what others wrote; None where that cannot be found out."""
+        otherwise = await self._replay(place, Kept.concealed)
+        if otherwise is None:
+            return None
+        changed = frozenset(name for name in arguments if name not in otherwise or otherwise[name] != arguments[name])
+        if changed:
+            again = await self._replay(place, lambda kept, _: kept.value)
+            if again is None or any(again.get(name) != arguments[name] for name in changed):
+                return None  # it has a clock, or throws dice
+        return changed
+
+    async def _replay(self, place: Place, give: Callable[[Kept, CallKind], Json]) -> JsonObject | None:
+        """The arguments of that call in a second run; None where it does not come so far."""
+        if self._size > MAX_KEPT:
+            return None
+        tasks, replay = Tasks(), _Replay(self._calls, place, give)
+        try:
+            running = tasks.start(self._run(replay), "second run of a script")
+            await asyncio.wait((running, replay.caught), return_when=asyncio.FIRST_COMPLETED)
+            return replay.caught.result() if replay.caught.done() else None
+        finally:
+            replay.caught.cancel()
+            await tasks.close()
+
+
+class _Replay:
+    """Where the calls of a second run go; see `calls.CallTool`."""
+
+    def __init__(self, calls: dict[Place, Kept], target: Place, give: Callable[[Kept, CallKind], Json]) -> None:
+        self._calls = calls
+        self._target = target
+        self._give = give
+        self._counts: Counter[tuple[CallKind, str]] = Counter()
+        self.caught: asyncio.Future[JsonObject | None] = asyncio.get_running_loop().create_future()
+        """The arguments of the call that is asked about; None where the run took another way."""
+
+    async def __call__(self, kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        self._counts[kind, name] += 1
+        place = Place(kind, name, self._counts[kind, name])
+        kept = self._calls.get(place)
+        if not self.caught.done() and (kept is None or place == self._target):
+            self.caught.set_result(arguments if place == self._target else None)
+        if kept is None or not kept.answered:
+            await _never()
+        if kept.problem is not None:
+            raise kept.problem
+        return self._give(kept, kind)
+
+
+async def _never() -> NoReturn:
+    """Wait with a call that had no answer in the first run either, until this run is ended."""
+    await asyncio.get_running_loop().create_future()
+    raise asyncio.CancelledError

@@ -1,0 +1,55 @@
+"""What others wrote, made unrecognisable: the same shape, other letters, digits and length. Pure.
+
+A script that is run again on concealed results shows what depends on them: an argument that comes out the same was made
+of something else. What is concealed is what `matching.py` takes for prose; whole fields stay as they are, because they
+pass as themselves. Used for the second runs of scripts.
+"""
+
+from collections.abc import Collection, Mapping
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Any
+
+from wicket_mcp.codec import encode
+from wicket_mcp.model import JsonObject, as_list, as_object
+from wicket_mcp.trust.matching import is_field, is_prose, parse
+
+_ALPHABETS = (ascii_lowercase, ascii_uppercase, digits)
+_ROTATED = str.maketrans({letter: alphabet[at - 1] for alphabet in _ALPHABETS for at, letter in enumerate(alphabet)})
+
+
+def conceal_body(body: JsonObject, kept: Collection[str]) -> JsonObject:
+    """A tool's result with its prose concealed, except in the fields of these names."""
+    concealed = dict(body)
+    if "structuredContent" in body:
+        concealed["structuredContent"] = conceal(body["structuredContent"], kept)
+    if isinstance(body.get("content"), list):
+        concealed["content"] = [_conceal_block(as_object(block), kept) for block in as_list(body["content"])]
+    return concealed
+
+
+def conceal(value: Any, kept: Collection[str], name: str = "") -> Any:
+    """The value with its prose concealed, except in the fields of these names; its structure stays."""
+    if isinstance(value, str):
+        written = name not in kept and is_prose(name, value) and not is_field(name, value)
+        return _conceal_text(value) if written else value
+    if isinstance(value, Mapping):
+        return {key: conceal(item, kept, key.lower()) for key, item in as_object(value).items()}
+    if isinstance(value, list):
+        return [conceal(item, kept, name) for item in as_list(value)]
+    return value
+
+
+def _conceal_block(block: JsonObject, kept: Collection[str]) -> JsonObject:
+    text = block.get("text")
+    if not isinstance(text, str):
+        return block
+    value = parse(text)
+    if isinstance(value, str):
+        return {**block, "text": conceal(text, kept)}
+    return {**block, "text": encode(conceal(value, kept)).decode()}
+
+
+def _conceal_text(text: str) -> str:
+    rotated = text.translate(_ROTATED)
+    others = (chr(ord(letter) ^ 1) if letter > "\x7f" and letter.isalpha() else letter for letter in rotated)
+    return f"{''.join(others)} x"
