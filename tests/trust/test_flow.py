@@ -346,7 +346,7 @@ async def test_labels_pass_through_a_script_by_value(
 async def test_a_second_run_calls_nothing_and_what_differs_by_itself_is_compared_instead(
     offer: Offer, open_gateway: OpenGateway
 ) -> None:
-    """Dice and clocks come out otherwise without anybody's words: then values are compared, as they are for a branch."""
+    """Dice come out otherwise without anybody's words: then values are compared, as they are in a branch."""
     scripts = {
         "import random\nmail = await m.read()\nawait m.send(to='ann', text=str(random.random()))": 1,
         "mail = await m.read()\nif mail['body'].startswith('The new'):\n    await m.send(to='ann')": 0,
