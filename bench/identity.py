@@ -28,8 +28,8 @@ from machine import cpu_seconds, description, free_port, load_average
 from report import Verdict, number, save, table
 from wicket_mcp.model import JsonObject
 
-TARGET = 1.10
-"""How much of the owner's processor time a call with a JWT may take."""
+TARGETS = {"API key": 1.15, "JWT": 1.10}
+"""How much of the owner's processor time a call may take: the median for a key, its upper bound too for a JWT."""
 AT_ONCE = 4
 OWNER, KEY, JWT = "owner's token", "API key", "JWT"
 CALL: JsonObject = {"name": "call_tool", "arguments": {"name": "echo.echo", "arguments": {"message": "hello"}}}
@@ -126,13 +126,24 @@ def main() -> None:
         for name, (share, low, high) in shares.items()
     ]
     print(table(["caller known by", "CPU ms a call", "of the owner's", "nine in ten"], rows))
-    share, _, high = shares[JWT]
-    words = f"{share:.3f}x, at most {high:.3f}x"
-    verdict = Verdict("a JWT costs at most 10 % more than the owner's token", words, high <= TARGET)
-    print(verdict)
+    (key, _, key_high), (share, _, high) = shares[KEY], shares[JWT]
+    verdicts = [
+        Verdict(
+            "an API key costs at most 15 % more than the owner's token",
+            f"{key:.3f}x, at most {key_high:.3f}x",
+            key <= TARGETS[KEY],
+        ),
+        Verdict(
+            "a JWT costs at most 10 % more than the owner's token",
+            f"{share:.3f}x, at most {high:.3f}x",
+            high <= TARGETS[JWT],
+        ),
+    ]
+    print(*verdicts, sep="\n")
     if options.json:
-        print(f"written: {save('identity', {'cpu_ms': usual, 'jwt_of_owner': share}, [verdict])}")
-    sys.exit(0 if verdict.met else 1)
+        measured = {"cpu_ms": usual, "key_of_owner": key, "jwt_of_owner": share}
+        print(f"written: {save('identity', measured, verdicts)}")
+    sys.exit(0 if all(verdict.met for verdict in verdicts) else 1)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ became of the healthy calls, and the ratio of their p50 and p99.
 
 `goodput`: 64, 320, 1,000 and 3,000 clients, each with a connection of its own, call one server as fast as they are
 answered, in turns of SECONDS (5), once all of them are connected. Who is turned away comes back after the time that
-the answer names. Printed: calls that were answered in a second, and in a second of the gateway's processor time, which
-what else runs on the machine does not change; and their share of the best.
+the answer names. The gateway has a core of its own; the clients, one process of sockets and prepared bytes
+(`peers/callers.py`), and the server share another, so that what they cost is not what is measured. Printed: calls that
+were answered in a second, and in a second of the gateway's processor time, which what else runs on the machine does not
+change; their share of the best; and how busy the clients' process was.
 """
 
 import asyncio
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -38,6 +41,7 @@ BAD = {"floods": "Floods", "hangs": "Echo", "crashes": "DiesMidCall", "slow": "S
 CLIENTS = 64
 READY = 90.0
 SETTLE = 4.0  # seconds in which those that come all at once are told when to come back
+CORES = sorted(os.sched_getaffinity(0))
 LEVELS = (64, 320, 1000, 3000)
 HEADERS = {
     "Content-Type": "application/json",
@@ -56,6 +60,8 @@ class Turn:
     """Seconds of the gateway's processor time."""
     latencies: list[float] = field(default_factory=list[float])
     outcomes: Counter[str] = field(default_factory=Counter[str])
+    clients_cpu: float = 0.0
+    """Seconds of the processor time of the clients, where they have a process of their own."""
 
     def at(self, share: float) -> float:
         ordered = sorted(self.latencies)
@@ -77,6 +83,7 @@ class Gateway:
     def __init__(self, name: str, port: int, separator: str, pid: int) -> None:
         self.name = name
         self.pid = pid
+        self.port = port
         self._separator = separator
         self._address = "127.0.0.1", port
         self.hop = Hop(*self._address)
@@ -87,17 +94,28 @@ class Gateway:
 
     async def call(self, hop: Hop, server: str, tool: str, **arguments: Any) -> tuple[str, float]:
         """What became of the call (`ok`, `failed`, `turned away`), and the seconds after which to come back."""
-        name = f"{server}{self._separator}{tool}"
-        params = {"name": name, "arguments": arguments, "_meta": META}
-        body = encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        headers, body = self._message(server, tool, arguments)
         try:
-            reply = await hop.post("/mcp", {**HEADERS, "Mcp-Name": name}, body)
+            reply = await hop.post("/mcp", headers, body)
         except (HopLost, OSError):
             return "failed", 0.1
         if reply.status == 503:
             return "turned away", float(reply.headers.get(b"retry-after", b"1"))
         good = reply.status == 200 and b'"isError":true' not in reply.body and b'"error"' not in reply.body
         return ("ok", 0.0) if good else ("failed", 0.0)
+
+    def request(self, server: str, tool: str, **arguments: Any) -> bytes:
+        """The whole request, as it goes over the wire."""
+        headers, body = self._message(server, tool, arguments)
+        lines = {"Host": f"127.0.0.1:{self.port}", "Content-Length": str(len(body)), **headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body
+
+    def _message(self, server: str, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, str], bytes]:
+        name = f"{server}{self._separator}{tool}"
+        params = {"name": name, "arguments": arguments, "_meta": META}
+        body = encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        return {**HEADERS, "Mcp-Name": name}, body
 
     async def is_ready(self) -> bool:
         """Whether every healthy server has answered, within a minute and a half."""
@@ -112,10 +130,8 @@ class Gateway:
         return True
 
 
-async def use(
-    gateway: Gateway, clients: int, seconds: float, *, settle: float = 0.0, bad: bool = False, servers: Sequence[str]
-) -> Turn:
-    """One turn: each client calls again when it is answered; the first `settle` seconds do not count."""
+async def use(gateway: Gateway, clients: int, seconds: float, *, bad: bool = False, servers: Sequence[str]) -> Turn:
+    """One turn: each client calls again when it is answered."""
     turn, hops = Turn(), [gateway.client() for _ in range(clients)]
     begin = end = float("inf")
 
@@ -132,10 +148,9 @@ async def use(
 
     await asyncio.gather(*(_connect(gateway, hop, servers[0]) for hop in hops))
     provoking = [asyncio.ensure_future(_provoke(gateway, server)) for server in BAD for _ in range(4)] if bad else []
-    begin = time.perf_counter() + settle
+    begin = time.perf_counter()
     end = begin + seconds
     working = asyncio.gather(*(work(number, hop) for number, hop in enumerate(hops)))
-    await asyncio.sleep(settle)
     cpu, began = cpu_seconds(gateway.pid), time.perf_counter()
     await asyncio.sleep(end - began)
     turn.seconds, turn.cpu = time.perf_counter() - began, cpu_seconds(gateway.pid) - cpu
@@ -185,13 +200,14 @@ async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float)
             print(f"{gateway.name}: healthy calls {title}: {dict(sum((turn.outcomes for turn in of), Counter[str]()))}")
 
 
-async def goodput(gateway: Gateway, seconds: float, rounds: int = 3) -> None:
+async def goodput(gateway: Gateway, seconds: float, rounds: int = 5) -> None:
     if not await gateway.is_ready():
         return
+    give_cores(gateway.pid)
     turns: dict[int, list[Turn]] = {level: [] for level in LEVELS}
     for number in range(rounds):
         for level in LEVELS:
-            turns[level].append(await use(gateway, level, seconds, settle=SETTLE, servers=HEALTHY[:1]))
+            turns[level].append(await call_from_outside(gateway, level, seconds))
         print(
             f"round {number + 1}: " + ", ".join(f"{level}: {turns[level][-1].rate:.0f}/s" for level in LEVELS),
             flush=True,
@@ -199,16 +215,45 @@ async def goodput(gateway: Gateway, seconds: float, rounds: int = 3) -> None:
     best = max(statistics.median(turn.rate for turn in turns[level]) for level in LEVELS)
     most = max(statistics.median(turn.worth for turn in turns[level]) for level in LEVELS)
     for level in LEVELS:
-        rate = statistics.median(turn.rate for turn in turns[level])
-        worth = statistics.median(turn.worth for turn in turns[level])
-        away = sum(turn.outcomes["turned away"] for turn in turns[level])
-        failed = sum(turn.outcomes["failed"] for turn in turns[level])
-        p99 = statistics.median(turn.at(0.99) for turn in turns[level] if turn.latencies)
+        of = turns[level]
+        rate, worth = (statistics.median(values) for values in ([t.rate for t in of], [t.worth for t in of]))
+        away, failed = (sum(turn.outcomes[outcome] for turn in of) for outcome in ("turned away", "failed"))
+        p99 = statistics.median(turn.at(0.99) for turn in of if turn.latencies)
+        busy = statistics.median(turn.clients_cpu / turn.seconds for turn in of)
         print(
             f"{level} clients: goodput {rate:.0f} calls/s, {rate / best:.0%} of the best; {worth:.0f} for a second of "
-            f"processor time, {worth / most:.0%} of the best; p99 {p99:.0f} ms, "
-            f"{away} turned away, {failed} failed"
+            f"processor time, {worth / most:.0%} of the best; p99 {p99:.0f} ms, {away} turned away, {failed} failed; "
+            f"the clients' own process {busy:.0%} of a core"
         )
+
+
+async def call_from_outside(gateway: Gateway, clients: int, seconds: float) -> Turn:
+    """One turn of so many clients in a process of their own."""
+    command = (sys.executable, str(HERE / "peers" / "callers.py"), str(gateway.port), str(clients), str(SETTLE))
+    callers = await asyncio.create_subprocess_exec(
+        *command, str(seconds), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=2**24
+    )
+    assert callers.stdin is not None
+    assert callers.stdout is not None
+    callers.stdin.write(gateway.request(HEALTHY[0], "echo", message="x" * 64))
+    callers.stdin.close()
+    os.sched_setaffinity(callers.pid, {CORES[-1]})
+    await callers.stdout.readline()
+    cpu, began = cpu_seconds(gateway.pid), time.perf_counter()
+    said = json.loads(await callers.stdout.readline())
+    turn = Turn(time.perf_counter() - began, cpu_seconds(gateway.pid) - cpu, said["latencies"])
+    turn.outcomes.update(said["outcomes"])
+    turn.clients_cpu = said["cpu"]
+    await callers.wait()
+    return turn
+
+
+def give_cores(pid: int) -> None:
+    """The first core to a gateway and all its threads, the last one to whatever it has started."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {CORES[0]})
+        for child in (thread / "children").read_text().split():
+            os.sched_setaffinity(int(child), {CORES[-1]})
 
 
 def commands() -> dict[str, tuple[str, ...]]:

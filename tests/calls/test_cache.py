@@ -74,7 +74,7 @@ def test_the_oldest_make_room() -> None:
 
 
 @pytest.mark.promise("T21", "An answer is kept for the principal and session it was given to.")
-def test_a_key_tells_callers_sessions_and_servers_apart() -> None:
+def test_t21_a_key_tells_callers_sessions_and_servers_apart() -> None:
     me, other = Silent(Principal("me"), "1"), Silent(Principal("you"), "1")
     arguments = {"a": {"x": 1, "y": 2}}
     key = key_of(server(), tool("t"), arguments, me)

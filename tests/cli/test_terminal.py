@@ -43,7 +43,7 @@ def _nasty(shell: Shell) -> None:
 
 
 @pytest.mark.promise("T16", "No control character of a server reaches a terminal.")
-def test_no_control_character_of_an_upstream_reaches_a_terminal(shell: Shell) -> None:
+def test_t16_no_control_character_of_an_upstream_reaches_a_terminal(shell: Shell) -> None:
     _nasty(shell)
     verbs = (
         ["servers"],

@@ -32,7 +32,7 @@ def _ran(shell: Shell) -> bool:
 
 @pytest.mark.parametrize("verb", [["tools"], ["servers"], ["call", "echo.echo", "message=hi"], ["status"], ["doctor"]])
 @pytest.mark.promise("V1", "A file found in a folder starts nothing before its owner said yes.")
-def test_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
+def test_v1_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
     done = clone.run(*verb)
     assert done.code in (1, 2)
     assert "wicket trust" in done.out + done.err
@@ -40,7 +40,7 @@ def test_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
 
 
 @pytest.mark.promise("V1", "A yes is to one path and one content.")
-def test_a_yes_is_to_one_path_and_one_content(clone: Shell) -> None:
+def test_v1_a_yes_is_to_one_path_and_one_content(clone: Shell) -> None:
     assert "2 servers (tool, echo)" in clone.run("trust").out
     assert "hi" in clone.run("call", "echo.echo", "message=hi").out
     assert oct((clone.home / ".local/state/wicket/trusted.json").stat().st_mode)[-2:] == "00"

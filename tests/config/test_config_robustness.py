@@ -119,7 +119,7 @@ def test_any_reference_is_filled_in_or_reported_as_missing(text: str, environ: d
 
 @given(st.text())
 @pytest.mark.promise("T28", "Any name becomes a plain id.")
-def test_any_name_gives_a_valid_id_that_stays_the_same(name: str) -> None:
+def test_t28_any_name_gives_a_valid_id_that_stays_the_same(name: str) -> None:
     derived = names.derive(name)
     assert names.is_valid(derived)
     assert names.derive(derived) == derived

@@ -24,7 +24,7 @@ async def up(request: pytest.FixtureRequest) -> AsyncGenerator[Line]:
 @pytest.mark.parametrize("up", LINKS, ids=str, indirect=True, scope="module")
 @pytest.mark.parametrize(("feature", "via"), tries(FEATURES))
 @pytest.mark.promise("F32", "Every feature works in every combination of the eras.")
-async def test_cell(up: Line, feature: str, via: Dialect) -> None:
+async def test_f32_cell(up: Line, feature: str, via: Dialect) -> None:
     up.chair.forget()
     async with asyncio.timeout(LIMIT):
         await CELLS[feature](up, via)

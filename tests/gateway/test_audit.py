@@ -18,7 +18,7 @@ async def outcomes(gateway: Any, principal: Principal = LOCAL) -> list[tuple[str
 
 
 @pytest.mark.promise("V22", "A call that was turned down leaves a record like one that was answered.")
-async def test_b16_a_call_that_was_turned_down_is_recorded_like_one_that_was_answered(
+async def test_v22_b16_a_call_that_was_turned_down_is_recorded_like_one_that_was_answered(
     open_gateway: OpenGateway,
 ) -> None:
     async with open_gateway({"echo": peer("Echo", denied_tools=["pid"])}) as gateway:
@@ -43,7 +43,7 @@ async def test_b16_a_principal_without_the_scope_is_recorded_and_told_once(open_
 
 
 @pytest.mark.promise("V22", "Reading resources and getting prompts leaves a record.")
-async def test_resources_and_prompts_are_recorded_too(open_gateway: OpenGateway) -> None:
+async def test_v22_resources_and_prompts_are_recorded_too(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         with suppress(WicketError):
             await gateway.verbs.read_resource("mcp://echo/memo://none", Silent())

@@ -120,7 +120,7 @@ async def test_cancelling_a_call_tells_the_upstream(open_gateway: OpenGateway) -
 
 
 @pytest.mark.promise("T5", "Answers of calls that run together never mix.")
-async def test_calls_of_one_upstream_run_at_the_same_time_and_never_mix(open_gateway: OpenGateway) -> None:
+async def test_t5_calls_of_one_upstream_run_at_the_same_time_and_never_mix(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         results = await asyncio.gather(*(gateway.call("echo.echo", {"message": str(n)}) for n in range(200)))
     assert [text_of(result) for result in results] == [str(n) for n in range(200)]
@@ -141,7 +141,7 @@ async def test_max_concurrent_bounds_what_an_upstream_gets_at_once(open_gateway:
 
 
 @pytest.mark.promise("T6", "A stored result is known to its principal alone.")
-async def test_a_result_handle_works_for_its_principal_only(open_gateway: OpenGateway) -> None:
+async def test_t6_a_result_handle_works_for_its_principal_only(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}, results={"large": 100}) as gateway:
         body = (await gateway.verbs.call(tool_call("echo.big", {"rows": 500}, Silent()))).body
         handle = body["_meta"]["wicket/result"]["id"]

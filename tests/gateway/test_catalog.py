@@ -20,14 +20,14 @@ async def test_every_page_is_read(open_gateway: OpenGateway) -> None:
 
 
 @pytest.mark.promise("F16", "Pages without end are cut, and the cut is said.")
-async def test_endless_pages_end_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
+async def test_f16_endless_pages_end_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("EndlessPages")}) as gateway:
         assert len(await gateway.tools("x")) == 200
         assert "more than 200 pages" in gateway.catalogue.now.listings["x"].rejected[0].reason
 
 
 @pytest.mark.promise("F16", "Tools beyond the limit are left out, and that is said.")
-async def test_more_tools_than_the_limit_are_cut_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
+async def test_f16_more_tools_than_the_limit_are_cut_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("EndlessPages")}, limits={"max_tools": 5}) as gateway:
         assert len(await gateway.tools("x")) == 5
         assert "more than 5 entries" in gateway.catalogue.now.listings["x"].rejected[0].reason
@@ -77,7 +77,7 @@ async def test_a_changed_command_makes_the_stored_listing_worthless(open_gateway
 
 
 @pytest.mark.promise("F15", "A thousand changes become one renewal.")
-async def test_a_thousand_list_changed_become_one_renewal(open_gateway: OpenGateway) -> None:
+async def test_f15_a_thousand_list_changed_become_one_renewal(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("GrowsATool")}) as gateway:
         await gateway.tools()
         grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -153,7 +153,7 @@ async def test_a_state_file_of_a_newer_wicket_is_refused(open_gateway: OpenGatew
 
 
 @pytest.mark.promise("T17", "No secret reaches the state file.")
-async def test_no_secret_reaches_the_state_file(
+async def test_t17_no_secret_reaches_the_state_file(
     open_gateway: OpenGateway, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CANARY", "canary-7f3a9c")
@@ -165,7 +165,7 @@ async def test_no_secret_reaches_the_state_file(
 
 
 @pytest.mark.promise("T29", "Every call leaves a record.")
-async def test_every_call_leaves_a_record(open_gateway: OpenGateway, state: Path) -> None:
+async def test_t29_every_call_leaves_a_record(open_gateway: OpenGateway, state: Path) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.2)}) as gateway:
         await gateway.call("x.echo", {"message": "m"})
         await gateway.call("x.fails")

@@ -32,7 +32,7 @@ async def gone(pid: int) -> None:
 
 
 @pytest.mark.promise("F1", "The call fails with the server's last words, the next one starts it again.")
-async def test_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_one_works(
+async def test_f1_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_one_works(
     open_gateway: OpenGateway,
 ) -> None:
     async with open_gateway({"x": peer("DiesMidCall"), "healthy": peer("Echo")}) as gateway:
@@ -46,7 +46,9 @@ async def test_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_o
 
 
 @pytest.mark.promise("T30", "A call that was sent is never sent again, whatever becomes of the server.")
-async def test_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repeated(open_gateway: OpenGateway) -> None:
+async def test_t30_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repeated(
+    open_gateway: OpenGateway,
+) -> None:
     async with open_gateway({"x": peer("Echo")}) as gateway:
         pid = int((await gateway.call("x.pid"))["content"][0]["text"])
         calls = [asyncio.ensure_future(gateway.call("x.slow")) for _ in range(10)]
@@ -60,7 +62,7 @@ async def test_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repea
 
 
 @pytest.mark.promise("F8", "A call ends at its deadline and the server is told.")
-async def test_one_that_never_answers_a_call_times_out_and_is_told(open_gateway: OpenGateway) -> None:
+async def test_f8_one_that_never_answers_a_call_times_out_and_is_told(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.3)}) as gateway:
         with pytest.raises(TimedOut, match="within 0.3 s"):
             await gateway.call("x.slow")
@@ -68,7 +70,7 @@ async def test_one_that_never_answers_a_call_times_out_and_is_told(open_gateway:
 
 
 @pytest.mark.promise("F2", "It fails at its own deadline; the others are found meanwhile.")
-async def test_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(open_gateway: OpenGateway) -> None:
+async def test_f2_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("NeverAnswers", connect_timeout=0.5), "healthy": peer("Echo")}) as gateway:
         hits = await gateway.search("echo the message")
         assert [hit.tool.server for hit in hits if hit.tool.name == "echo"] == ["healthy"]
@@ -78,7 +80,7 @@ async def test_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(o
 
 
 @pytest.mark.promise("F3", "Its last words are shown, and after three failures it is left alone for a growing pause.")
-async def test_one_that_exits_at_once_shows_its_complaint_and_is_left_alone_after_three_failures(
+async def test_f3_one_that_exits_at_once_shows_its_complaint_and_is_left_alone_after_three_failures(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAKY", "hunter2-secret")
@@ -100,7 +102,7 @@ async def test_a_command_that_does_not_exist_is_named(open_gateway: OpenGateway)
 
 
 @pytest.mark.promise("F4", "Lines that are no message are skipped.")
-async def test_garbage_on_stdout_is_skipped(open_gateway: OpenGateway) -> None:
+async def test_f4_garbage_on_stdout_is_skipped(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("WritesGarbage")}) as gateway:
         assert [await echo(gateway, "x", str(n)) for n in range(5)] == ["0", "1", "2", "3", "4"]
 
@@ -117,7 +119,7 @@ async def test_answers_that_fit_nothing_are_dropped(open_gateway: OpenGateway) -
 
 @pytest.mark.parametrize("fault", ["EndlessLine", "FloodsStdout", "ClosesStdin"])
 @pytest.mark.promise("F5", "The connection is closed at the limit, the call fails, and the server is started anew.")
-async def test_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: OpenGateway, fault: str) -> None:
+async def test_f5_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: OpenGateway, fault: str) -> None:
     limits = {"max_message": 2**20}
     async with open_gateway({"x": peer(fault), "healthy": peer("Echo")}, limits=limits) as gateway:
         await gateway.tools()
@@ -128,7 +130,7 @@ async def test_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: O
 
 
 @pytest.mark.promise("F6", "A flood on stderr disturbs no call.")
-async def test_a_flood_on_stderr_disturbs_nothing(open_gateway: OpenGateway) -> None:
+async def test_f6_a_flood_on_stderr_disturbs_nothing(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("FloodsStderr")}) as gateway:
         assert [await echo(gateway, "x", str(n)) for n in range(50)] == [str(n) for n in range(50)]
 

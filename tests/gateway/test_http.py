@@ -73,7 +73,7 @@ async def test_a_modern_request_stands_alone(open_gateway: OpenGateway) -> None:
     [("Mcp-Method", "tools/list"), ("Mcp-Name", "another_tool"), ("MCP-Protocol-Version", "2025-11-25")],
 )
 @pytest.mark.promise("T4", "Headers that do not repeat the body are refused.")
-async def test_routing_headers_must_repeat_the_body(open_gateway: OpenGateway, header: str, value: str) -> None:
+async def test_t4_routing_headers_must_repeat_the_body(open_gateway: OpenGateway, header: str, value: str) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
         async with raw_client(address) as client:
             params = call("echo.echo", message="x")["params"]
@@ -94,7 +94,7 @@ async def test_progress_turns_the_answer_into_a_stream(open_gateway: OpenGateway
 
 
 @pytest.mark.promise("F13", "The server is told that nobody waits any more.")
-async def test_a_modern_client_that_leaves_cancels_its_call(open_gateway: OpenGateway) -> None:
+async def test_f13_a_modern_client_that_leaves_cancels_its_call(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
         async with raw_client(address) as client:
             slow = asyncio.ensure_future(client.modern("tools/call", call("echo.slow")["params"]))
@@ -135,7 +135,7 @@ async def test_both_kinds_of_client_hear_that_the_flat_list_changed(open_gateway
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.promise("F15", "A client is told at most twice a second.")
-async def test_a_storm_of_changes_reaches_a_client_at_most_twice_a_second(open_gateway: OpenGateway, era: str) -> None:
+async def test_f15_a_storm_reaches_a_client_at_most_twice_a_second(open_gateway: OpenGateway, era: str) -> None:
     async with open_gateway({"x": peer("ChangesAllTheTime")}) as gateway, serve_http(gateway, "flat") as address:
         async with raw_client(address) as client, change_stream(client, era) as stream:
             await client.modern("tools/list")
@@ -190,7 +190,7 @@ HOSTS = ["evil.example", "127.0.0.1.evil.example", "127.0.0.1/?x", "evil.example
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/flat", "/healthz", "/readyz", "/nothing", "//mcp", "/mcp/../healthz"])
 @pytest.mark.promise("T1", "No path is served to a foreign host or origin.")
-async def test_no_path_is_served_to_a_foreign_host_or_origin(open_gateway: OpenGateway, path: str) -> None:
+async def test_t1_no_path_is_served_to_a_foreign_host_or_origin(open_gateway: OpenGateway, path: str) -> None:
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         base = address.removesuffix("/mcp")
         auth = {"Authorization": f"Bearer {TOKEN}"}
@@ -207,7 +207,7 @@ async def test_no_path_is_served_to_a_foreign_host_or_origin(open_gateway: OpenG
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/native", "/nothing", "/healthz/", "/HEALTHZ"])
 @pytest.mark.promise("T3", "Without the token nothing is served.")
-async def test_without_the_token_nothing_is_served(open_gateway: OpenGateway, path: str) -> None:
+async def test_t3_without_the_token_nothing_is_served(open_gateway: OpenGateway, path: str) -> None:
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         base = address.removesuffix("/mcp")
         async with aiohttp.ClientSession() as session:
@@ -230,7 +230,7 @@ def test_two_hosts_or_two_origins_are_nobody() -> None:
 
 
 @pytest.mark.promise("T18", "Wicket does not start where it would listen beyond this machine without a token.")
-def test_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to() -> None:
+def test_t18_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to() -> None:
     everywhere = HttpConfig(host="0.0.0.0", allowed_hosts=("tools.example",))
     with pytest.raises(ConfigError, match="--no-auth"):
         check_exposure(everywhere, authenticated=False)
@@ -281,7 +281,7 @@ async def test_a_port_that_is_taken_is_named(open_gateway: OpenGateway) -> None:
 
 
 @pytest.mark.promise("F23", "Fifty calls in flight are answered, then the process ends.")
-async def test_sigterm_finishes_fifty_calls_in_flight_and_exits_clean(tmp_path: Path) -> None:
+async def test_f23_sigterm_finishes_fifty_calls_in_flight_and_exits_clean(tmp_path: Path) -> None:
     command = await Command.start(
         tmp_path, {"echo": peer("Echo", max_concurrent=100)}, "--http", "127.0.0.1:0", "--no-auth"
     )
@@ -321,7 +321,7 @@ async def test_readiness_and_liveness_say_yes_without_a_token(open_gateway: Open
 
 
 @pytest.mark.promise("F31", "A request that drips in is cut off.")
-async def test_a_request_that_drips_in_is_cut_off(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_f31_what_drips_in_is_cut_off(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wicket_mcp.surface.http_connection.HEAD_DEADLINE", 0.2)
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")

@@ -119,7 +119,7 @@ async def test_v16_a_malformed_head_gets_a_4xx_and_no_traceback(
 
 
 @pytest.mark.promise("F28", "Connections are bounded by half of the descriptors; one address has half of those.")
-async def test_v6_connections_beyond_the_bound_are_told_so_and_others_go_on(
+async def test_f28_v6_connections_beyond_the_bound_are_told_so_and_others_go_on(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bounds are asked of the counter itself; here it is that the server asks it, and counts those that leave."""

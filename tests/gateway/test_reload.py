@@ -34,7 +34,7 @@ async def pid(gateway: Gateway, server: str) -> str:
 
 
 @pytest.mark.promise("F26", "Servers that did not change keep their connections.")
-async def test_servers_come_go_and_change_and_the_others_keep_their_connections(config: Path) -> None:
+async def test_f26_servers_come_go_and_change_and_the_others_keep_their_connections(config: Path) -> None:
     write(config, {"stays": peer("Echo"), "goes": peer("Echo"), "changes": peer("Echo")})
     async with Gateway.open(config) as gateway:
         before = {name: await pid(gateway, name) for name in ("stays", "goes", "changes")}
@@ -57,7 +57,7 @@ async def test_servers_come_go_and_change_and_the_others_keep_their_connections(
 
 
 @pytest.mark.promise("F26", "A call in flight ends on the server that it was sent to.")
-async def test_a_call_in_flight_ends_on_the_server_it_was_sent_to(config: Path) -> None:
+async def test_f26_a_call_in_flight_ends_on_the_server_it_was_sent_to(config: Path) -> None:
     write(config, {"x": peer("Echo")})
     async with Gateway.open(config) as gateway:
         first = await pid(gateway, "x")
@@ -121,7 +121,7 @@ def hear() -> Generator[Callable[[str], Heard]]:
 
 
 @pytest.mark.promise("F26", "A broken file changes nothing.")
-async def test_a_served_gateway_follows_its_file_and_a_broken_one_changes_nothing(
+async def test_f26_a_served_gateway_follows_its_file_and_a_broken_one_changes_nothing(
     config: Path, hear: Callable[[str], Heard]
 ) -> None:
     write(config, {"x": peer("Echo")}, "[http]\nport = 0")

@@ -95,7 +95,7 @@ async def test_answers_come_as_they_are_ready_not_in_order(tmp_path: Path) -> No
 
 
 @pytest.mark.promise("F14", "A cancelled request is cancelled at the server and not answered.")
-async def test_a_cancelled_request_is_cancelled_upstream_and_not_answered(tmp_path: Path) -> None:
+async def test_f14_a_cancelled_request_is_cancelled_upstream_and_not_answered(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()
     slow = {"name": "call_tool", "arguments": {"name": "echo.slow"}}
@@ -134,7 +134,7 @@ async def test_calls_in_flight_are_answered_after_the_client_closed_its_end(tmp_
 
 
 @pytest.mark.promise("F13", "A gateway of its own over stdio ends with its client, and its servers with it.")
-async def test_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_children(tmp_path: Path) -> None:
+async def test_f13_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_children(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()
     child = int((await command.call("call_tool", {"name": "echo.pid"}))["content"][0]["text"])
@@ -148,7 +148,7 @@ async def test_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_children
 
 
 @pytest.mark.promise("F23", "Over stdio too, and no process is left.")
-async def test_sigterm_lets_calls_finish_and_leaves_no_orphan(tmp_path: Path) -> None:
+async def test_f23_sigterm_lets_calls_finish_and_leaves_no_orphan(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()
     child = int((await command.call("call_tool", {"name": "echo.pid"}))["content"][0]["text"])

@@ -73,7 +73,7 @@ async def test_a_call_over_http_passes_few_modules_and_no_layer_twice(open_gatew
                 status, body = await client.modern("tools/call", call)
     assert (status, body["result"]["content"][0]["text"]) == (200, "x")
     assert walked.layers() == {"audit": 1, "resolve": 1, "arguments": 1, "forward": 1}
-    assert len(walked.modules) <= OVER_HTTP, sorted(walked.modules)
+    assert len(walked.modules) <= OVER_HTTP, "\n".join(sorted(walked.modules))
 
 
 async def test_what_a_key_may_do_is_asked_once(open_gateway: OpenGateway) -> None:

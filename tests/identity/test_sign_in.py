@@ -142,7 +142,7 @@ async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gat
         (Refuses, "access_denied"),
     ],
 )
-async def test_what_cannot_be_trusted_is_not_used(
+async def test_t9_what_cannot_be_trusted_is_not_used(
     fault: type[Protected], words: str, open_gateway: OpenGateway
 ) -> None:
     async with fault() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
@@ -273,7 +273,7 @@ async def test_a_page_says_whose_account_it_will_be(open_gateway: OpenGateway) -
 
 
 @pytest.mark.promise("T9", "A sign-in is finished only by the browser that began it.")
-async def test_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway) -> None:
+async def test_t9_a_callback_is_taken_from_the_browser_that_began_alone(open_gateway: OpenGateway) -> None:
     async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
         async with serve_http(gateway, token=None):
             pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)

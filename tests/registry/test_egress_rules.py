@@ -33,7 +33,7 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 @pytest.mark.parametrize("host", FORBIDDEN_HOSTS)
 @pytest.mark.promise("T10", "No spelling of a private address passes.")
-def test_no_spelling_of_a_private_address_passes(host: str) -> None:
+def test_t10_no_spelling_of_a_private_address_passes(host: str) -> None:
     with pytest.raises(Denied, match="not a public address"):
         EgressRules().check_url(f"https://{host}/mcp")
 
@@ -126,7 +126,7 @@ async def ask(client: HttpClient, url: str) -> int:
 
 
 @pytest.mark.promise("T10", "A name that changes its address between check and connection reaches nothing.")
-async def test_a_name_that_rebinds_to_this_machine_reaches_nothing() -> None:
+async def test_t10_a_name_that_rebinds_to_this_machine_reaches_nothing() -> None:
     async with HttpPeer() as canary:
         port = canary.origin.rpartition(":")[2]
         lookup = Rebinds("127.0.0.1")
@@ -156,7 +156,7 @@ async def test_an_allowed_address_is_really_reached() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 @pytest.mark.promise("T10", "A redirect to this machine is not followed.")
-async def test_a_redirect_to_this_machine_is_not_followed(status: int) -> None:
+async def test_t10_a_redirect_to_this_machine_is_not_followed(status: int) -> None:
     async with HttpPeer() as canary, Redirects(status, canary.url) as server:
         client = HttpClient(rules=EgressRules(["127.0.0.1"]))
         with pytest.raises(UpstreamError, match="redirects"):

@@ -98,7 +98,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.promise("T8", "Every tool of every dialect is tried with every set of scopes.")
-async def test_every_tool_of_every_vocabulary_is_asked_about_here(served: Served) -> None:
+async def test_t8_every_tool_of_every_vocabulary_is_asked_about_here(served: Served) -> None:
     own: set[tuple[str, str]] = set()
     for dialect in NAMES:
         async with talking(served.address, served.keys["register"], dialect) as talker:

@@ -1,7 +1,8 @@
 """What may go wrong, by id (F faults, T threats, V weaknesses that a review of this code found), and what proves it.
 
-A test says what it proves with `@pytest.mark.promise("F7", "One sentence.")`. `MISSING` names what no test proves yet,
-and why. `document.py` makes `docs/reliability.md` of both; `test_promises.py` sees that no id is left out.
+A test says what it proves with `@pytest.mark.promise("F7", "One sentence.")`, and has the id in its name. `MISSING`
+names what no test proves yet, and why. `document.py` makes `docs/reliability.md` of both; `test_promises.py` sees that
+no id is left out.
 """
 
 import ast
@@ -129,8 +130,9 @@ FIGURES = {
     "F30": "8 at a time; 200 servers listed in 2.6 s",
     "F31": "a head within 10 s, a body within 30 s",
     "F33": "0.4 minutes: 90.5 to 94.2 MiB, no task, descriptor or thread more",
-    "F34": "256 at work; a tenth of what is answered may come back each second. Goodput for a second of the gateway's "
-    "processor time, of the best: 1,000 clients 95 %, 3,000 clients 93 % (`bench/load.py`)",
+    "F34": "64 begin in a turn of the loop; 2 s of waiting; 256 at work; a tenth of what is answered may come back "
+    "each second. Goodput for a second of the gateway's processor time, of the best: 1,000 clients 95 %, 3,000 clients "
+    "93 % (`bench/load.py`)",
     "T23": "2,000 characters, 50 names, 16 references, 200,000 values",
     "T24": "10,000 steps",
     "V2": "16 references, 4 MiB",

@@ -27,7 +27,7 @@ async def call(gateway: Gateway, caller: Person, tool: str, **arguments: object)
 
 
 @pytest.mark.promise("V8", "What a server says or asks without naming a call never reaches another principal.")
-async def test_words_without_a_call_reach_nobody_once_two_principals_were_served(open_gateway: OpenGateway) -> None:
+async def test_v8_words_without_a_call_reach_nobody_once_two_principals_were_served(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("TalksLater")}) as gateway:
         first, second = person("first"), person("second")
         assert "accept" in await call(gateway, first, "x.slow"), "alone, it is known who is meant"
@@ -51,7 +51,7 @@ async def test_words_about_somebody_who_cannot_be_asked_reach_nobody_else(open_g
 
 
 @pytest.mark.promise("V8", "A server with a connection for each client may ask that client.")
-async def test_a_connection_of_its_own_may_ask_its_client(open_gateway: OpenGateway) -> None:
+async def test_v8_a_connection_of_its_own_may_ask_its_client(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("TalksLater", isolation="session")}) as gateway:
         first, second = person("first"), person("second")
         assert "accept" in await call(gateway, first, "x.slow")
@@ -61,7 +61,7 @@ async def test_a_connection_of_its_own_may_ask_its_client(open_gateway: OpenGate
 
 @pytest.mark.promise("V17", "Only pages of the web are shown, and the server that wants them visited is named.")
 @pytest.mark.promise("T15", "A question by address says which server asks it.")
-async def test_only_pages_of_the_web_are_asked_to_be_visited(open_gateway: OpenGateway) -> None:
+async def test_t15_v17_only_pages_of_the_web_are_asked_to_be_visited(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("OpensPages")}) as gateway:
         caller = person("somebody")
         for address in ("javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "HTTP//x", "", " https://x"):
@@ -73,7 +73,7 @@ async def test_only_pages_of_the_web_are_asked_to_be_visited(open_gateway: OpenG
 
 @pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
 @pytest.mark.parametrize(("levels", "readable"), [(100, True), (400, False), (950, False), (20_000, False)])
-async def test_an_answer_of_any_depth_costs_its_call_at_most(
+async def test_v21_an_answer_of_any_depth_costs_its_call_at_most(
     open_gateway: OpenGateway, levels: int, readable: bool
 ) -> None:
     async with open_gateway({"x": hostile("Deep")}) as gateway, serve_http(gateway) as address:
@@ -100,7 +100,7 @@ async def test_an_answer_of_any_depth_costs_its_call_at_most(
         ("StrangeNames", "longer than 256 characters"),
     ],
 )
-async def test_a_list_without_measure_is_cut_and_the_cut_is_said(
+async def test_f16_t22_a_list_without_measure_is_cut_and_the_cut_is_said(
     open_gateway: OpenGateway, kind: str, said: str
 ) -> None:
     async with open_gateway({"x": hostile(kind)}) as gateway:
@@ -112,7 +112,7 @@ async def test_a_list_without_measure_is_cut_and_the_cut_is_said(
 
 
 @pytest.mark.promise("T13", "Of names that look alike each means its own tool, and an exact name means that tool.")
-async def test_names_that_look_alike_stay_apart(open_gateway: OpenGateway) -> None:
+async def test_t13_names_that_look_alike_stay_apart(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("StrangeNames")}) as gateway:
         tools = await gateway.tools()
         wire = [name for name, tool in gateway.catalogue.now.wire.items() if tool.server == "x"]
@@ -133,7 +133,7 @@ class Counted(list[int]):
 
 @pytest.mark.promise("V4", "A schema that refers in circles does not have long lists walked again and again.")
 @pytest.mark.promise("T24", "Checking arguments takes a bounded number of steps, whatever the schema.")
-def test_a_circular_schema_does_not_have_a_long_list_walked_at_every_step() -> None:
+def test_t24_v4_a_circular_schema_does_not_have_a_long_list_walked_at_every_step() -> None:
     schema = {
         "type": "object",
         "properties": {"ids": {"$ref": "#/$defs/a"}},
@@ -146,7 +146,7 @@ def test_a_circular_schema_does_not_have_a_long_list_walked_at_every_step() -> N
 
 
 @pytest.mark.promise("V26", "A server that talks without end is read more slowly, and cut after a minute of it.")
-def test_a_flood_is_slowed_and_then_cut() -> None:
+def test_v26_a_flood_is_slowed_and_then_cut() -> None:
     account = Throttle(now=0.0)
     assert account.spend(int(BURST), now=0.0) == 0.0, "a burst passes"
     now = 0.0

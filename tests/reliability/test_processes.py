@@ -20,7 +20,7 @@ from wicket_mcp.upstream.supervisor import HUNG_AFTER
 @pytest.mark.promise(
     "F1", "A server's end is noticed at once, also while a process that it left behind holds its pipes."
 )
-async def test_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipes(open_gateway: OpenGateway) -> None:
+async def test_f1_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipes(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("LeavesDaemon")}) as gateway:
         await gateway.tools()
         with pytest.raises(Crashed, match="killed by SIGKILL") as caught:
@@ -32,7 +32,7 @@ async def test_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipe
 
 
 @pytest.mark.promise("F7", "After three calls without an answer it is pinged, and restarted where it does not answer.")
-async def test_a_server_that_hangs_is_restarted(open_gateway: OpenGateway) -> None:
+async def test_f7_a_server_that_hangs_is_restarted(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.3), "healthy": peer("Echo")}) as gateway:
         hung = int((await gateway.call("x.pid"))["content"][0]["text"])
         os.kill(hung, signal.SIGSTOP)
@@ -60,7 +60,7 @@ async def test_a_server_whose_calls_take_too_long_but_that_answers_a_ping_is_lef
 @pytest.mark.promise("F4", "A call whose answer cannot be read fails at once.")
 @pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
 @pytest.mark.parametrize("answer", ["nan", "deep", "last"])
-async def test_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGateway, answer: str) -> None:
+async def test_f4_v21_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGateway, answer: str) -> None:
     async with open_gateway({"x": hostile("Unreadable", env={"ANSWER": answer})}) as gateway:
         with pytest.raises(ProtocolViolation, match="cannot be read"):
             await gateway.call("x.slow")
@@ -69,7 +69,7 @@ async def test_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGa
 
 @pytest.mark.promise("F25", "No server outlives a gateway that was killed, nor does anything that it started.")
 @pytest.mark.promise("V19", "A server that ignores the end of its input dies with a killed gateway.")
-async def test_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
+async def test_f25_v19_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"x": hostile("StubbornFamily"), "plain": peer("HasChild")})
     await command.initialize()
     pids = [

@@ -22,6 +22,11 @@ def test_every_marked_test_has_a_listed_id_and_a_sentence() -> None:
     assert [promise for promise in collect() if not promise.sentence.endswith(".")] == []
 
 
+def test_every_marked_test_has_its_id_in_its_name() -> None:
+    names = [(promise.id.lower(), promise.test.rpartition("::")[2].split("_")) for promise in collect()]
+    assert [(promise_id, words) for promise_id, words in names if promise_id not in words] == []
+
+
 def test_a_reason_is_given_for_ids_that_exist() -> None:
     assert sorted((MISSING.keys() | FIGURES.keys()) - SUBJECTS.keys()) == []
 

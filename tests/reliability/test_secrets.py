@@ -73,7 +73,7 @@ def leaks(text: str) -> list[str]:
 
 @pytest.mark.promise("V7", "No secret is in an answer, a log, a server's last words, the state or our process list.")
 @pytest.mark.promise("T17", "Canaries in every place a secret may stand are found nowhere else.")
-async def test_canaries_are_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_t17_v7_canaries_are_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("env", "argument", "header", "url", "required", "long"):
         monkeypatch.setenv(f"CANARY_{name.upper()}", CANARIES[name])
     web = ThreadingHTTPServer(("127.0.0.1", 0), Echoing)

@@ -12,7 +12,7 @@ from wicket_mcp.upstream.connector import STARTS_AT_ONCE
 
 
 @pytest.mark.promise("F2", "The first search waits three seconds for servers never seen; who still starts is named.")
-async def test_the_first_search_names_who_is_still_starting(open_gateway: OpenGateway) -> None:
+async def test_f2_the_first_search_names_who_is_still_starting(open_gateway: OpenGateway) -> None:
     servers = {"silent": peer("NeverAnswers", connect_timeout=600), "healthy": peer("Echo")}
     async with open_gateway(servers) as gateway, serve_http(gateway) as address, raw_client(address) as client:
         for _ in range(2):
@@ -25,7 +25,7 @@ async def test_the_first_search_names_who_is_still_starting(open_gateway: OpenGa
 
 
 @pytest.mark.promise("F2", "A server that took its time is found at the next question.")
-async def test_who_was_still_starting_is_there_at_the_next_question(open_gateway: OpenGateway) -> None:
+async def test_f2_who_was_still_starting_is_there_at_the_next_question(open_gateway: OpenGateway) -> None:
     async with open_gateway({"late": peer("SlowStart", env={"SLOW_START": "1"})}) as gateway:
         gateway.catalogue.patience = 0.01
         assert await gateway.search("echo the message") == ()
@@ -37,7 +37,7 @@ async def test_who_was_still_starting_is_there_at_the_next_question(open_gateway
 
 
 @pytest.mark.promise("F30", "Servers that never answer keep no other from starting, however many they are.")
-async def test_servers_that_never_answer_keep_no_other_from_starting(open_gateway: OpenGateway) -> None:
+async def test_f30_servers_that_never_answer_keep_no_other_from_starting(open_gateway: OpenGateway) -> None:
     silent = {
         f"silent{n}": {"command": "sleep", "args": ["600"], "connect_timeout": 600} for n in range(2 * STARTS_AT_ONCE)
     }
@@ -67,7 +67,7 @@ async def test_f30_two_hundred_servers_start_a_few_at_a_time(open_gateway: OpenG
 
 
 @pytest.mark.promise("F3", "A missing command is reported once, and tried again only when its server is asked for.")
-async def test_a_missing_command_is_not_tried_again_by_itself(
+async def test_f3_a_missing_command_is_not_tried_again_by_itself(
     open_gateway: OpenGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     program = tmp_path / "program"

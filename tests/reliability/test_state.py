@@ -25,7 +25,7 @@ def state_file(folder: Path) -> Path:
 
 
 @pytest.mark.promise("F18", "With its state locked Wicket greets, finds, calls, keeps large results, ends on SIGTERM.")
-async def test_everything_goes_on_while_another_program_holds_the_state(tmp_path: Path) -> None:
+async def test_f18_everything_goes_on_while_another_program_holds_the_state(tmp_path: Path) -> None:
     servers = {"echo": peer("Echo")}
     first = await Command.start(tmp_path, servers)
     await first.initialize()
@@ -49,7 +49,7 @@ async def test_everything_goes_on_while_another_program_holds_the_state(tmp_path
 
 
 @pytest.mark.promise("F17", "The answer of a call that acted is given also where it cannot be stored.")
-async def test_a_large_answer_is_given_though_its_state_is_gone(open_gateway: OpenGateway, state: Path) -> None:
+async def test_f17_a_large_answer_is_given_though_its_state_is_gone(open_gateway: OpenGateway, state: Path) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         await gateway.tools()
         for file in state.iterdir():

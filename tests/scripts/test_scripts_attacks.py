@@ -32,7 +32,7 @@ def escaped(value: Any) -> bool:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.promise("T25", "Hostile scripts end in time and within their memory.")
-async def test_hostile_scripts_end_in_time_and_within_memory(
+async def test_t25_hostile_scripts_end_in_time_and_within_memory(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -227,7 +227,7 @@ signal.pause()
 
 @pytest.mark.promise("V13", "A script that starts processes without end is ended, with all that it started.")
 @pytest.mark.parametrize("way", CROWDS)
-async def test_a_child_that_starts_a_crowd_is_ended(way: str) -> None:
+async def test_v13_a_child_that_starts_a_crowd_is_ended(way: str) -> None:
     impostor = Impostor(World(), Limits(cpu=20, wall=40), "python", WORK + CROWDS[way])
     outcome = await impostor.lives()
     assert outcome.problem is not None

@@ -93,7 +93,7 @@ def attempt(code: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.promise("T25", "A script's process dies when it touches files, network or other processes.")
-def test_a_confined_process_dies_when_it_tries_to(action: str) -> None:
+def test_t25_a_confined_process_dies_when_it_tries_to(action: str) -> None:
     free = attempt(f"print('tried')\ntry:\n    {ACTIONS[action]}\nexcept OSError:\n    pass")
     assert (free.returncode, free.stdout[:5]) in ((0, "tried"), (0, "")), "the action itself is sound"
     tried = f"try:\n    {ACTIONS[action]}\nexcept BaseException:\n    pass\nos._exit(0)"
@@ -135,7 +135,7 @@ def seen(path):
 
 @pytest.mark.skipif(not mounts.available(), reason="this system gives a process no mounts of its own")
 @pytest.mark.promise("T25", "A script's process cannot find out which paths exist.")
-def test_a_path_of_the_host_looks_like_one_that_is_not_there(tmp_path: Path) -> None:
+def test_t25_a_path_of_the_host_looks_like_one_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     own = [str(tmp_path / "secret"), str(tmp_path), sys.executable]
     paths = [*own, "/etc/passwd", "/etc/shadow", "/proc/self/status", "/root", "/home"]

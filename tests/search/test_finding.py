@@ -90,7 +90,7 @@ def test_servers_that_were_not_asked_for_are_left_out(index: SearchIndex) -> Non
 
 
 @pytest.mark.promise("T20", "What is hidden does not change what is found.")
-def test_what_policy_hides_neither_appears_nor_changes_the_rest(index: SearchIndex) -> None:
+def test_t20_what_policy_hides_neither_appears_nor_changes_the_rest(index: SearchIndex) -> None:
     everything = keys(index, "create an issue", 50)
     hidden: Callable[[Tool], bool] = lambda tool: tool.server != "github"  # noqa: E731
     rest = [hit.tool.key for hit in index.search("create an issue", limit=20, visible=hidden).hits]
@@ -141,7 +141,7 @@ def test_one_server_does_not_fill_the_whole_answer_when_another_fits_as_well() -
 
 
 @pytest.mark.promise("T14", "A tool stuffed with popular words wins nothing.")
-def test_a_tool_stuffed_with_popular_words_wins_nothing(listings: list[Listing]) -> None:
+def test_t14_a_tool_stuffed_with_popular_words_wins_nothing(listings: list[Listing]) -> None:
     rows = [decode(line) for line in QUERIES.read_bytes().splitlines()]
     asked = [row["query"] for row in rows if row["gold"] and row["kind"] in ("task", "paraphrase")][:50]
     thousand = [listing for listing in listings if len(listing.tools) < 60]

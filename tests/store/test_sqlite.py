@@ -62,7 +62,7 @@ async def test_first_starts_at_the_same_moment_all_work_and_leave_a_file_that_op
 
 
 @pytest.mark.promise("F18", "Reading and starting wait for no writer.")
-async def test_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path) -> None:
+async def test_f18_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     early = await open_store(path)
     await early.save_note("ours", "committed")
@@ -81,7 +81,7 @@ async def test_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path)
 
 
 @pytest.mark.promise("F17", "A full disk costs what was written then, and nothing later.")
-async def test_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_path: Path) -> None:
+async def test_f17_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_path: Path) -> None:
     process = await create_subprocess_exec(
         sys.executable, str(HERE / "full_disk.py"), str(tmp_path / "wicket.db"), stdin=DEVNULL, stdout=PIPE, stderr=PIPE
     )
@@ -96,7 +96,7 @@ async def test_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_pat
 
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
 @pytest.mark.promise("F19", "A file of a later version is refused and not touched.")
-async def test_a_file_of_a_later_version_is_refused_and_not_touched(tmp_path: Path, journal: str) -> None:
+async def test_f19_a_file_of_a_later_version_is_refused_and_not_touched(tmp_path: Path, journal: str) -> None:
     path = tmp_path / "wicket.db"
     script = f"""
 import os, sqlite3, sys
@@ -118,7 +118,7 @@ os._exit(0)  # in WAL mode, what it wrote is not in the file yet
 
 
 @pytest.mark.promise("F19", "A damaged file is set aside, not overwritten.")
-async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+async def test_f19_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     path.write_bytes(b"no database, but somebody may want it back" * 100)
     store = await open_store(path)
@@ -149,7 +149,7 @@ async def test_another_kind_of_store_is_refused_by_name() -> None:
 
 
 @pytest.mark.promise("F19", "A state file that is deleted while in use is written again, with all it held.")
-async def test_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) -> None:
+async def test_f19_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     store = await open_store(path)
     await store.save_note("a", "b")
@@ -165,7 +165,7 @@ async def test_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) 
 
 
 @pytest.mark.promise("F19", "Damage that shows while Wicket runs costs what was asked then; a new file is begun.")
-async def test_a_file_that_turns_out_to_be_damaged_is_set_aside_while_we_run(tmp_path: Path) -> None:
+async def test_f19_a_file_that_turns_out_to_be_damaged_is_set_aside_while_we_run(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     store = await open_store(path)
     await store.save_note("large", "x" * 200_000)
@@ -185,7 +185,7 @@ async def test_a_file_that_turns_out_to_be_damaged_is_set_aside_while_we_run(tmp
 
 
 @pytest.mark.promise("F25", "What was acknowledged is there after the process was killed at any moment.")
-async def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
+async def test_f25_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     acknowledged: list[str] = []
     for number in range(KILLS):

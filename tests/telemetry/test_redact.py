@@ -11,7 +11,7 @@ KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBg\r\nkqhkiG9w0BAQE\n-----END KEY-----"
 
 
 @pytest.mark.promise("V7", "A text is masked whole and cut afterwards.")
-def test_a_text_is_masked_whole_and_cut_afterwards() -> None:
+def test_v7_a_text_is_masked_whole_and_cut_afterwards() -> None:
     redact = Redactor(["hunter2hunter2"])
     assert redact("it is hunter2hunter2, remember", 12) == f"it is {MASK}, …"
     assert "hunt" not in redact("it is hunter2hunter2, remember", 12)
@@ -23,7 +23,7 @@ def test_a_secret_broken_up_by_terminal_escapes_is_masked() -> None:
 
 @pytest.mark.parametrize("shown", [KEY, "MIIEvQIBADANBg", "said kqhkiG9w0BAQE twice"])
 @pytest.mark.promise("V7", "Each line of a key is a secret.")
-def test_each_line_of_a_key_is_a_secret(shown: str) -> None:
+def test_v7_each_line_of_a_key_is_a_secret(shown: str) -> None:
     masked = Redactor([KEY])(shown)
     assert MASK in masked
     assert "MIIE" not in masked
@@ -62,7 +62,7 @@ def test_an_address_that_cannot_be_read_is_not_shown() -> None:
 
 @pytest.mark.promise("T29", "A log line is one line, without control characters.")
 @pytest.mark.promise("V9", "Text of a server cannot begin a line of the log.")
-def test_a_log_line_is_cleaned_when_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_t29_v9_a_log_line_is_cleaned_when_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger("wicket_mcp")
     before = (log.handlers[:], log.level, log.propagate)
     try:

@@ -57,7 +57,7 @@ async def test_the_first_sight_of_a_server_pins_what_it_offers(offer: Offer, ope
 
 @pytest.mark.parametrize("kind", CHANGES)
 @pytest.mark.promise("T12", "A tool that changed is held, marked, and not callable.")
-async def test_a_changed_tool_is_found_marked_and_not_callable(
+async def test_t12_a_changed_tool_is_found_marked_and_not_callable(
     kind: str, offer: Offer, open_gateway: OpenGateway
 ) -> None:
     changed, words = CHANGES[kind]

@@ -35,7 +35,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 @pytest.mark.promise("F24", "All workers are replaced under load: no call is lost, and none is made twice.")
-async def test_all_workers_are_replaced_under_load_and_no_call_is_lost_or_made_twice(start: Start) -> None:
+async def test_f24_all_workers_are_replaced_under_load_and_no_call_is_lost_or_made_twice(start: Start) -> None:
     async with CountingServer() as upstream, start({"x": {"url": upstream.url}}, workers=1) as served:
         await served.call("x.echo", message="first")
         numbers = itertools.count()

@@ -197,7 +197,7 @@ def _collect_seldom() -> None:
     import gc
 
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are no garbage, and are looked through each time
 
 
 def _at(config: "Config", address: str) -> "Config":

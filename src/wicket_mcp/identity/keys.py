@@ -38,9 +38,9 @@ class Keys:
     def __init__(self, store: KeysStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
-        self._known: dict[bytes, StoredKey] = {}
-        """Keys that were read while the store was at `_version`."""
-        self._last: dict[bytes, StoredKey] = {}
+        self._known: dict[bytes, tuple[StoredKey, Principal]] = {}
+        """Keys that were read while the store was at `_version`, and who holds them."""
+        self._last: dict[bytes, tuple[StoredKey, Principal]] = {}
         """Keys as they were read last, for when the store cannot be read."""
         self._version: int | None = None
         self._holders: dict[str, bytes] = {}
@@ -100,21 +100,19 @@ class Keys:
         if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
             return None
         digest = _digest(text)
-        principal = await self.holder(digest)
-        if principal is not None:
-            self._store.mark_key_used(digest, self._clock())
+        self._follow_store()
+        key, principal = self._known.get(digest) or await self._read(digest)
+        now = self._clock()
+        if key is None or (key.expires_at is not None and now >= key.expires_at):
+            return None
+        self._store.mark_key_used(digest, now)
         return principal
 
     async def holder(self, digest: bytes) -> Principal | None:
         """Whose key has this digest, as long as it counts."""
-        key = await self._lookup(digest)
-        if key is None or not self._usable(key):
-            return None
-        if self._holders.get(key.name) != digest:
-            if key.name in self._holders and self.on_successor is not None:
-                self.on_successor(key.name)
-            self._holders[key.name] = digest
-        return Principal(key.name, key.scopes, tuple(key.rates.items()))
+        self._follow_store()
+        key, principal = self._known.get(digest) or await self._read(digest)
+        return principal if key is not None and self._usable(key) else None
 
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
         """Let a request pass, or not. Raises Denied, or RateLimited with the seconds to wait."""
@@ -138,15 +136,17 @@ class Keys:
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
 
-    async def _lookup(self, digest: bytes) -> StoredKey | None:
-        """The key from memory, as long as nothing was written to the store by anybody; a revoked one ends at once."""
+    def _follow_store(self) -> None:
+        """Forget what is in memory when anything was written to the store by anybody: a revoked key ends at once."""
         version = self._store.keys_version()
         if version is None or version != self._version:
             self._last.update(self._known)
             self._known.clear()
             self._version = version
-        if digest in self._known:
-            return self._known[digest]
+
+    async def _read(self, digest: bytes) -> tuple[StoredKey | None, Principal | None]:
+        """The key and its holder from the store; from memory where that cannot be read; nothing for one that ended."""
+        version = self._version
         try:
             key = await self._store.key_of(digest)
         except Internal:
@@ -154,9 +154,16 @@ class Keys:
                 return self._last[digest]
             raise
         self._last.pop(digest, None)
-        if key is not None and version is not None and version == self._version:
-            self._known[digest] = key  # unknown ones are not kept: guesses must not fill the memory
-        return key
+        if key is None or not self._usable(key):
+            return None, None
+        if self._holders.get(key.name) != digest:
+            if key.name in self._holders and self.on_successor is not None:
+                self.on_successor(key.name)
+            self._holders[key.name] = digest
+        known = key, Principal(key.name, key.scopes, tuple(key.rates.items()))
+        if version is not None and version == self._version:
+            self._known[digest] = known  # unknown ones are not kept: guesses must not fill the memory
+        return known
 
     async def _drop_credentials(self, name: str) -> None:
         for secret in await self._store.secrets(name):

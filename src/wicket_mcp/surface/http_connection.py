@@ -2,15 +2,16 @@
 
 httptools (llhttp) reads HTTP/1.1; what it leaves to its caller is here. A head is bounded in bytes and headers before
 anybody knows who sends it, a head and a body must each be complete within a time that no honest client needs, a client
-that stops reading its response is cut. Most requests arrive whole and are answered whole, and cost neither a timer nor
-a second write. Made by `server.py`; what a request means is the application's business.
+that stops reading its response is cut, and of many requests at once `intake.py` begins a few at a time. Most requests
+arrive whole and are answered whole, and cost neither a timer nor a second write. Made by `server.py`; what a request
+means is the application's business.
 """
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import unquote
@@ -19,6 +20,7 @@ import httptools
 
 from wicket_mcp.surface.connections import Connections
 from wicket_mcp.surface.http import CLOSE, CONNECTION, STATUS_LINES, App, Scope, Turn
+from wicket_mcp.surface.intake import Intake
 from wicket_mcp.surface.outbox import StallWatch
 
 log = logging.getLogger(__name__)
@@ -30,17 +32,14 @@ MAX_HEAD = 64 * 1024
 MAX_HEADERS = 100
 MAX_URL = 16 * 1024
 
-_BUSY_BODY = b'{"error":"Too many connections are open. Try again later."}'
-_BUSY = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n"
-    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-) % (len(_BUSY_BODY), _BUSY_BODY)
+_TOO_MANY = b"Too many connections are open. Try again later."
+_TOO_MUCH = b"The gateway has more to do than it can. Try again after Retry-After seconds."
 
 
 class Served:
     """What all connections of a server share."""
 
-    def __init__(self, app: App, connections: Connections, last_call: float) -> None:
+    def __init__(self, app: App, connections: Connections, last_call: float, intake: Callable[[Sized], Intake]) -> None:
         self.app = app
         self.connections = connections
         self.last_call = last_call
@@ -48,6 +47,7 @@ class Served:
         that is on its way is answered, as the last one of its connection."""
         self.open: set[HttpConnection] = set()
         self.turns: set[Turn] = set()
+        self.intake = intake(self.turns)
         self.idle = asyncio.Event()
         """Set, while we leave, when the last connection has closed and the last request has ended."""
         self._second = 0
@@ -97,6 +97,8 @@ class HttpConnection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._in_head = True
         self._between = True
+        self._unbegun = 0
+        """Pieces of data that wait until their request may begin."""
         self._head_size = 0
         self._piece = 0
         self._rejection = (400, "Invalid HTTP request received.")
@@ -116,7 +118,7 @@ class HttpConnection(asyncio.Protocol):
         address = str(peer[0]) if peer else ""
         self.transport = transport
         if not self.served.connections.enter(address):
-            transport.write(_BUSY)
+            transport.write(_unavailable(_TOO_MANY, 5))
             transport.close()
             return
         self._address = address
@@ -152,6 +154,31 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._address is None or self.transport.is_closing():
             return
+        served = self.served
+        if (self._unbegun or (self._between and len(served.turns) >= served.intake.crowd)) and not served.intake.admit(
+            self, data
+        ):
+            self._idle_since = None
+            if self._unbegun:  # nobody sends much before its turn; to stop reading costs more than one piece does
+                self.transport.pause_reading()
+            self._unbegun += 1
+            return
+        self._take(data)
+
+    def begin(self, data: bytes) -> None:
+        """Begin with the request that waited for its turn."""
+        self._unbegun -= 1
+        if self._address is not None and not self.transport.is_closing():
+            if self._unbegun == 1 and not self._reading_paused:
+                self.transport.resume_reading()
+            self._take(data)
+
+    def turn_away(self, seconds: int) -> None:
+        """Tell the client of a request that has not been read to come back later."""
+        self.transport.write(_unavailable(_TOO_MUCH, seconds))
+        self.transport.close()
+
+    def _take(self, data: bytes) -> None:
         self._piece = len(data)
         self._idle_since = None
         try:
@@ -186,7 +213,8 @@ class HttpConnection(asyncio.Protocol):
     def resume_reading(self) -> None:
         if self._reading_paused:
             self._reading_paused = False
-            self.transport.resume_reading()
+            if self._unbegun < 2:
+                self.transport.resume_reading()
 
     def _pause_reading(self) -> None:
         if not self._reading_paused:
@@ -358,6 +386,12 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()
         else:
             self.transport.close()
+
+
+def _unavailable(reason: bytes, seconds: int) -> bytes:
+    body = b'{"error":"%b"}' % reason
+    head = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\nconnection: close\r\n" % seconds
+    return head + b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
 class _Deaf:

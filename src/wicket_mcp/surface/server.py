@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from wicket_mcp.errors import ConfigError
 from wicket_mcp.surface.connections import Connections
 from wicket_mcp.surface.http import App
 from wicket_mcp.surface.http_connection import HttpConnection, Served
+from wicket_mcp.surface.intake import Intake
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +49,17 @@ class Server:
     """Accepts connections on sockets made beforehand, until it is told to stop; then lets requests under way end."""
 
     def __init__(
-        self, app: App, connections: Connections | None = None, *, last_call: float = 0.0, shared: bool = False
+        self,
+        app: App,
+        connections: Connections | None = None,
+        *,
+        last_call: float = 0.0,
+        shared: bool = False,
+        intake: Callable[[Sized], Intake] = Intake,
     ) -> None:
         """`shared` says that other processes accept connections at the same sockets."""
         self._accepts = 1 if shared else ACCEPTS
-        self._served = Served(app, Connections() if connections is None else connections, last_call)
+        self._served = Served(app, Connections() if connections is None else connections, last_call, intake)
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:

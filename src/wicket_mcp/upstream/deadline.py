@@ -44,7 +44,7 @@ class Slots:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()  # it was given to us, and we do not use it
-            else:
+            elif turn in self._waiting:  # who gave a slot back meanwhile has passed us over already
                 self._waiting.remove(turn)
             raise
 

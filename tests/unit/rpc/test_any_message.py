@@ -34,7 +34,7 @@ ANYTHING = VALUES | MESSAGES | st.lists(VALUES | MESSAGES, max_size=4)
 
 @given(st.lists(ANYTHING, max_size=5))
 @pytest.mark.promise("F4", "Whatever messages come before an answer, the answer arrives.")
-async def test_the_answer_behind_any_messages_arrives(messages: list[Any]) -> None:
+async def test_f4_the_answer_behind_any_messages_arrives(messages: list[Any]) -> None:
     sent: list[JsonObject] = []
 
     def ignore(method: str, params: JsonObject) -> None:

@@ -20,13 +20,13 @@ def _status(*headers: tuple[bytes, bytes]) -> int:
 
 @pytest.mark.parametrize("host", [b"[", b"[::1", b"]", b"[v1.x", b"\xff"])
 @pytest.mark.promise("V16", "A Host that cannot be read is a 4xx.")
-def test_b8_a_host_that_cannot_be_read_is_not_served(host: bytes) -> None:
+def test_v16_b8_a_host_that_cannot_be_read_is_not_served(host: bytes) -> None:
     assert _status((b"host", host), AUTH) == 421
 
 
 @pytest.mark.parametrize("origin", [b"http://[", b"http://[::1", b"https://]", b"file://localhost", b"localhost"])
 @pytest.mark.promise("V16", "An Origin that cannot be read is a 4xx.")
-def test_b8_an_origin_that_cannot_be_read_is_rejected(origin: bytes) -> None:
+def test_v16_b8_an_origin_that_cannot_be_read_is_rejected(origin: bytes) -> None:
     assert _status(HOST, AUTH, (b"origin", origin)) == 403
 
 

@@ -38,7 +38,7 @@ def test_within_the_bound_everything_is_sent_in_order() -> None:
 
 
 @pytest.mark.promise("V3", "A flood of progress keeps the last of each token.")
-def test_b12_a_flood_of_progress_keeps_the_last_of_each_token() -> None:
+def test_v3_b12_a_flood_of_progress_keeps_the_last_of_each_token() -> None:
     """B12: an upstream that floods progress made the frames for a slow client grow without end."""
     counters = Counters()
     outbox = Outbox(limit=2000, counters=counters)
@@ -112,7 +112,7 @@ def test_answers_are_kept_whatever_waits_and_questions_are_not_asked() -> None:
 
 
 @pytest.mark.promise("V3", "A client that reads nothing costs a fixed number of bytes, and still gets its answer.")
-async def test_b12_a_stream_whose_client_reads_nothing_is_bounded_and_ends_with_its_answer() -> None:
+async def test_v3_b12_a_stream_whose_client_reads_nothing_is_bounded_and_ends_with_its_answer() -> None:
     counters = Counters()
     stream = EventStream(counters)
     reads = asyncio.Event()
@@ -159,7 +159,7 @@ class _Writer(asyncio.Protocol):
 
 
 @pytest.mark.promise("V18", "A client that takes nothing is cut off.")
-async def test_a_client_that_takes_nothing_is_cut() -> None:
+async def test_v18_a_client_that_takes_nothing_is_cut() -> None:
     ours, theirs = socket.socketpair()
     asked: list[bool] = []
 

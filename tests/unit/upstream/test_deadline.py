@@ -107,3 +107,16 @@ async def test_who_is_cancelled_meanwhile_is_cancelled_and_not_timed_out() -> No
     with pytest.raises(asyncio.CancelledError):
         await task
     deadlines.close()
+
+
+async def test_f14_who_leaves_as_a_slot_is_given_back_is_passed_over() -> None:
+    slots = Slots(1)
+    assert slots.take()
+    leaving, staying = (asyncio.ensure_future(slots.acquire()) for _ in range(2))
+    await asyncio.wait([leaving, staying], timeout=0)
+    leaving.cancel()
+    slots.release()  # in the same turn: nobody has told the queue yet that the first has left
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    await staying
+    assert not slots.take()

@@ -175,7 +175,7 @@ def test_a_problem_that_is_not_a_crash_is_rejected_with_as_it_is(told: "Transcri
 
 
 @pytest.mark.promise("F3", "The pause between starts grows up to half a minute.")
-def test_pauses_grow_up_to_half_a_minute(life: Life[str]) -> None:
+def test_f3_pauses_grow_up_to_half_a_minute(life: Life[str]) -> None:
     pauses: list[float] = []
     for _ in range(9):
         life.on(Needed(life.retry_at))

@@ -1,0 +1,163 @@
+"""Requests that come all at once: a few begin in each turn of the event loop, whoever waits too long is turned away."""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sized
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from wicket_mcp.surface.intake import Intake
+from wicket_mcp.surface.server import Server, listen
+from wicket_mcp.tasks import Tasks
+
+
+class App:
+    """Answers with how much it was sent, and notes in which turn of the loop each request began, by its path."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.begun: list[tuple[int, str]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.begun.append((self.turn, scope["path"]))
+        size, more = 0, True
+        while more:
+            event = await receive()
+            size, more = size + len(event.get("body", b"")), event.get("more_body", False)
+        text = str(size).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(text))]})
+        await send({"type": "http.response.body", "body": text})
+
+    def count(self) -> None:
+        self.turn += 1
+        asyncio.get_running_loop().call_soon(self.count)
+
+
+@asynccontextmanager
+async def serve(app: App, intake: Callable[[Sized], Intake]) -> AsyncGenerator[int]:
+    """The port of a server."""
+    listener = listen("127.0.0.1", 0)
+    server = Server(app, intake=intake)
+    serving = Tasks().start(server.serve([listener]), "serve")
+    app.count()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.stop()
+        await serving
+
+
+async def connect(port: int, count: int) -> list[socket.socket]:
+    """Connections that have been answered once: the server knows them."""
+    clients: list[socket.socket] = []
+    for _ in range(count):
+        client = socket.create_connection(("127.0.0.1", port))
+        client.setblocking(False)
+        await exchange(client, b"GET /first HTTP/1.1\r\nHost: h\r\n\r\n")
+        clients.append(client)
+    return clients
+
+
+async def exchange(client: socket.socket, request: bytes) -> bytes:
+    client.send(request)
+    return await read_answer(client)
+
+
+async def read_answer(client: socket.socket) -> bytes:
+    answer = b""
+    while b"\r\n\r\n" not in answer or answer.endswith(b"\r\n\r\n"):
+        part = await asyncio.get_running_loop().sock_recv(client, 65536)
+        if not part:
+            break
+        answer += part
+    return answer
+
+
+@pytest.mark.promise("F34", "Of requests that come all at once a few begin in each turn; the others wait unread.")
+async def test_f34_a_crowd_begins_a_few_at_a_time_in_the_order_it_came() -> None:
+    app = App()
+    async with serve(app, partial(Intake, starts=2)) as port:
+        clients = await connect(port, 9)
+        app.begun.clear()
+        for number, client in enumerate(clients):  # all of them before the loop has its next turn
+            client.send(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number)
+        for client in clients:
+            assert (await read_answer(client)).startswith(b"HTTP/1.1 200")
+            client.close()
+    assert max(Counter(turn for turn, _ in app.begun).values()) == 3, "one before there was a crowd, and two"
+    assert sorted(path for _, path in app.begun) == [f"/{number}" for number in range(9)]
+
+
+async def test_f34_who_would_wait_too_long_is_turned_away_unread() -> None:
+    app = App()
+    async with serve(app, partial(Intake, starts=1, fewest_waiting=2)) as port:
+        clients = await connect(port, 5)
+        app.begun.clear()
+        for number, client in enumerate(clients):
+            client.send(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number)
+        answers = [await read_answer(client) for client in clients]
+        for client in clients:
+            client.close()
+    refused = [answer for answer in answers if answer.startswith(b"HTTP/1.1 503")]
+    assert len(refused) == 2, "one began at once, two waited"
+    assert len(app.begun) == 3
+    assert all(b"retry-after: " in answer and b"connection: close" in answer for answer in refused)
+
+
+async def test_f34_as_many_may_wait_as_begin_in_two_seconds() -> None:
+    app, now = App(), [0.0]
+
+    def clock() -> float:
+        now[0] += 0.01  # asked once for each turn in which somebody waited
+        return now[0]
+
+    made: list[Intake] = []
+
+    def make(at_work: Sized) -> Intake:
+        made.append(Intake(at_work, starts=2, fewest_waiting=3, clock=clock))
+        return made[0]
+
+    async with serve(app, make) as port:
+        clients = await connect(port, 6)
+        for _ in range(60):
+            for client in clients:
+                client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            for client in clients:
+                assert (await read_answer(client)).startswith(b"HTTP/1.1 200")
+        for client in clients:
+            client.close()
+    assert made[0].rejected == 0
+    assert made[0].most_waiting > 3
+
+
+async def test_f34_what_follows_on_a_connection_that_waits_keeps_its_place() -> None:
+    app = App()
+    body = b"x" * 200_000
+    async with serve(app, partial(Intake, starts=1)) as port:
+        clients = await connect(port, 3)
+        for client in clients:
+            client.send(b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body))
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.sock_sendall(client, body) for client in clients))
+        for client in clients:
+            assert (await read_answer(client)).endswith(b"\r\n\r\n200000")
+            client.close()
+
+
+async def test_f34_who_leaves_while_it_waits_is_forgotten() -> None:
+    app = App()
+    async with serve(app, partial(Intake, starts=1)) as port:
+        clients = await connect(port, 3)
+        app.begun.clear()
+        for number, client in enumerate(clients):
+            client.send(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number)
+            if number == 1:
+                client.close()
+        for client in (clients[0], clients[2]):
+            assert (await read_answer(client)).startswith(b"HTTP/1.1 200")
+            client.close()
+    assert {"/0", "/2"} <= {path for _, path in app.begun}
