@@ -60,6 +60,21 @@ def union(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
     return {**OURS, **combined}
 
 
+_KNOWN_CAPABILITIES = frozenset({"extensions", "logging", "tools", "resources", "prompts", "completions", "tasks"})
+
+
+def unknown_capabilities(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
+    """What servers say they can do that Wicket knows nothing of, as `experimental`: the first one's word counts."""
+    combined: JsonObject = {}
+    for capabilities in servers:
+        for name, value in capabilities.items():
+            if name not in _KNOWN_CAPABILITIES:
+                earlier = combined.get(name)
+                both = isinstance(value, dict) and isinstance(earlier, dict)
+                combined[name] = {**as_object(value), **as_object(earlier)} if both else combined.get(name, value)
+    return combined
+
+
 def app_resource(definition: Mapping[str, Any]) -> str:
     """The address of a tool's interface, in its server's own words; empty where it has none."""
     meta = as_object(definition.get("_meta"))

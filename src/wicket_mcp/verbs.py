@@ -24,7 +24,7 @@ from wicket_mcp.catalog.view import View
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.read.secrets import missing_secrets
 from wicket_mcp.errors import NeedsSignIn, UnknownName, WicketError
-from wicket_mcp.extensions import SKILL_SCHEME, union
+from wicket_mcp.extensions import SKILL_SCHEME, union, unknown_capabilities
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.model import LOCAL, Caller, JsonObject, Principal, ServerStatus, Tool, as_object, as_text
 from wicket_mcp.request import EMPTY, Handler, Request, Result, Span
@@ -170,10 +170,15 @@ class Verbs:
         return result if body is result.body else Result(body, result.request)
 
     async def read_resource(
-        self, uri: str, caller: Caller, meta: Mapping[str, Any] = EMPTY, resume: Mapping[str, Any] = EMPTY
+        self,
+        uri: str,
+        caller: Caller,
+        meta: Mapping[str, Any] = EMPTY,
+        resume: Mapping[str, Any] = EMPTY,
+        unknown: Mapping[str, Any] = EMPTY,
     ) -> JsonObject:
-        """A resource of a server, by the address that `resources/list` shows."""
-        return await self.fetch("resources/read", uri, {}, caller, meta, resume)
+        """A resource of a server, by the address that `resources/list` shows; `unknown` parameters go with it."""
+        return await self.fetch("resources/read", uri, {**unknown}, caller, meta, resume)
 
     async def get_prompt(
         self,
@@ -182,9 +187,10 @@ class Verbs:
         caller: Caller,
         meta: Mapping[str, Any] = EMPTY,
         resume: Mapping[str, Any] = EMPTY,
+        unknown: Mapping[str, Any] = EMPTY,
     ) -> JsonObject:
-        """A prompt of a server, by the name that `prompts/list` shows."""
-        params: JsonObject = {} if arguments is None else {"arguments": arguments}
+        """A prompt of a server, by the name that `prompts/list` shows; `unknown` parameters go with it."""
+        params: JsonObject = {**unknown} if arguments is None else {**unknown, "arguments": arguments}
         return await self.fetch("prompts/get", name, params, caller, meta, resume)
 
     async def complete(self, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY) -> JsonObject:
@@ -230,10 +236,10 @@ class Verbs:
         request = Request(method=method, caller=caller, params=sent, name=name, meta=meta, span=Span())
         return self.rewrite(await self._pipeline(request))
 
-    async def extensions(self, principal: Principal) -> JsonObject:
-        """What clients are told of extensions: ours, and those of the servers that are known already."""
-        listings = (await self.known(principal)).listings
-        return union(listing.capabilities for listing in listings.values())
+    async def capabilities(self, principal: Principal) -> JsonObject:
+        """What clients are told of extensions and of what Wicket does not know: ours, and that of known servers."""
+        known = [listing.capabilities for listing in (await self.known(principal)).listings.values()]
+        return {**unknown_capabilities(known), "extensions": union(known)}
 
     async def watch(self, uri: str, caller: Caller, changed: Changed) -> Callable[[], None]:
         """Hear when a resource changes, until the returned function is called."""

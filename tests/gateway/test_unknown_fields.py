@@ -1,21 +1,22 @@
 """Nothing of what a server or a client says is lost because Wicket does not know it: both eras, both directions."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import OpenGateway
 from tests.gateway.extensions_document import shows
-from tests.gateway.serving import Raw, raw_client, serve_http
-from tests.gateway.test_extensions import ask
-from tests.peers.mirror_server import MIRROR
+from tests.gateway.serving import Command
+from tests.peers.mirror_server import ANSWERED, HEARD, KEPT, MIRROR, PREFIX, SAY, WATCHED
 
-NAMES = st.text("abcxyz-", min_size=1, max_size=6).map(lambda name: f"com.example/{name}")
+Fields = dict[str, Any]
+NAMES = st.text("abcxyz-", min_size=1, max_size=6).map(lambda name: f"{PREFIX}x{name}")
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=8),
     lambda inner: (
@@ -23,55 +24,211 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-EXTRAS = st.dictionaries(NAMES, VALUES, max_size=4)
+EXTRAS = st.dictionaries(NAMES, VALUES, max_size=3)
+TASKS: Fields = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+ABLE: Fields = {"elicitation": {"form": {}}, "sampling": {}, "roots": {}}
+QUESTIONS: dict[str, tuple[Fields, Fields]] = {
+    "elicitation/create": (
+        {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
+        {"action": "accept", "content": {}},
+    ),
+    "sampling/createMessage": (
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}], "maxTokens": 5},
+        {"role": "assistant", "content": {"type": "text", "text": "y"}, "model": "m"},
+    ),
+    "roots/list": ({}, {"roots": []}),
+}
+"""What a server asks, and what the client answers."""
+REQUESTS: dict[str, tuple[Fields, Callable[[Fields], Fields]]] = {
+    "tools/call": ({"name": "x__mirror", "arguments": {}}, lambda body: body["content"][0]),
+    "resources/read": ({"uri": f"mcp://x/{WATCHED}"}, lambda body: body["contents"][0]),
+    "prompts/get": ({"name": "x/greet"}, lambda body: body["messages"][0]["content"]),
+    "completion/complete": (
+        {"ref": {"type": "ref/prompt", "name": "x/greet"}, "argument": {"name": "a", "value": "b"}},
+        lambda body: body["completion"],
+    ),
+}
+"""What a client asks of a server, and where in the answer the server puts what is inside it."""
 
 
-async def ask_legacy(client: Raw, method: str, params: dict[str, Any]) -> Any:
-    """The result that a client of the handshake gets, in a session of its own."""
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    _, headers, _ = await client.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
-    message = {"jsonrpc": "2.0", "id": 2, "method": method, "params": params}
-    _, _, body = await client.post(message, {"Mcp-Session-Id": headers["Mcp-Session-Id"]})
-    return body["result"]
+def unknown(fields: Fields) -> Fields:
+    return {key: value for key, value in fields.items() if key.startswith(f"{PREFIX}x")}
 
 
-@shows("any", "fields of results, content, tools, `_meta`", clients="both", servers="both")
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.parametrize("speak", [ask_legacy, ask], ids=["legacy client", "modern client"])
-async def test_unknown_fields_of_results_content_definitions_and_meta_pass(
-    open_gateway: OpenGateway, era: str, speak: Callable[[Raw, str, dict[str, Any]], Awaitable[Any]]
-) -> None:
-    async with (
-        open_gateway({"x": MIRROR(era)}) as gateway,
-        serve_http(gateway, "flat") as address,
-        raw_client(address) as client,
-    ):
-        loop = asyncio.get_running_loop()
-        (tool,) = (await speak(client, "tools/list", {}))["tools"]
-        assert {key: value for key, value in tool.items() if key.startswith("com.example/")} == {
-            "com.example/of-tool": {"deep": [1, {"kept": None}]}
-        }
+class Client:
+    """A client of one era over pipes, which remembers what it hears and answers what it is asked."""
 
-        async def pass_through(extras: dict[str, Any], content: dict[str, Any], meta: dict[str, Any]) -> None:
-            said = {"extras": extras, "content": content, "meta": meta}
-            call = {"name": "x__mirror", "arguments": {"said": json.dumps(said)}, "_meta": meta}
-            result = await speak(client, "tools/call", call)
-            assert {key: value for key, value in result.items() if key.startswith("com.example/")} == extras
-            (item,) = result["content"]
-            assert {key: value for key, value in item.items() if key.startswith("com.example/")} == content
-            assert {
-                key: value for key, value in result.get("_meta", {}).items() if key.startswith("com.example/")
-            } == meta
-            heard = json.loads(item["text"])
-            assert {key: value for key, value in heard.items() if key.startswith("com.example/")} == meta
+    def __init__(self, era: str, command: Command) -> None:
+        self.modern = era == "modern"
+        self.command = command
+        self.heard: list[Fields] = []
+        self.asked: list[Fields] = []
+        self.answer: Fields = {}
+        """What is added to its answers."""
+        self._numbers = itertools.count(100)
 
-        @settings(
-            max_examples=25,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-        )
-        @given(EXTRAS, EXTRAS, EXTRAS)
-        def holds(extras: dict[str, Any], content: dict[str, Any], meta: dict[str, Any]) -> None:
-            asyncio.run_coroutine_threadsafe(pass_through(extras, content, meta), loop).result(30)
+    async def greet(self) -> Fields:
+        if self.modern:
+            return await self.ask("server/discover", {})
+        hello = {"protocolVersion": "2025-11-25", "capabilities": ABLE, "clientInfo": {"name": "t", "version": "1"}}
+        told = await self.ask("initialize", hello)
+        self.command.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self.ask("logging/setLevel", {"level": "debug"})
+        return told
 
-        await asyncio.to_thread(holds)
+    async def ask(self, method: str, params: Fields, able: Fields = ABLE) -> Any:
+        """The result, after all questions on the way were answered."""
+        if self.modern:
+            known = {"protocolVersion": "2026-07-28", "clientCapabilities": able, "logLevel": "debug"}
+            meta = {f"io.modelcontextprotocol/{key}": value for key, value in known.items()}
+            params = {**params, "_meta": {**params.get("_meta", {}), **meta}}
+        body = await self._round(method, params)
+        while body.get("resultType") == "input_required":
+            replies: Fields = {key: self._reply(question) for key, question in body["inputRequests"].items()}
+            again = {"inputResponses": replies, "requestState": body["requestState"]}
+            body = await self._round(method, {**params, **again})
+        return body
+
+    async def _round(self, method: str, params: Fields) -> Any:
+        number = next(self._numbers)
+        self.command.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        while (message := await self.command.receive()).get("id") != number:
+            if "id" in message:
+                self.command.send({"jsonrpc": "2.0", "id": message["id"], "result": self._reply(message)})
+            else:
+                self.heard.append(message)
+        return message.get("result", message.get("error"))
+
+    def _reply(self, question: Fields) -> Fields:
+        self.asked.append(question)
+        return {**QUESTIONS[question["method"]][1], **self.answer}
+
+    async def hear(self, method: str) -> Fields:
+        """The parameters of the next notification of this name."""
+        while True:
+            for message in self.heard:
+                if message.get("method") == method:
+                    self.heard.remove(message)
+                    return message["params"]
+            self.heard.append(await self.command.receive())
+
+
+@asynccontextmanager
+async def house(folder: Path, client: str, server: str) -> AsyncGenerator[Client]:
+    command = await Command.start(folder, {"x": MIRROR(server)}, "--dialect", "flat", "--no-daemon")
+    speaker = Client(client, command)
+    await speaker.greet()
+    await speaker.ask("resources/list", {})  # every list has been read
+    yield speaker
+    assert await command.finish() == 0
+
+
+async def hold(check: Callable[..., Coroutine[Any, Any, None]], *generated: st.SearchStrategy[Any]) -> None:
+    """That `check` holds for what is generated."""
+    loop = asyncio.get_running_loop()
+    quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+
+    @settings(max_examples=15, deadline=None, suppress_health_check=quiet, database=None)
+    @given(st.tuples(*generated))
+    def holds(values: tuple[Any, ...]) -> None:
+        asyncio.run_coroutine_threadsafe(check(*values), loop).result(30)
+
+    await asyncio.to_thread(holds)
+
+
+both_ways = pytest.mark.parametrize(("client", "server"), [*itertools.product(("legacy", "modern"), repeat=2)], ids=str)
+
+
+@shows("any", "unknown fields of every request and its result", clients="both", servers="both")
+@both_ways
+async def test_unknown_fields_of_requests_and_results_pass(tmp_path: Path, client: str, server: str) -> None:
+    async with house(tmp_path, client, server) as speaker:
+
+        async def check(method: str, sent: Fields, meta: Fields, result: Fields, inner: Fields, told: Fields) -> None:
+            params, inside = REQUESTS[method]
+            say = {"result": result, "inner": inner, "meta": told}
+            body = await speaker.ask(method, {**params, **sent, "_meta": meta, SAY: say})
+            assert body[HEARD] == {"params": sent, "meta": meta}
+            assert (unknown(body), unknown(inside(body)), unknown(body.get("_meta", {}))) == (result, inner, told)
+
+        await hold(check, st.sampled_from(sorted(REQUESTS)), *[EXTRAS] * 5)
+
+
+@shows("any", "unknown fields of what servers ask, and of the answers", clients="both", servers="both")
+@both_ways
+async def test_unknown_fields_of_questions_and_answers_pass(tmp_path: Path, client: str, server: str) -> None:
+    async with house(tmp_path, client, server) as speaker:
+
+        async def check(question: str, asked: Fields, meta: Fields, answer: Fields, sent: Fields) -> None:
+            speaker.asked.clear()
+            speaker.answer = {**answer, **({"_meta": meta} if meta else {})}
+            params = {**QUESTIONS[question][0], **asked, **({"_meta": meta} if meta else {})}
+            say = {"ask": {"method": question, "params": params}}
+            body = await speaker.ask("tools/call", {"name": "x__mirror", "arguments": {}, **sent, SAY: say})
+            (heard,) = speaker.asked
+            assert (heard["method"], unknown(heard["params"])) == (question, asked)
+            assert unknown(heard["params"].get("_meta", {})) == meta
+            assert unknown(body[ANSWERED]) == answer
+            assert unknown(body[ANSWERED].get("_meta", {})) == meta
+            assert body[HEARD]["params"] == sent
+
+        await hold(check, st.sampled_from(sorted(QUESTIONS)), *[EXTRAS] * 4)
+
+
+@shows("any", "unknown fields of notifications", clients="both", servers="both")
+@both_ways
+async def test_unknown_fields_of_notifications_pass(tmp_path: Path, client: str, server: str) -> None:
+    events = ("progress", "message", "resources/updated", f"{PREFIX}tick")
+    uri = f"mcp://x/{WATCHED}"
+    async with house(tmp_path, client, server) as speaker:
+        if speaker.modern:
+            wanted = {"notifications": {"resourceSubscriptions": [uri]}}
+            known: Fields = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
+            meta = {f"io.modelcontextprotocol/{key}": value for key, value in known.items()}
+            listen = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {**wanted, "_meta": meta}}
+            speaker.command.send(listen)
+            await speaker.hear("notifications/subscriptions/acknowledged")
+        else:
+            await speaker.ask("resources/subscribe", {"uri": uri})
+
+        async def check(event: str, fields: Fields) -> None:
+            say = {"notify": [[event, fields]]}
+            call = {"name": "x__mirror", "arguments": {}, "_meta": {"progressToken": "p"}, SAY: say}
+            await speaker.ask("tools/call", call)
+            told = await speaker.hear(f"notifications/{event}")
+            assert unknown(told) == fields
+            assert told.get("uri", uri) == uri
+
+        await hold(check, st.sampled_from(events), EXTRAS)
+
+
+@shows("any", "unknown fields of tasks", clients="modern", servers="modern")
+async def test_unknown_fields_of_tasks_pass(tmp_path: Path) -> None:
+    async with house(tmp_path, "modern", "modern") as speaker:
+
+        async def check(method: str, sent: Fields, inner: Fields, meta: Fields) -> None:
+            call = {"name": "x__mirror", "arguments": {}, SAY: {"task": True, "inner": inner}}
+            task = await speaker.ask("tools/call", call, TASKS)
+            assert (task["resultType"], unknown(task)) == ("task", inner)
+            about = {"taskId": task["taskId"], **sent, "_meta": meta, SAY: {"inner": inner, "meta": meta}}
+            if method == "tasks/update":
+                about["inputResponses"] = {}
+            body = await speaker.ask(method, about, TASKS)
+            assert body[HEARD] == {"params": sent, "meta": meta}
+            assert (unknown(body), unknown(body.get("_meta", {}))) == (inner, meta)
+
+        await hold(check, st.sampled_from(("tasks/get", "tasks/update", "tasks/cancel")), *[EXTRAS] * 3)
+
+
+@shows("any", "unknown capabilities, and fields of entries of every list", clients="both", servers="both")
+@both_ways
+async def test_unknown_fields_of_entries_and_capabilities_pass(tmp_path: Path, client: str, server: str) -> None:
+    async with house(tmp_path, client, server) as speaker:
+        lists = {"tools": "tools", "resources": "resources", "prompts": "prompts"}
+        for method, kind in (*lists.items(), ("resources/templates", "resourceTemplates")):
+            listed = (await speaker.ask(f"{method}/list", {}))[kind]
+            kept = [entry for entry in listed if all(entry.get(key) == value for key, value in KEPT.items())]
+            assert len(kept) == 1, kind
+        capabilities = (await speaker.greet())["capabilities"]
+        assert capabilities["experimental"] == {f"{PREFIX}trial": {"kept": 1}}
+        assert capabilities[f"{PREFIX}capability"] == {"kept": [2]}

@@ -1,7 +1,9 @@
 """A server that says what it is told to, with fields that nobody knows: `python mirror_server.py legacy|modern`.
 
-Its one tool gets, as JSON text, what to add to its result, to the content and to the `_meta`; the text of its answer is
-the `_meta` that came with the call.
+A request brings in the field SAY what to add to the answer: to its top (`result`), to what is inside it (`inner`), to
+its `_meta`; which notifications to send before it (`notify`), and what to ask the client first (`ask`). The answer
+tells, under HEARD, which fields and which `_meta` nobody knows came with the request, and under ANSWERED what the
+client answered.
 """
 
 import json
@@ -10,10 +12,25 @@ from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
-TOOL: Message = {
-    "name": "mirror",
-    "inputSchema": {"type": "object", "properties": {"said": {"type": "string"}}},
-    "com.example/of-tool": {"deep": [1, {"kept": None}]},
+PREFIX = "com.example/"
+SAY, HEARD, ANSWERED = f"{PREFIX}say", f"{PREFIX}heard", f"{PREFIX}answered"
+KEPT: Message = {f"{PREFIX}of-entry": {"deep": [1, {"kept": None}]}}
+WATCHED = "mirror://watched"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+CAPABILITIES: Message = {
+    "tools": {},
+    "resources": {"subscribe": True},
+    "prompts": {},
+    "completions": {},
+    "logging": {},
+    "experimental": {f"{PREFIX}trial": {"kept": 1}},
+    f"{PREFIX}capability": {"kept": [2]},
+}
+LISTS: Message = {
+    "tools": [{"name": "mirror", "inputSchema": {"type": "object"}, **KEPT}],
+    "resources": [{"uri": WATCHED, "name": "watched", **KEPT}],
+    "resourceTemplates": [{"uriTemplate": "mirror://{name}", "name": "any", **KEPT}],
+    "prompts": [{"name": "greet", **KEPT}],
 }
 
 
@@ -22,33 +39,109 @@ def MIRROR(era: str) -> Message:  # noqa: N802  (reads as the constant that it n
     return {"command": sys.executable, "args": [str(Path(__file__)), era]}
 
 
-def answer(era: str, method: str, params: Message) -> Message | None:
-    info = {"name": "mirror", "version": "1"}
-    if method == "server/discover" and era == "modern":
-        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": info}
-    if method == "initialize" and era == "legacy":
-        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
-    if method == "tools/list":
-        return {"tools": [TOOL]}
-    if method == "tools/call":
-        said = json.loads(params["arguments"]["said"])
-        content = {"type": "text", "text": json.dumps(params.get("_meta", {})), **said["content"]}
-        return {"content": [content], "_meta": said["meta"], **said["extras"]}
-    return None
+def unknown(fields: Message) -> Message:
+    return {key: value for key, value in fields.items() if key.startswith(PREFIX) and key != SAY}
 
 
-def main(era: str) -> None:
-    for line in sys.stdin.buffer:
-        message = json.loads(line)
-        if "id" not in message:
-            continue
-        result = answer(era, message["method"], message.get("params", {}))
-        outcome: Message = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
-        if result is not None and era == "modern":
-            result.setdefault("resultType", "complete")
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
+class Mirror:
+    def __init__(self, era: str) -> None:
+        self.modern = era == "modern"
+        self.listening: Any = None
+
+    def run(self) -> None:
+        while message := self.receive():
+            method, params = message.get("method", ""), message.get("params", {})
+            if "id" not in message:
+                continue
+            if method == "subscriptions/listen":
+                self.listening = message["id"]
+                tag = {SUBSCRIPTION: self.listening}
+                self.notify("subscriptions/acknowledged", {"notifications": {}, "_meta": tag})
+                continue
+            result = self.greet(method) or self.list(method) or self.answer(method, params)
+            outcome: Message = {"error": {"code": -32601, "message": "unknown", **KEPT}}
+            if result is not None:
+                outcome = {"result": {"resultType": "complete", **result} if self.modern else result}
+            self.send({"jsonrpc": "2.0", "id": message["id"], **outcome})
+
+    def receive(self) -> Message:
+        line = sys.stdin.buffer.readline()
+        return json.loads(line) if line else {}
+
+    def send(self, message: Message) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
+
+    def notify(self, event: str, params: Message) -> None:
+        self.send({"jsonrpc": "2.0", "method": f"notifications/{event}", "params": params})
+
+    def greet(self, method: str) -> Message | None:
+        about: Message = {"capabilities": CAPABILITIES, "serverInfo": {"name": "mirror", "version": "1"}}
+        if method == "server/discover" and self.modern:
+            tasks: Message = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+            return {**about, "supportedVersions": ["2026-07-28"], "capabilities": {**CAPABILITIES, **tasks}}
+        if method == "initialize" and not self.modern:
+            return {**about, "protocolVersion": "2025-11-25"}
+        return None
+
+    def list(self, method: str) -> Message | None:
+        kinds = {"resources/templates/list": "resourceTemplates"}
+        kind = kinds.get(method, method.removesuffix("/list"))
+        return {kind: LISTS[kind]} if method.endswith("/list") and kind in LISTS else None
+
+    def answer(self, method: str, params: Message) -> Message | None:
+        say: Message = params.get(SAY, {})
+        answered: Message = {}
+        if "ask" in say:
+            replies: Any = params.get("inputResponses")
+            if self.modern and replies is None:
+                return {"resultType": "input_required", "inputRequests": {"q": say["ask"]}, "requestState": "s"}
+            answered = {ANSWERED: replies["q"] if self.modern else self.ask(say["ask"])}
+        for event, fields in say.get("notify", ()):
+            self.tell(event, fields, params)
+        body = self.body(method, params, say.get("inner", {}))
+        if body is None:
+            return None
+        heard = {HEARD: {"params": unknown(params), "meta": unknown(params.get("_meta", {}))}}
+        meta = {"_meta": say["meta"]} if say.get("meta") else {}
+        return {**body, **answered, **heard, **say.get("result", {}), **meta}
+
+    def ask(self, question: Message) -> Message:
+        self.send({"jsonrpc": "2.0", "id": "mine", **question})
+        while (message := self.receive()).get("id") != "mine":
+            pass
+        return message["result"]
+
+    def tell(self, event: str, fields: Message, params: Message) -> None:
+        if event == "progress":
+            fields = {**fields, "progressToken": params["_meta"]["progressToken"], "progress": 1}
+        elif event == "message":
+            fields = {**fields, "level": "error", "data": "x"}
+        elif event == "resources/updated":
+            tag = {"_meta": {SUBSCRIPTION: self.listening}} if self.modern else {}
+            fields = {**fields, "uri": WATCHED, **tag}
+        self.notify(event, fields)
+
+    def body(self, method: str, params: Message, inner: Message) -> Message | None:
+        text = {"type": "text", "text": "x", **inner}
+        if method == "tools/call" and params.get(SAY, {}).get("task"):
+            return {"resultType": "task", **self.task(inner)}
+        if method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            return self.task(inner)
+        bodies: Message = {
+            "tools/call": {"content": [text]},
+            "resources/read": {"contents": [{"uri": params.get("uri"), "text": "x", **inner}]},
+            "prompts/get": {"messages": [{"role": "user", "content": text, **inner}]},
+            "completion/complete": {"completion": {"values": [], **inner}},
+            "resources/subscribe": {},
+            "logging/setLevel": {},
+        }
+        return bodies.get(method)
+
+    def task(self, inner: Message) -> Message:
+        times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": 60_000}
+        return {"taskId": "t", "status": "working", **times, **inner}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    Mirror(sys.argv[1]).run()

@@ -40,6 +40,8 @@ def check(results: Results) -> Layer:
                 arguments = fit_arguments(tool, arguments)
             request.span.arguments = arguments
             params: JsonObject = {"name": tool.own_name or tool.name, "arguments": arguments}
+            if len(request.params) > 1:  # fields that Wicket does not know
+                params = {**request.params, **params}
             headers = parameter_headers(tool, arguments) if tool.headed else None
             return await inner(replace(request, params=params, headers=headers))
 

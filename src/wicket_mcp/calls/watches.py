@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
-from wicket_mcp.model import Caller, as_text
+from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, as_object, as_text
 from wicket_mcp.request import Handler, Request, Result, Span
 from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
-Changed = Callable[[str], None]
-"""Gets the address of the resource that changed, as its client knows it."""
+Changed = Callable[[str, JsonObject], None]
+"""Gets the address of the resource that changed, as its client knows it, and all else that its server said."""
 
 
 class Watches:
@@ -56,7 +56,10 @@ class Watches:
         """An upstream said unasked that a resource changed."""
         if event.method != "notifications/resources/updated":
             return
-        uri = as_text(event.params.get("uri"))
+        uri, meta = as_text(event.params.get("uri")), as_object(event.params.get("_meta"))
+        passed = {key: value for key, value in meta.items() if key != META_SUBSCRIPTION}  # which was ours
+        rest = {key: value for key, value in event.params.items() if key not in ("uri", "_meta")}
+        said = {**rest, "_meta": passed} if passed else rest
         isolated = self._is_isolated(event.server)
         for (server, session, watched), watchers in list(self._watchers.items()):
             if server != event.server or (isolated and session != event.session):
@@ -64,7 +67,7 @@ class Watches:
             # An upstream may name a part of what is watched.
             if uri == watched or uri.startswith(f"{watched.rstrip('/')}/"):
                 for changed, addresses in list(watchers.items()):
-                    changed(addresses.address(server, uri))
+                    changed(addresses.address(server, uri), said)
 
     def _key(self, request: Request) -> tuple[str, str, str]:
         session = request.caller.session if self._is_isolated(request.server) else ""

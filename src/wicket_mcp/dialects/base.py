@@ -38,6 +38,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     """The replies with which a modern client repeats its call (see `Request.resume`)."""
     named: Named | None = None
     """What `Menu.find` has found the name to stand for, where that was asked before."""
+    unknown: Mapping[str, Any] = EMPTY
+    """Parameters of the request that Wicket does not know, for the server that the call leads to."""
 
     def tool_of(self, dialect: str) -> Tool | None:
         """The tool that the name is known to stand for in this dialect."""
@@ -50,7 +52,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         return Request(
             method="tools/call",
             caller=self.caller,
-            params={"arguments": arguments},
+            params={**self.unknown, "arguments": arguments} if self.unknown else {"arguments": arguments},
             name=tool if isinstance(tool, str) else tool.key,
             tool=None if isinstance(tool, str) else tool,
             meta=self.meta,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def call_tool(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     server, name = _owner(protocol, request, caller), request.text("name")
     arguments = request.params.get("arguments")
-    call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume)
+    call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, unknown=request.unknown)
     result = await apps.call_own(protocol.verbs, server, name, call)
     if result is None:
         text = f"The interface of server '{server}' may call tools of that server only, and it has no '{name[:100]}'."
@@ -43,7 +43,7 @@ async def read_resource(protocol: "Protocol", request: "Request", caller: Caller
         owner = ""
     is_own_word = owner != server or any(entry.get("uri") == uri for entry in (listing.resources if listing else ()))
     address = addresses.address(server, uri) if is_own_word else uri
-    return await protocol.verbs.read_resource(address, caller, request.meta, resume)
+    return await protocol.verbs.read_resource(address, caller, request.meta, resume, request.unknown)
 
 
 async def list_resources(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

@@ -31,7 +31,7 @@ async def read_resource(protocol: "Protocol", request: "Request", caller: Caller
     uri = request.text("uri")
     try:
         own = None if protocol.unprefixed else await own_resources.read(protocol.verbs, caller, uri)
-        body = own or await protocol.verbs.read_resource(uri, caller, request.meta, resume)
+        body = own or await protocol.verbs.read_resource(uri, caller, request.meta, resume, request.unknown)
         if uri.startswith(APP_SCHEME) and declares(caller.capabilities, UI):
             from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
 
@@ -70,7 +70,7 @@ async def get_prompt(protocol: "Protocol", request: "Request", caller: Caller, r
     arguments = request.params.get("arguments")
     given, name = None if arguments is None else as_object(arguments), request.text("name")
     own = None if protocol.unprefixed else await own_prompts.get_prompt(protocol.verbs, caller, name, given or {})
-    return own or await protocol.verbs.get_prompt(name, given, caller, request.meta, resume)
+    return own or await protocol.verbs.get_prompt(name, given, caller, request.meta, resume, request.unknown)
 
 
 async def complete(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

@@ -251,9 +251,9 @@ class _OwnedServer(Protocol):
                 caller.notify(method, {**params, "_meta": {**as_object(params.get("_meta")), **meta}})
 
         with ExitStack() as undo:
-            undo.callback(self._owned.listen(self._server, hear))
-            caller.notify("notifications/subscriptions/acknowledged", {"notifications": wanted, "_meta": meta})
             for uri in as_list(wanted.get("resourceSubscriptions")):
                 undo.callback(await self._owned.watch(self._server, as_text(uri), caller.principal))
+            undo.callback(self._owned.listen(self._server, hear))
+            caller.notify("notifications/subscriptions/acknowledged", {"notifications": wanted, "_meta": meta})
             await self.closing.wait()
         return {"_meta": meta}

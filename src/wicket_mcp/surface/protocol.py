@@ -46,6 +46,7 @@ from wicket_mcp.model import (
     Principal,
     as_object,
 )
+from wicket_mcp.request import EMPTY
 from wicket_mcp.surface import content_methods, discovery_methods, subscriptions, tasks_methods
 from wicket_mcp.surface.answers import paged, undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
@@ -69,6 +70,8 @@ _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resource
     "skills/get",
     "groups/list",
 }
+_KNOWN_PARAMETERS = frozenset({"name", "uri", "arguments", "task", "_meta", "inputResponses", "requestState"})
+"""Of the methods that go to one server."""
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
@@ -149,6 +152,13 @@ class Request(msgspec.Struct, frozen=True):
     def meta(self) -> JsonObject:
         meta: Any = self.params.get("_meta")
         return cast("JsonObject", meta) if isinstance(meta, dict) else {}
+
+    @property
+    def unknown(self) -> Mapping[str, Any]:
+        """Parameters that Wicket does not know: a server may."""
+        if self.params.keys() <= _KNOWN_PARAMETERS:
+            return EMPTY
+        return {key: value for key, value in self.params.items() if key not in _KNOWN_PARAMETERS}
 
     def text(self, key: str) -> str:
         """A parameter that must be a string. Raises RpcProblem."""
@@ -338,7 +348,9 @@ class Protocol:
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
         arguments = request.params.get("arguments")
-        call = ToolCall({} if arguments is None else arguments, caller, request.meta, resume, request.named)
+        call = ToolCall(
+            {} if arguments is None else arguments, caller, request.meta, resume, request.named, request.unknown
+        )
         verbs, menu, _, disclose, _, menus, afford = self.served
         if menus:
             menu = menus.get(caller.principal.profile, menu)
@@ -395,7 +407,7 @@ class Protocol:
     async def _capabilities(self, caller: Caller) -> JsonObject:
         return {
             "logging": {},
-            "extensions": await self.verbs.extensions(caller.principal),
+            **await self.verbs.capabilities(caller.principal),
             "tools": {} if self.settled else {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
             "prompts": {"listChanged": True},

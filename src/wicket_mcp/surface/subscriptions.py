@@ -29,18 +29,20 @@ _FLAGS: Mapping[ListKind, str] = {
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     honoured = _honour(protocol, request, caller)
     meta: JsonObject = {META_SUBSCRIPTION: request.id}
-    early: list[str] | None = []  # what changed before all was watched: nothing comes before the acknowledgment
+    # What changed before everything was watched: nothing comes before the acknowledgment.
+    early: list[tuple[str, JsonObject]] | None = []
 
     def changed(changes: frozenset[Changed]) -> None:
         for kind in protocol.changed_lists(changes):
             if _FLAGS[kind] in honoured:
                 caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
 
-    def updated(uri: str) -> None:
+    def updated(uri: str, said: JsonObject) -> None:
         if early is not None:
-            early.append(uri)
-        else:
-            caller.notify("notifications/resources/updated", {"uri": uri, "_meta": meta})
+            early.append((uri, said))
+            return
+        tagged = {**as_object(said.get("_meta")), **meta}
+        caller.notify("notifications/resources/updated", {**said, "uri": uri, "_meta": tagged})
 
     with ExitStack() as undo:  # also the first watches, when a later address is wrong
         for uri in honoured.get("resourceSubscriptions", ()):
@@ -48,8 +50,8 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
         caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
         undo.callback(protocol.feed.subscribe(changed))
         before, early = early, None
-        for uri in before:
-            updated(uri)
+        for uri, said in before:
+            updated(uri, said)
         await _follow_tasks(protocol, request, caller, honoured.get("taskIds", []))
     return {"_meta": meta}
 

@@ -121,8 +121,7 @@ async def get(protocol: "Protocol", request: "Request", caller: Caller, resume: 
 async def update(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     task = await _find(protocol, request, caller)
     if task is None:
-        await _of_server(protocol, request, caller)
-        return {}
+        return await _of_server(protocol, request, caller)
     for key, reply in as_object(request.params.get("inputResponses")).items():
         task.answer(key, as_object(reply))
     return {}
@@ -131,8 +130,7 @@ async def update(protocol: "Protocol", request: "Request", caller: Caller, resum
 async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     task = await _find(protocol, request, caller)
     if task is None:
-        await _of_server(protocol, request, caller)
-        return {}
+        return await _of_server(protocol, request, caller)
     if not request.modern and task.ended:
         raise RpcProblem(INVALID_PARAMS, f"The task has ended already: {task.status}.")
     protocol.tasks.cancel(task)
@@ -170,7 +168,7 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: 
     meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
     def tell(state: JsonObject) -> None:
-        caller.notify("notifications/tasks", {**state, "_meta": meta})
+        caller.notify("notifications/tasks", {**state, "_meta": {**as_object(state.get("_meta")), **meta}})
 
     watching = Tasks()
     try:
@@ -193,7 +191,7 @@ async def _watch(
         seen = (state.get("status"), state.get("statusMessage"), sorted(as_object(state.get("inputRequests"))))
         if seen != known:
             known = seen
-            tell({key: value for key, value in state.items() if key not in ("resultType", "_meta")})
+            tell({key: value for key, value in state.items() if key != "resultType"})
         if state.get("status") in ("completed", "failed", "cancelled"):
             return
         if task is not None:
