@@ -173,8 +173,8 @@ class Gateway(Library):
                 lambda: self._rooms.pipeline.guard,
                 pinned=lambda: bool(self.config.favourites),
                 act=self.audit.act,
+                on_successor=self._disown,
             )
-            self._facade.keys.on_successor = self._disown
         return self._facade
 
     def _disown(self, name: str) -> None:
@@ -316,7 +316,8 @@ class Gateway(Library):
 
     def attend(self) -> None:
         """What goes on beside serving."""
-        self._attending = self.accounts.serves_callback = True
+        self._attending = True
+        self.accounts.stay()
         self.catalogue.answer_within(FIRST_ANSWER)
         self._probe()
         if self.config.path is not None:

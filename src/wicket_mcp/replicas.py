@@ -59,7 +59,7 @@ class Replicas:
         self._ownership: Ownership | None = None
         self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
         sessions.name_by(self.router.session_id)
-        gateway.held.seal = Seal(*ring.derive("held"), home=self.me)
+        gateway.held.seal_with(Seal(*ring.derive("held"), home=self.me))
         gateway.accounts.waiting.share(ring)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
 
@@ -88,7 +88,8 @@ class Replicas:
             return named or f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
         address = expand(config.store or "", "store", config.base_dir)
-        members = self.members = self.router.members = await join_members(address, self.me, locate)
+        members = self.members = await join_members(address, self.me, locate)
+        self.router.join(members)
         self.ring.use_clock(members.clock)
         await self._own_by_locks(members)
         limits = self._gateway.store.shared_limits
@@ -97,7 +98,8 @@ class Replicas:
 
     async def join_workers(self, folder: Path, address: str) -> None:
         """Be there for the other workers of this machine, which find each other in a folder."""
-        members = self.members = self.router.members = await FileMembers.join(folder, self.me, address)
+        members = self.members = await FileMembers.join(folder, self.me, address)
+        self.router.join(members)
         self._gateway.buckets.divide_by(lambda: max(1, len(members.all)))
         self.own(FileOwnership(folder, address))
         for server in self._gateway.config.servers:  # what was started before we could ask whose it is

@@ -65,8 +65,7 @@ class Accounts:
         """How often somebody signed in to a server while we run."""
         self.address = ""
         """Our own address, where browsers come back to it; else they come to a loopback port."""
-        self.serves_callback = False
-        """Whether we run for long enough that a browser can come back to us."""
+        self._stays = False
         self._on_change: Callable[[str, str], None] | None = None
         self._sign_ins: SignIns | None = None
 
@@ -92,6 +91,15 @@ class Accounts:
     def tell(self, on_change: Callable[[str, str], None]) -> None:
         """Have `on_change` called with server and owner whenever somebody has signed in or out."""
         self._on_change = on_change
+
+    @property
+    def serves_callback(self) -> bool:
+        """Whether we run for long enough that a browser can come back to us."""
+        return self._stays
+
+    def stay(self) -> None:
+        """We run until somebody stops us: a browser can come back."""
+        self._stays = True
 
     def serve_at(self, address: str) -> None:
         """Browsers come back to this address of ours."""

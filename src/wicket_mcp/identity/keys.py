@@ -35,7 +35,14 @@ class KeysStore(KeyStore, LimitStore, OnboardingStore, VaultStore, Protocol):
 class Keys:
     """All keys, the principals behind them, and how often each may ask."""
 
-    def __init__(self, store: KeysStore, rates: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: KeysStore,
+        rates: Mapping[str, int],
+        clock: Callable[[], float] = time.time,
+        on_successor: Callable[[str], None] = lambda name: None,
+    ) -> None:
+        """`on_successor` is called with a name that another key has from now on: perhaps somebody else's."""
         self._store = store
         self._clock = clock
         self._known: dict[bytes, tuple[StoredKey, Principal]] = {}
@@ -45,8 +52,7 @@ class Keys:
         self._version: int | None = None
         self._holders: dict[str, bytes] = {}
         """The digest of the key that each name came with last."""
-        self.on_successor: Callable[[str], None] | None = None
-        """Called with a name that another key has from now on: perhaps somebody else's."""
+        self._on_successor = on_successor
         self.use(rates)
 
     def use(self, rates: Mapping[str, int]) -> None:
@@ -157,8 +163,8 @@ class Keys:
         if key is None or not self._usable(key):
             return None, None
         if self._holders.get(key.name) != digest:
-            if key.name in self._holders and self.on_successor is not None:
-                self.on_successor(key.name)
+            if key.name in self._holders:
+                self._on_successor(key.name)
             self._holders[key.name] = digest
         known = key, Principal(key.name, key.scopes, tuple(key.rates.items()))
         if version is not None and version == self._version:

@@ -79,8 +79,11 @@ class RegistryFacade:
         clock: Callable[[], float] = time.time,
         pinned: Callable[[], bool] = lambda: False,
         act: Callable[[str, str, str], None] = lambda principal, act, detail: None,
+        on_successor: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`pinned` says whether the user has favourite tools; `act` hears who did what to the gateway."""
+        """`pinned` says whether the user has favourite tools; `act` hears who did what to the gateway; `on_successor`
+        hears a name that another API key has from now on.
+        """
         self.act = act
         settings = config.registry
         terms = read(settings)
@@ -92,7 +95,7 @@ class RegistryFacade:
         self._pinned = pinned
         self.guests = Guests(self.rules, guard)
         self.advisor = advisor_of(os.environ)
-        self.keys = Keys(store, terms.rates, clock)
+        self.keys = Keys(store, terms.rates, clock, on_successor)
         self.domains = Domains(store, terms, clock)
         self.registry = Registry(store, store, self.domains, clock)
         self.health = Health(store, clock)

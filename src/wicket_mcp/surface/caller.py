@@ -40,6 +40,10 @@ class RequestCaller(msgspec.Struct):
     followed: "Followed | None" = None
     """Set where the request may become a task of ours."""
 
+    def admit_as(self, principal: Principal) -> None:
+        """Go on as the same person with what a profile leaves of their rights."""
+        self.principal = principal
+
     def notify(self, method: str, params: JsonObject) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 

@@ -39,6 +39,10 @@ class ReplicaRouter:
         self._sessions = sessions
         self._max_body = max_body
 
+    def join(self, members: Members) -> None:
+        """Find the others among these."""
+        self.members = members
+
     def session_id(self, principal: Principal, path: str, params: JsonObject) -> str:
         """The id of a new session: whose it is, where it began, and what its client said of itself."""
         capabilities = as_object(params.get("capabilities"))

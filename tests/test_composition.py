@@ -1,0 +1,44 @@
+"""The rooms that put the others together give each part what it needs when they make it, or through its methods."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "wicket_mcp"
+COMPOSING = [
+    "app.py",
+    "library.py",
+    "observing.py",
+    "replicas.py",
+    "rooms.py",
+    "scripting.py",
+    "serving.py",
+    "verbs.py",
+]
+
+
+def attributes_set_on_others(source: str) -> list[str]:
+    """Assignments such as `other.name = value` and `self.other.name = value`."""
+    targets: list[ast.expr] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                targets += target.elts if isinstance(target, ast.Tuple) else [target]
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets.append(node.target)
+    outside = [
+        target for target in targets if isinstance(target, ast.Attribute) and ast.unparse(target.value) != "self"
+    ]
+    # A span is the notebook of one request, which every layer writes in.
+    return [ast.unparse(target) for target in outside if ".span." not in ast.unparse(target)]
+
+
+def test_what_is_looked_for_is_found() -> None:
+    source = "class A:\n def f(self, b):\n  self.x = 1\n  b.y = self.c.z = 2\n  self.d.e, b.g = 3, 4\n  b.span.name = 5"
+    assert attributes_set_on_others(source) == ["b.y", "self.c.z", "self.d.e", "b.g"]
+
+
+@pytest.mark.parametrize("name", COMPOSING)
+def test_no_attribute_is_set_from_outside(name: str) -> None:
+    assert attributes_set_on_others((PACKAGE / name).read_text("utf-8")) == []
