@@ -255,6 +255,7 @@ def _traced(library: Library, tracing: "Tracing | None") -> Handler:
         greeting = library.pool.greeting(server)
         return greeting.protocol_version if greeting else ""
 
+    library.forward.on_sent = tracing.count
     return tracing.client(library.catalogue.servers.get, version)(library.forward)
 
 

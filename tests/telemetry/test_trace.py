@@ -78,11 +78,23 @@ async def test_content_is_part_of_spans_only_when_asked_for(open_gateway: OpenGa
 
 
 async def test_durations_are_histograms_with_the_buckets_of_the_conventions(open_gateway: OpenGateway) -> None:
-    received = await trace(open_gateway, call("echo.pid"))
+    received = await trace(open_gateway, call("echo.pid"), call("echo.fails"), call("echo.refuses"))
+    kinds: dict[str, dict[str, int]] = {}
     for name in ("mcp.server.operation.duration", "mcp.client.operation.duration"):
-        (point,) = received.metrics[name].histogram.data_points
-        assert tuple(point.explicit_bounds) == BUCKETS
+        points = [point for point in received.metrics[name].histogram.data_points if _labels(point)[0] == "tools/call"]
+        kinds[name] = {_labels(point)[1]: point.count for point in points}
+        assert all(tuple(point.explicit_bounds) == BUCKETS for point in points)
         assert received.metrics[name].unit == "s"
+    # A client is told of a server's refusal in a result; the server refused with a code.
+    assert kinds["mcp.server.operation.duration"] == {"": 1, "tool_error": 2}
+    assert kinds["mcp.client.operation.duration"] == {"": 1, "tool_error": 1, "-32050": 1}
+    asked = received.metrics["mcp.client.operation.duration"].histogram.data_points
+    assert "tools/list" in {_labels(point)[0] for point in asked}  # our own requests count too
+
+
+def _labels(point: Any) -> tuple[str, str]:
+    labels = {label.key: label.value.string_value for label in point.attributes}
+    return labels["mcp.method.name"], labels.get("error.type", "")
 
 
 async def test_the_context_of_an_http_request_is_a_link_and_its_peer_is_named(open_gateway: OpenGateway) -> None:

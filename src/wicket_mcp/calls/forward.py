@@ -8,8 +8,10 @@ modern client does itself and which is done here for all others.
 
 import itertools
 import secrets
+import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from wicket_mcp.config.model.server import is_web_address
 from wicket_mcp.errors import (
@@ -49,12 +51,18 @@ NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "samplin
 _ASKED_BY = frozenset(NEEDS.values())
 
 
+OnSent: TypeAlias = Callable[[str, float, JsonObject | None, BaseException | None], None]
+"""Takes the method of a request to a server, its seconds, and its result or what went wrong."""
+
+
 class Forward:
     """The innermost handler, and the only one that sends requests to the pool."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._tokens = itertools.count(1)
+        self.on_sent: OnSent | None = None
+        """Hears how long every request took, where somebody counts that."""
 
     async def __call__(self, request: Request) -> Result:
         """The upstream's result, after all that it asked of the caller was answered."""
@@ -87,10 +95,10 @@ class Forward:
     async def _send(
         self, request: Request, params: JsonObject, callbacks: Callbacks, *, sent_before: bool
     ) -> JsonObject:
-        caller = request.caller
+        caller, body = request.caller, None
         started = time.perf_counter()
         try:
-            return await self._pool.request(
+            body = await self._pool.request(
                 request.server,
                 request.method,
                 params,
@@ -105,6 +113,7 @@ class Forward:
                 ),
                 timeout=request.timeout,
             )
+            return body
         except Refused as refusal:
             return _visits(refusal, caller, request.server)
         except (Unavailable, Overloaded, NeedsSignIn) as problem:
@@ -115,7 +124,10 @@ class Forward:
                 request.server, problem.message, hint="It was asked once already and may have acted."
             ) from None
         finally:
-            request.span.upstream += time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            request.span.upstream += seconds
+            if self.on_sent is not None:
+                self.on_sent(request.method, seconds, body, sys.exception())
 
     def _dress(self, request: Request) -> JsonObject:
         """The parameters with what of the client's `_meta` is meant for the upstream."""

@@ -250,11 +250,9 @@ class Protocol:
             error = {"code": INTERNAL_ERROR, "message": "A defect in Wicket; its log has the details."}
             return {"jsonrpc": "2.0", "id": request.id, "error": error}
 
-    async def answer(self, request: Request) -> JsonObject:
+    def answer(self, request: Request) -> Awaitable[JsonObject]:
         """The result object. Raises WicketError, which the transport turns into a JSON-RPC error."""
-        if self.trace is not None:
-            return await self.trace(request, lambda: self._answer(request))
-        return await self._answer(request)
+        return self._answer(request) if self.trace is None else self.trace(request, self._answer)
 
     async def _answer(self, request: Request) -> JsonObject:
         method = _METHODS.get(request.method)

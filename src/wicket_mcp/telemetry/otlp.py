@@ -49,26 +49,22 @@ def double_field(number: int, value: float) -> bytes:
 
 def attributes(number: int, values: Attributes) -> bytes:
     """Every attribute as one entry of the repeated field `number`."""
-    return b"".join([_attribute(number, key, value) for key, value in values.items()])
+    return b"".join(
+        [
+            (_common_attribute if isinstance(value, int) or len(value) < _SHORT else _new_attribute)(number, key, value)
+            for key, value in values.items()
+        ]
+    )
 
 
-def _attribute(number: int, key: str, value: str | int) -> bytes:
-    if isinstance(value, int):
-        content = number_field(3, value)
-    else:
-        content = _text(value) if len(value) < 64 else field(1, value.encode("utf-8", "replace"))
-    return field(number, _key(key) + field(2, content))
+def _new_attribute(number: int, key: str, value: str | int) -> bytes:
+    content = number_field(3, value) if isinstance(value, int) else field(1, value.encode("utf-8", "replace"))
+    return field(number, field(1, key.encode()) + field(2, content))
 
 
-@lru_cache(256)
-def _key(name: str) -> bytes:
-    return field(1, name.encode())
-
-
-@lru_cache(1024)
-def _text(value: str) -> bytes:
-    """A short text, as a value: methods, tools and versions come again and again."""
-    return field(1, value.encode("utf-8", "replace"))
+_SHORT = 64
+_common_attribute = lru_cache(2048)(_new_attribute)
+"""Methods, tools, versions and addresses come again and again."""
 
 
 def _varint(value: int) -> bytes:

@@ -9,10 +9,12 @@ trace is kept is decided before anything of it is made: what is not kept costs a
 
 import random
 import re
+import struct
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from contextvars import ContextVar
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -22,7 +24,7 @@ from wicket_mcp.errors import INTERNAL_ERROR, Refused, WicketError
 from wicket_mcp.model import MODERN_VERSION, Caller, JsonObject, as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.telemetry.durations import Durations, DurationsExport
-from wicket_mcp.telemetry.otlp import Collector, attributes, field, fixed_field, number_field
+from wicket_mcp.telemetry.otlp import Collector, attributes, field, number_field
 
 SERVER_DURATION, CLIENT_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
 SERVER_SESSION, CLIENT_SESSION = "mcp.server.session.duration", "mcp.client.session.duration"
@@ -47,6 +49,10 @@ _METHODS = frozenset(
 )
 """Those that a duration is named by; others are made up by whoever asks."""
 _SERVER, _CLIENT = 2, 3
+_TRACE, _SPAN = b"\x0a\x10", b"\x12\x08"
+"""The fields of a span whose length never changes, up to their content: what `field` would write each time."""
+_KIND, _STARTED, _ENDED = 6 << 3, 7 << 3 | 1, 8 << 3 | 1
+_TIMES = struct.Struct("<BBBQBQ")
 _ERROR = 2
 _SAMPLED = 1
 
@@ -77,12 +83,12 @@ class Kept:
     def encode(self) -> bytes:
         """As the wire has it; it ends now."""
         parts = [
-            field(1, self.trace),
-            field(2, self.id),
-            field(5, self.name.encode("utf-8", "replace")),
-            number_field(6, self.kind),
-            fixed_field(7, self.started),
-            fixed_field(8, time.time_ns()),
+            _TRACE,
+            self.trace,
+            _SPAN,
+            self.id,
+            _name(self.name),
+            _TIMES.pack(_KIND, self.kind, _STARTED, self.started, _ENDED, time.time_ns()),
             attributes(9, self.attributes),
         ]
         if self.parent:
@@ -94,6 +100,11 @@ class Kept:
         if self.failed:
             parts.append(field(15, number_field(3, _ERROR)))
         return b"".join(parts)
+
+
+@lru_cache(1024)
+def _name(name: str) -> bytes:
+    return field(5, name.encode("utf-8", "replace"))
 
 
 class Context(NamedTuple):
@@ -137,7 +148,7 @@ class Incoming(Protocol):
     def caller(self) -> Caller: ...
 
 
-Answer = Callable[[], Awaitable[JsonObject]]
+_R = TypeVar("_R", bound=Incoming)
 
 
 class Origin(NamedTuple):
@@ -199,7 +210,7 @@ class Tracing:
         """What goes around every answer; `transport` is `pipe` or `tcp`."""
         return ServerTrace(self, transport)
 
-    async def answer(self, request: Incoming, work: Answer, transport: str) -> JsonObject:
+    async def answer(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]], transport: str) -> JsonObject:
         """Do the work inside a span of its own, where the trace is kept."""
         started = time.perf_counter()
         error = ""
@@ -208,7 +219,7 @@ class Tracing:
         kept = self._begin(request, transport, context) if self._keeps(context) else False
         token = _CURRENT.set(kept)
         try:
-            result = await work()
+            result = await work(request)
             if result.get("isError"):
                 error = TOOL_ERROR
             return result
@@ -256,40 +267,48 @@ class Tracing:
         """The layer around the last one; `target` knows the servers, `version` which protocol each speaks."""
 
         def layer(inner: Handler) -> Handler:
-            async def handle(request: Request) -> Result:
-                outer, error, kept = _CURRENT.get(), "", None
-                started = time.perf_counter()
-                if outer or (outer is None and self._keeps(None)):
-                    name = request.span.name or request.name
-                    context = Context(outer.trace, outer.id, sampled=True, state=outer.state) if outer else None
-                    values = self._describe(request, name, target(request.server))
-                    kept = Kept(_title(request.method, name), _CLIENT, values, context)
-                    request = replace(request, meta={**request.meta, "traceparent": kept.traceparent})
+            async def keep(request: Request, outer: Kept | None) -> Result:
+                name, error = request.span.name or request.name, ""
+                context = Context(outer.trace, outer.id, sampled=True, state=outer.state) if outer else None
+                values = self._describe(request, name, target(request.server))
+                kept = Kept(_title(request.method, name), _CLIENT, values, context)
                 try:
-                    result = await inner(request)
+                    result = await inner(replace(request, meta={**request.meta, "traceparent": kept.traceparent}))
                     if result.body.get("isError"):
                         error = TOOL_ERROR
-                    if kept and self._content:
-                        values = kept.attributes
+                    if self._content:
                         values["gen_ai.tool.call.result"] = encode(result.body).decode()[:_MAX_CONTENT]
                     return result
                 except WicketError as problem:
-                    error = str(problem.rpc_code) if isinstance(problem, Refused) else problem.code
-                    if kept and isinstance(problem, Refused):
-                        kept.attributes["rpc.response.status_code"] = error
+                    error = _error_type(problem)
+                    if isinstance(problem, Refused):
+                        values["rpc.response.status_code"] = error
                     raise
                 finally:
-                    if kept:
-                        if error:
-                            kept.fail(error)
-                        if spoken := version(request.server):  # known once it is connected
-                            kept.attributes["mcp.protocol.version"] = spoken
-                        self._spans.add(kept.encode())
-                    self._asked.record(time.perf_counter() - started, _method(request.method), error)
+                    if error:
+                        kept.fail(error)
+                    if spoken := version(request.server):  # known once it is connected
+                        values["mcp.protocol.version"] = spoken
+                    self._spans.add(kept.encode())
+
+            def handle(request: Request) -> Awaitable[Result]:
+                outer = _CURRENT.get()
+                if outer or (outer is None and self._keeps(None)):
+                    return keep(request, outer or None)
+                return inner(request)
 
             return handle
 
         return layer
+
+    def count(self, method: str, seconds: float, body: JsonObject | None, problem: BaseException | None) -> None:
+        """A request to a server has ended, whether its trace is kept or not."""
+        error = ""
+        if body is None:
+            error = _error_type(problem) if isinstance(problem, WicketError) else "cancelled"
+        elif body.get("isError"):
+            error = TOOL_ERROR
+        self._asked.record(seconds, _method(method), error)
 
     def name(self) -> Layer:
         """The outermost layer: the client's span learns which tool was really called."""
@@ -347,8 +366,12 @@ class ServerTrace:
         """The request that is answered next in this task came over HTTP, from there."""
         _ORIGIN.set(Origin(traceparent, *(client or ("", 0)), http_version))
 
-    def __call__(self, request: Incoming, work: Answer) -> Awaitable[JsonObject]:
+    def __call__(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]]) -> Awaitable[JsonObject]:
         return self._tracing.answer(request, work, self._transport)
+
+
+def _error_type(problem: WicketError) -> str:
+    return str(problem.rpc_code) if isinstance(problem, Refused) else problem.code
 
 
 def _method(name: str) -> str:
