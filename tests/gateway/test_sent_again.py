@@ -1,21 +1,70 @@
 """What did not run is sent again, once and unseen; what may have run never is. The server counts what it executes."""
 
+import asyncio
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
 import pytest
 
-from tests.conftest import OpenGateway
+from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import raw_client, serve_http
-from tests.peers.counting_servers import AsksToWait, ForgetsSessions, KnowsNoSession
+from tests.peers.counting_servers import (
+    AsksToWait,
+    AsksToWaitOverSse,
+    CountingServer,
+    CountingSse,
+    ForgetsSessions,
+    ForgetsSseSessions,
+    HangsUpWhenIdle,
+    KnowsNoSession,
+)
 from wicket_mcp.errors import Unavailable
 from wicket_mcp.upstream.lifecycle import State
 
 
-async def test_a_session_that_the_server_forgot_is_opened_anew_and_nobody_notices(open_gateway: OpenGateway) -> None:
-    async with ForgetsSessions() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+@pytest.mark.parametrize("kind", [ForgetsSessions, ForgetsSseSessions])
+async def test_a_session_that_the_server_forgot_is_opened_anew_and_nobody_notices(
+    open_gateway: OpenGateway, kind: type[CountingServer | CountingSse]
+) -> None:
+    async with kind() as server, open_gateway({"x": {"url": server.url}}) as gateway:
         for number in range(5):
             body = await gateway.call("x.echo", {"message": str(number)})
             assert body["content"][0]["text"] == str(number)
         assert server.executed == ["0", "1", "2", "3", "4"]
         assert gateway.pool.state("x") == (State.READY, "")
+
+
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_opened_anew(open_gateway: OpenGateway) -> None:
+    async with HangsUpWhenIdle() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        for number in range(5):
+            await gateway.call("x.echo", {"message": str(number)})
+            for _ in range(20):  # turns of the loop, in which its end is seen
+                await asyncio.sleep(0)
+        assert server.executed == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_stream_that_the_server_ended_while_it_was_idle_is_opened_anew(open_gateway: OpenGateway) -> None:
+    async with CountingSse() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        for number in range(3):
+            await gateway.call("x.echo", {"message": str(number)})
+            for stream in server.streams.values():
+                stream.close()
+            while gateway.pool.state("x")[0] is State.READY:
+                await asyncio.sleep(0)
+        assert server.executed == ["0", "1", "2"]
+
+
+async def test_a_process_that_ended_while_it_was_idle_is_started_anew(
+    open_gateway: OpenGateway, tmp_path: Path
+) -> None:
+    counted = tmp_path / "counted"
+    async with open_gateway({"x": peer("LeavesAfterCalls", env={"COUNTED": str(counted)})}) as gateway:
+        for number in range(3):
+            await gateway.call("x.echo", {"message": str(number)})
+            while gateway.pool.state("x")[0] is State.READY:
+                await asyncio.sleep(0)
+    assert counted.read_text().split() == ["0", "1", "2"]
 
 
 async def test_a_server_that_forgets_at_once_is_asked_twice_and_no_more(open_gateway: OpenGateway) -> None:
@@ -28,17 +77,31 @@ async def test_a_server_that_forgets_at_once_is_asked_twice_and_no_more(open_gat
         assert server.executed == []
 
 
+def in_an_hour() -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+
+
+async def test_a_busy_server_of_the_older_transport_is_asked_again_when_it_says_so(open_gateway: OpenGateway) -> None:
+    async with AsksToWaitOverSse() as server, open_gateway({"x": {"url": server.url}}) as gateway:
+        await gateway.call("x.echo", {"message": "patience"})
+        assert (server.turned_away, server.executed) == (1, ["patience"])
+
+
+@pytest.mark.parametrize("when", ["0", "Mon, 16 Nov 2020 09:00:00 GMT"], ids=["seconds", "date"])
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_busy_server_is_asked_again_when_it_says_so(open_gateway: OpenGateway, status: int) -> None:
-    async with AsksToWait(status, "0", times=2) as server, open_gateway({"x": {"url": server.url}}) as gateway:
+async def test_a_busy_server_is_asked_again_when_it_says_so(open_gateway: OpenGateway, status: int, when: str) -> None:
+    async with AsksToWait(status, when, times=2) as server, open_gateway({"x": {"url": server.url}}) as gateway:
         body = await gateway.call("x.echo", {"message": "patience"})
         assert body["content"][0]["text"] == "patience"
         assert (server.turned_away, server.executed) == (2, ["patience"])
 
 
-async def test_who_cannot_wait_that_long_is_told_how_long(open_gateway: OpenGateway) -> None:
+@pytest.mark.parametrize(("when", "least", "most"), [("300", 300, 300), ("an hour", 3500, 3600)])
+async def test_who_cannot_wait_that_long_is_told_how_long(
+    open_gateway: OpenGateway, when: str, least: float, most: float
+) -> None:
     async with (
-        AsksToWait(429, "300", times=9) as server,
+        AsksToWait(429, in_an_hour() if when == "an hour" else when, times=9) as server,
         open_gateway({"x": {"url": server.url}}) as gateway,
         serve_http(gateway) as address,
         raw_client(address) as client,
@@ -46,6 +109,8 @@ async def test_who_cannot_wait_that_long_is_told_how_long(open_gateway: OpenGate
         call = {"name": "call_tool", "arguments": {"name": "x.echo", "arguments": {"message": "now"}}}
         _, answer = await client.modern("tools/call", call)
         told = answer["result"]["_meta"]["wicket/error"]
-        assert told == {"code": "unavailable", "retryable": True, "retry_after": 300.0}
-        assert "300 seconds" in answer["result"]["content"][0]["text"]
+        wait = told.pop("retry_after")
+        assert told == {"code": "unavailable", "retryable": True}
+        assert least <= wait <= most
+        assert f"{wait:.0f} seconds" in answer["result"]["content"][0]["text"]
         assert (server.turned_away, server.executed) == (1, [])

@@ -11,6 +11,7 @@ from tests.conftest import PEERS, ROOT, OpenGateway, Server, peer
 from tests.eras.child import serving
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import META, Raw, raw_client, serve_http
+from tests.peers.counting_servers import KeepsTasks
 from wicket_mcp.app import Gateway
 from wicket_mcp.extensions import TASKS
 from wicket_mcp.model import LOCAL
@@ -149,6 +150,22 @@ async def test_a_task_that_a_legacy_client_has_of_such_a_server_survives_a_resta
             assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "deleted: True"
             counted = (await at.call("x__executions"))["structuredContent"]
             assert (counted["executed"], counted["cancelled"]) == (["confirm_delete"], [])
+
+
+@shows("tasks", "after a restart of Wicket", clients="modern", servers="legacy with tasks, over HTTP")
+async def test_a_task_that_a_modern_client_has_of_a_legacy_server_survives_a_restart_too(
+    open_gateway: OpenGateway,
+) -> None:
+    async with KeepsTasks() as server:
+        async with house(open_gateway, {"x": {"url": server.url}}, "flat", promote_after=0.0) as at:
+            number = (await at.call("x__job"))["taskId"]
+            while not any(request.rpc_method == "tasks/get" for request in server.received):
+                await asyncio.sleep(0)  # the server's task is known, and followed
+        async with house(open_gateway, {"x": {"url": server.url}}, "flat") as at:
+            assert (await at.ask("tasks/get", {"taskId": number}))["status"] == "working"
+            server.finish.set()
+            assert (await at.settle(number, "completed"))["result"]["content"][0]["text"] == "done"
+        assert (server.executed, server.cancelled) == (["job"], [])
 
 
 # Servers without tasks, which Wicket keeps for them

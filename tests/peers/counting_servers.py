@@ -1,4 +1,4 @@
-"""HTTP servers that count what they execute, each with one way to turn a call away before it runs.
+"""Servers over HTTP and SSE that count what they execute, each with one way to turn a call away before it runs.
 
 They speak the legacy era with sessions; `executed` has the message of every call of their tool `echo` that ran.
 """
@@ -7,7 +7,8 @@ import asyncio
 import itertools
 from typing import Any
 
-from tests.peers.http_faults import JSON, HttpPeer, Received, send
+from tests.peers.http_faults import EVENTS, JSON, HttpPeer, Received, event, head, send
+from wicket_mcp.codec import encode
 
 ECHO = {
     "name": "echo",
@@ -83,3 +84,113 @@ class AsksToWait(CountingServer):
             send(writer, self._status, "", b"", Retry_After=self._seconds)
             return
         await super().call(request, writer)
+
+
+class HangsUpWhenIdle(CountingServer):
+    """Promises to keep the connection of a call open, and closes it when it has answered."""
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        message = request.body["params"]["arguments"]["message"]
+        self.executed.append(message)
+        body = request.answered({"content": [{"type": "text", "text": message}]})
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+class CountingSse(HttpPeer):
+    """The older transport: a healthy one. A mailbox of a session that it does not know answers 404."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.executed: list[str] = []
+        self.streams: dict[str, asyncio.StreamWriter] = {}
+        self._numbers = itertools.count(1)
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/sse"
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.verb == "GET":
+            session = f"/messages?session={next(self._numbers)}"
+            self.streams[session] = writer
+            head(writer, 200, EVENTS)
+            writer.write(f"event: endpoint\ndata: {session}\n\n".encode())
+            await asyncio.Event().wait()
+        elif (stream := self.streams.get(request.path)) is None:
+            send(writer, 404, "", b"")
+        elif request.rpc_method == "tools/call":
+            await self.call(request, writer, stream)
+        else:
+            send(writer, 202, "", b"")
+            if "id" in request.body:
+                stream.write(event(self.reply(request)))
+
+    def reply(self, request: Received) -> bytes:
+        if request.rpc_method == "tools/list":
+            return request.answered({"tools": [ECHO]})
+        if request.rpc_method != "initialize":
+            return encode({"jsonrpc": "2.0", "id": request.body["id"], "error": {"code": -32601, "message": "unknown"}})
+        about = {"name": type(self).__name__, "version": "1"}
+        return request.answered({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": about})
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter, stream: asyncio.StreamWriter) -> None:
+        message = request.body["params"]["arguments"]["message"]
+        self.executed.append(message)
+        send(writer, 202, "", b"")
+        stream.write(event(request.answered({"content": [{"type": "text", "text": message}]})))
+
+
+class ForgetsSseSessions(CountingSse):
+    """Forgets every session once a call has run in it, and leaves its stream open."""
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter, stream: asyncio.StreamWriter) -> None:
+        await super().call(request, writer, stream)
+        self.streams.clear()
+
+
+class AsksToWaitOverSse(CountingSse):
+    """Turns the first call away, and says when to come back."""
+
+    turned_away = 0
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter, stream: asyncio.StreamWriter) -> None:
+        if not self.turned_away:
+            self.turned_away += 1
+            send(writer, 429, "", b"", Retry_After="0")
+            return
+        await super().call(request, writer, stream)
+
+
+class KeepsTasks(CountingServer):
+    """Its tool can only be called as a task (2025-11-25), which ends when `finish` is set, in whatever session it is
+    asked about.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.finish = asyncio.Event()
+        self.cancelled: list[str] = []
+
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        if request.rpc_method == "tools/list" and request.headers.get("mcp-session-id") in self.sessions:
+            job = {"name": "job", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+            send(writer, 200, JSON, request.answered({"tools": [job]}))
+        else:
+            await super().answer(request, writer)
+
+    async def call(self, request: Received, writer: asyncio.StreamWriter) -> None:
+        method, params = request.rpc_method, request.body["params"]
+        task = {"taskId": "t", "status": "completed" if self.finish.is_set() else "working", "ttl": 60_000}
+        task |= {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "pollInterval": 20}
+        results: dict[str, Any] = {
+            "tools/call": {"task": task},
+            "tasks/get": task,
+            "tasks/result": {"content": [{"type": "text", "text": "done"}]},
+            "tasks/cancel": task,
+        }
+        if method == "tools/call":
+            assert params["task"]
+            self.executed.append(params["name"])
+        elif method == "tasks/cancel":
+            self.cancelled.append(params["taskId"])
+        send(writer, 200, JSON, request.answered(results[method]))

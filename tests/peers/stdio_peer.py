@@ -198,6 +198,15 @@ class Counts(Echo):
         super().on_call(number, name, arguments, meta)
 
 
+class LeavesAfterCalls(Counts):
+    """Ends when it has answered a call."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        super().on_call(number, name, arguments, meta)
+        sys.stdout.flush()
+        os._exit(0)
+
+
 class Modern(Echo):
     """Speaks the stateless era only."""
 

@@ -18,7 +18,7 @@ from wicket_mcp.upstream.connection import Host
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED, Answer, Endpoint, HttpClient, in_words
 from wicket_mcp.upstream.event_stream import Event, EventParser, OversizedEventError
-from wicket_mcp.upstream.http_errors import excerpt, refusal, violation
+from wicket_mcp.upstream.http_errors import excerpt, lost_session, refusal, violation
 from wicket_mcp.upstream.http_headers import EVENTS
 from wicket_mcp.upstream.posting import PostingConnection
 from wicket_mcp.upstream.subscription import Subscription
@@ -45,6 +45,8 @@ class SseConnection(PostingConnection):
         self._ended: UpstreamError | None = None
         self._opening_ended = asyncio.Event()
         self._opened = False
+        self._taken = False
+        """Whether a message of ours was taken: then a later 404 means that our session is gone."""
         self._subscription = Subscription(self)
 
     async def request(
@@ -74,7 +76,9 @@ class SseConnection(PostingConnection):
             raise NotSent(self._server, self._ended.message, hint="Nothing was sent; try again.")
         answer = await self._send("POST", endpoint, self._headers, encode(message))
         if answer.status >= 400:
-            raise await refusal(answer)
+            problem = await refusal(answer)
+            raise self._lose_session() if self._taken and lost_session(problem) else problem
+        self._taken = True
         answer.finish()
 
     async def _open(self) -> Endpoint:
@@ -86,6 +90,12 @@ class SseConnection(PostingConnection):
         if self._post_endpoint is None or self._ended:
             raise self._ended or Unavailable(self._server, f"Server '{self._server}' is not connected.")
         return self._post_endpoint
+
+    def _lose_session(self) -> NotSent:
+        text = f"Server '{self._server}' does not know our session any more; nothing was done."
+        lost = NotSent(self._server, text, hint="Try again; the next call opens a new one.")
+        self._end(lost, report=True)
+        return lost
 
     # Reading the stream
 
