@@ -202,7 +202,7 @@ def _measure(value: Any, enough: int) -> tuple[int, int]:
     if type(value) is dict:  # most arguments hold nothing that holds something
         members = cast("JsonObject", value).values()
         for member in members:
-            if isinstance(member, (dict, list)):
+            if member and isinstance(member, (dict, list)):
                 break
         else:
             return 1 + len(members), 1

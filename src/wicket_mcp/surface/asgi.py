@@ -86,7 +86,7 @@ class App:
             else:
                 await mount(scope, headers, receive, send, vouched)
             return
-        if headers.get(b"origin") is not None:
+        if b"origin" in headers:
             if is_preflight(scope["method"], headers):
                 await self._allow_page(send, headers, "open" if authentication == "open" else "none")
                 return

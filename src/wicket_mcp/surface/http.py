@@ -76,6 +76,9 @@ class RequestHeaders:
             for name in self.repeated:
                 self._values[name] = b", ".join(value for key, value in raw if key == name)
 
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._values
+
     def get(self, name: bytes) -> str | None:
         value = self._values.get(name)
         return None if value is None else value.decode("latin-1").strip(" \t")

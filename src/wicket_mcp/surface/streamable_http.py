@@ -353,7 +353,7 @@ def _hear_nothing(message: JsonObject) -> None:
 
 def _check_page(headers: RequestHeaders) -> None:
     """A browser asks us first before a page of another origin may send JSON, and is not let: so JSON it must be."""
-    if headers.get(b"origin") is not None:
+    if b"origin" in headers:
         kind = (headers.get(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise HttpProblem(415, INVALID_REQUEST, "A web page must send application/json.")
