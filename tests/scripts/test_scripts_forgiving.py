@@ -44,6 +44,11 @@ async def test_snippets_of_agents_run(scripts: Scripts, language: str, capsys: p
         ('r = [1, 2]\nr["a"]', "r is a list: [1, 2]"),
         ("import requests", "There is no module 'requests' in scripts. Modules: asyncio, base64, "),
         ("import xml.etree.ElementTree as ET", "There is no module 'xml.etree.ElementTree' in scripts."),
+        (
+            "async def f():\n    mirror = await mirror.echo(v=1)\nawait f()",
+            "A variable named 'mirror' hides the server",
+        ),
+        ("import io\nio.StringIO(await mirror.echo(v=1))", "StringIO takes text, not dict"),
         ("await calculator.add(1, 2, 3)", "calculator.add takes named arguments: calculator.add(a=…, b=…)"),
     ],
 )

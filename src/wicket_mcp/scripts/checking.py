@@ -94,7 +94,11 @@ class Checker:
                 continue  # ours; or one that the engine allows: a script may `return` and `await` at its top
             if code == "invalid-syntax":
                 raise _syntax_failure(source, line, column, message)
-            if line <= source.count("\n") + 1 and _surely_wrong(code, message, names) and not _engine_has(message):
+            if (
+                line <= source.count("\n") + 1
+                and _surely_wrong(code, message, names)
+                and not _engine_has(message, names)
+            ):
                 problems.append((line, column, _in_the_authors_words(message, names)))
         if problems:
             several = len(problems) > 1
@@ -124,10 +128,10 @@ def _surely_wrong(code: str, message: str, names: Iterable[str]) -> bool:
     return code in _WRONG_ON_OURS and any(_is_ours(match[1], names) for match in _OURS.finditer(message))
 
 
-def _engine_has(message: str) -> bool:
-    """Whether the checker misses what the engine has, or is given."""
+def _engine_has(message: str, names: Iterable[str]) -> bool:
+    """Whether the checker misses what the engine has, or is given: a server too, whose name is a variable's later."""
     if match := _UNKNOWN_NAME.match(message):
-        return match[1] in ENGINE_NAMES
+        return match[1] in ENGINE_NAMES or match[1] in names
     if match := _UNKNOWN_MEMBER.match(message):
         return provides(match[1], match[2])
     if match := _UNKNOWN_MODULE.match(message):

@@ -1,5 +1,5 @@
 // What authors know from browsers and Node and the engine lacks: URL, URLSearchParams, structuredClone, TextEncoder,
-// TextDecoder, crypto.randomUUID. Plain JavaScript, evaluated once before a script; a script may change all of it.
+// TextDecoder, crypto.randomUUID; and a forgiving JSON.parse. Plain JavaScript, evaluated once before a script; a script may change all of it.
 (() => {
   const decode = (text) => {
     try { return decodeURIComponent(text.replace(/\+/g, " ")); } catch { return text; }
@@ -131,5 +131,7 @@
     randomUUID: () => `${digits(8)}-${digits(4)}-4${digits(3)}-${(8 + Math.floor(Math.random() * 4)).toString(16)}${digits(3)}-${digits(12)}`,
     getRandomValues: (into) => { for (let i = 0; i < into.length; i++) into[i] = Math.floor(Math.random() * 2 ** 32); return into; },
   };
+  const parse = JSON.parse;
+  JSON.parse = (text, revive) => (text !== null && typeof text === "object" ? text : parse(text, revive)); // a tool's answer that was read already
   Object.assign(globalThis, { URL, URLSearchParams, structuredClone, TextEncoder, TextDecoder, crypto });
 })();

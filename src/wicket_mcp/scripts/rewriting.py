@@ -22,7 +22,7 @@ _ASYNCIO = "gather create_task ensure_future wait_for shield as_completed Semaph
 _PATCHED = {
     "asyncio": frozenset(_ASYNCIO.split()),
     "re": frozenset({"sub", "subn"}),
-    "json": frozenset({"dumps"}),
+    "json": frozenset({"dumps", "loads"}),
     "functools": frozenset({"wraps"}),
     "collections": frozenset({"OrderedDict"}),
 }
