@@ -20,7 +20,7 @@ def tool(schema: Any, **fields: Any) -> Tool:
 def parameter(schema: Any, **beside: Any) -> str:
     """How one required parameter of this schema is shown."""
     shown = signature(tool({"type": "object", "properties": {"p": schema}, "required": ["p"], **beside}), 2000)
-    return shown.removeprefix("s.t(p: ").removesuffix(")")
+    return shown.removeprefix("s.t(p: ").removesuffix(") -> text")
 
 
 NESTED: JsonObject = {
@@ -42,7 +42,7 @@ class TestSignature:
             "required": ["repo", "owner"],
         }
         shown = signature(Tool("github", "create_issue", {"inputSchema": issue}))
-        assert shown == "github.create_issue(owner: string, repo: string, body?: string, labels?: string[])"
+        assert shown == "github.create_issue(owner: string, repo: string, body?: string, labels?: string[]) -> text"
 
     @pytest.mark.parametrize(
         ("schema", "expected"),
@@ -132,7 +132,7 @@ class TestSignature:
                 },
             },
         }
-        assert signature(tool(schema), 2000) == f"s.t(p: {expected}, q?: boolean[])"
+        assert signature(tool(schema), 2000) == f"s.t(p: {expected}, q?: boolean[]) -> text"
 
     @pytest.mark.parametrize(
         ("schema", "expected"),
@@ -148,7 +148,7 @@ class TestSignature:
         ],
     )
     def test_short_defaults_are_shown(self, schema: Any, expected: str) -> None:
-        assert signature(tool({"properties": {"p": schema}})) == f"s.t({expected})"
+        assert signature(tool({"properties": {"p": schema}})) == f"s.t({expected}) -> text"
 
     def test_a_choice_of_whole_argument_sets_shows_all_their_parameters(self) -> None:
         schema = {
@@ -157,11 +157,11 @@ class TestSignature:
                 {"properties": {"kind": {"const": "b"}, "y": {"type": "integer"}}, "required": ["kind"]},
             ]
         }
-        assert signature(tool(schema)) == 's.t(kind: "a" | "b", x?: string, y?: integer)'
+        assert signature(tool(schema)) == 's.t(kind: "a" | "b", x?: string, y?: integer) -> text'
 
     def test_names_that_are_no_identifiers_are_quoted(self) -> None:
         schema: JsonObject = {"properties": {"a-b": {}, "": {}, "x\u202ey": {}}}
-        assert signature(tool(schema)) == r's.t("a-b"?: any, ""?: any, "x\u202ey"?: any)'
+        assert signature(tool(schema)) == r's.t("a-b"?: any, ""?: any, "x\u202ey"?: any) -> text'
 
     def test_the_output_type_follows_an_arrow(self) -> None:
         output = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
@@ -175,10 +175,10 @@ class TestSignature:
         assert len(shown) < 90
 
     def test_a_tool_without_a_server_is_shown_by_its_name(self) -> None:
-        assert signature(Tool("", "find_tools", {})) == "find_tools()"
+        assert signature(Tool("", "find_tools", {})) == "find_tools() -> text"
 
     def test_a_name_with_invisible_characters_is_shown_without_them(self) -> None:
-        assert signature(Tool("s", "a\u202eb\n", {})) == "s.a_b_()"
+        assert signature(Tool("s", "a\u202eb\n", {})) == "s.a_b_() -> text"
 
 
 class TestBudget:
@@ -200,11 +200,11 @@ class TestBudget:
         shown = signature(tool(self.SCHEMA), 700)
         assert 'needed_5: "value 0" | "value 1"' in shown
         assert "optional_0?: integer, " in shown
-        assert shown.endswith(", …)")
+        assert shown.endswith(", …) -> text")
 
     def test_names_of_required_parameters_outlast_any_budget(self) -> None:
         shown = signature(tool(self.SCHEMA), 10)
-        assert shown == "s.t(needed_0, needed_1, needed_2, needed_3, needed_4, needed_5, …)"
+        assert shown == "s.t(needed_0, needed_1, needed_2, needed_3, needed_4, needed_5, …) -> text"
 
 
 class TestDescribe:
@@ -246,8 +246,8 @@ class TestDescribe:
         }
 
     def test_a_tool_without_a_description_is_described_by_its_title(self) -> None:
-        assert describe(tool({}, title="Do it"), "signature") == "s.t() - Do it"
-        assert describe(tool({}), "signature") == "s.t()"
+        assert describe(tool({}, title="Do it"), "signature") == "s.t() -> text - Do it"
+        assert describe(tool({}), "signature") == "s.t() -> text"
 
 
 class TestRealTools:
@@ -369,7 +369,21 @@ def test_a_deprecated_tool_says_so_in_one_line() -> None:
     words = "Read the complete contents of a file as text. DEPRECATED: Use read_text_file instead."
     tool = Tool("fs", "read_file", {"name": "read_file", "description": words})
     assert describe(tool, "signature") == (
-        "fs.read_file() - Read the complete contents of a file as text (DEPRECATED: Use read_text_file instead)"
+        "fs.read_file() -> text - Read the complete contents of a file as text (DEPRECATED: Use read_text_file instead)"
     )
     about = Tool("lint", "find", {"name": "find", "description": "Find uses of deprecated functions in a project."})
-    assert describe(about, "signature") == "lint.find() - Find uses of deprecated functions in a project"
+    assert describe(about, "signature") == "lint.find() -> text - Find uses of deprecated functions in a project"
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "output"),
+    [
+        ("git_log", "Shows the commit logs", " -> text"),
+        ("browser_take_screenshot", "Take it", ""),
+        ("render", "Draws a chart of the numbers", ""),
+    ],
+)
+def test_a_tool_that_declares_no_output_gives_text_unless_it_seems_to_draw(
+    name: str, description: str, output: str
+) -> None:
+    assert signature(Tool("s", name, {"name": name, "description": description})) == f"s.{name}(){output}"

@@ -5,6 +5,7 @@ parameters, then of the required ones, whose names always stay. Text that an ups
 way into a line; at detail `full` it passes as it came.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
@@ -22,6 +23,7 @@ _BRIEF_SIGNATURE = 200
 _BRIEF_BUDGET = 900
 _OUTPUT = 60
 _MOST_REQUIRED = 64
+_SEEN_OR_HEARD = re.compile(r"image|screenshot|picture|photo|audio|video|speech|voice|icon|diagram|chart", re.IGNORECASE)
 _FULL = ("title", "description", "inputSchema", "outputSchema", "annotations")
 _STYLES = (
     Style(),
@@ -116,10 +118,13 @@ def _within(types: Types, parameters: list[Parameter], room: int) -> list[str]:
 
 
 def _output(tool: Tool, room: int) -> str:
-    """` -> type`; where that is long, the names of its fields; nothing where the tool does not say."""
+    """` -> type`; where that is long, the names of its fields; text where the tool declares nothing.
+
+    Nothing where it seems to give pictures or sounds, or declares something that cannot be said briefly.
+    """
     schema = tool.output_schema
     if not schema:
-        return ""
+        return "" if _SEEN_OR_HEARD.search(f"{tool.name.replace('_', ' ')} {tool.description[:200]}") else " -> text"
     schema = _without_envelope(schema)
     for style in _STYLES[1:]:
         text = Types(schema, style).text(schema)
