@@ -23,7 +23,7 @@ _BRIEF_SIGNATURE = 200
 _BRIEF_BUDGET = 900
 _OUTPUT = 60
 _MOST_REQUIRED = 64
-_SEEN_OR_HEARD = re.compile(r"image|screenshot|picture|photo|audio|video|speech|voice|icon|diagram|chart", re.IGNORECASE)
+_SEEN_OR_HEARD = re.compile(r"(?i)image|screenshot|picture|photo|audio|video|speech|voice|icon|diagram|chart")
 _FULL = ("title", "description", "inputSchema", "outputSchema", "annotations")
 _STYLES = (
     Style(),
