@@ -1,6 +1,8 @@
 """`wicket pins`, `approve` and `pin`, as a person uses them."""
 
 import os
+import shutil
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,11 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.conftest import peer
+from tests.peers.package_registry import npm_archive, package_registry
 from tests.trust.conftest import READ, SEND
 from wicket_mcp.codec import encode
 from wicket_mcp.model import as_object
+from wicket_mcp.trust.images import Image
 from wicket_mcp.trust.packages import is_same
 
 
@@ -159,6 +163,78 @@ def test_a_package_whose_files_changed_under_its_version_does_not_start(shell: S
     assert (away.code, "n: @a/b@1.2.3 could not be pinned: no version could be found" in away.err) == (1, True)
 
 
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+@pytest.mark.promise("T19", "A package whose archive has changed under its version does not start.")
+def test_t19_the_archive_itself_is_compared_whatever_its_registry_says_of_it(shell: Shell, tmp_path: Path) -> None:
+    """The real npm before a registry of ours; a stand-in for `npx`, which starts a server."""
+    echo = peer("Echo")
+    _program(tmp_path / "bin", "npx", f"exec {echo['command']} {' '.join(map(str, echo['args']))}")
+    with package_registry() as registry:
+        registry.archive = npm_archive("as it was")
+        environment = {
+            "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "NPM_CONFIG_REGISTRY": f"http://{registry.host}/",
+            "NPM_CONFIG_CACHE": str(tmp_path / "cache"),
+            "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+        }
+        shell.write(".config/wicket/wicket.toml", '[servers.n]\ncommand = "npx"\nargs = ["-y", "@a/b"]\n')
+        (row,) = shell.run("pin", "--json", **environment).json
+        assert row == {"server": "n", "package": "@a/b@1.2.3", "integrity": registry.integrity}
+        registry.archive = npm_archive("as it is now")
+        for claimed in ("", row["integrity"]):  # it owns up to it, or names the old hash for the new files
+            registry.claimed = claimed
+            environment["NPM_CONFIG_CACHE"] = str(tmp_path / f"cache {bool(claimed)}")
+            refused = shell.run("call", "n.echo", "message=hi", **environment)
+            assert (refused.code, "@a/b@1.2.3 is not what was pinned" in refused.err) == (1, True), refused.err
+        registry.archive = npm_archive("as it was")
+        assert shell.run("call", "n.echo", "message=hi", **environment).code == 0
+
+
+def test_an_image_is_pinned_to_the_digest_of_its_manifest(shell: Shell, tmp_path: Path) -> None:
+    _program(tmp_path / "bin", "docker", "echo 'no such image' >&2; exit 1")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    with package_registry() as registry:
+        image = f"{registry.host}/stars/mcp:1.2"
+        args = ["run", "-i", "--rm", "-e", "TOKEN", image, "--flag"]
+        config = shell.write(
+            ".config/wicket/wicket.toml", f'[servers.d]\ncommand = "docker"\nargs = {encode(args).decode()}\n'
+        )
+        registry.named_digest = "sha256:another"
+        lied = shell.run("pin", PATH=path)
+        assert (lied.code, "sends another manifest than the one that it names" in lied.err) == (1, True)
+        registry.named_digest = ""
+        digest = f"sha256:{sha256(registry.manifest).hexdigest()}"
+        pinned = [{"server": "d", "package": f"{image}@{digest}", "integrity": digest}]
+        assert shell.run("pin", "--json", PATH=path).json == pinned
+        assert f'"{image}@{digest}", "--flag"' in config.read_text()
+        assert shell.run("pin", PATH=path).out == "Every package has its version.\n"
+
+
+def test_an_image_that_is_here_is_pinned_to_its_own_digest(shell: Shell, tmp_path: Path) -> None:
+    """A stand-in that answers as `docker image inspect` does."""
+    digests = '["other/mcp@sha256:bb", "stars/mcp@sha256:aa"]'
+    _program(tmp_path / "bin", "docker", f"""[ "$5" = stars/mcp:1.2 ] && echo '{digests}'""")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    args = '["run", "-i", "stars/mcp:1.2"]'
+    shell.write(".config/wicket/wicket.toml", f'[servers.d]\ncommand = "docker"\nargs = {args}\n')
+    (row,) = shell.run("pin", "--json", PATH=path).json
+    assert row["package"] == "stars/mcp:1.2@sha256:aa"
+
+
+@pytest.mark.parametrize(
+    ("spec", "manifest"),
+    [
+        ("alpine", "https://registry-1.docker.io/v2/library/alpine/manifests/latest"),
+        ("mcp/fetch:1", "https://registry-1.docker.io/v2/mcp/fetch/manifests/1"),
+        ("docker.io/mcp/fetch", "https://registry-1.docker.io/v2/mcp/fetch/manifests/latest"),
+        ("ghcr.io/a/b/c:2@sha256:00", "https://ghcr.io/v2/a/b/c/manifests/2"),
+        ("localhost:5000/a", "http://localhost:5000/v2/a/manifests/latest"),
+    ],
+)
+def test_where_the_manifest_of_an_image_is(spec: str, manifest: str) -> None:
+    assert Image.parse(spec).manifest == manifest
+
+
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
     """A folder with two versions of a package, as pip finds them."""
@@ -191,6 +267,43 @@ def test_a_python_package_is_pinned_with_pip(shell: Shell, wheels: Path) -> None
         "q": {"server": "q", "package": "tiny-mcp==1.0", "integrity": hashes["1.0"]},
     }
     assert 'args = ["tiny-mcp==1.1"]' in config.read_text()
+
+
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_the_wheel_itself_is_compared_before_a_start(tool: str, shell: Shell, wheels: Path, tmp_path: Path) -> None:
+    """The real pip and the real uv before a registry of ours; a stand-in for `uvx`, which starts a server."""
+    echo = peer("Echo")
+    _program(tmp_path / "bin", "uvx", f"exec {echo['command']} {' '.join(map(str, echo['args']))}")
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+    if tool == "uv":
+        if uv is None:
+            pytest.skip("needs uv")
+        (tmp_path / "bin" / "uv").symlink_to(uv)
+    wheel = wheels / "tiny_mcp-1.1-py3-none-any.whl"
+    shell.write(".config/wicket/wicket.toml", '[servers.p]\ncommand = "uvx"\nargs = ["tiny-mcp"]\n')
+    with package_registry() as registry:
+        registry.wheel, registry.archive = wheel.name, wheel.read_bytes()
+        index = f"http://{registry.host}/simple"
+        only = {
+            "PATH": f"{tmp_path / 'bin'}{os.pathsep}/usr/bin:/bin",
+            "PIP_INDEX_URL": index,
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_CACHE_DIR": "1",
+            "UV_DEFAULT_INDEX": index,
+            "UV_CACHE_DIR": str(tmp_path / "cache"),
+        }
+        pinned = shell.run("pin", "--json", **only)
+        digest = sha256(registry.archive).hexdigest()
+        assert pinned.json == [{"server": "p", "package": "tiny-mcp==1.1", "integrity": f"sha256:{digest}"}], pinned.err
+        with ZipFile(wheel, "a") as changed:
+            changed.writestr("tiny_mcp.py", "import this")
+        registry.archive, before = wheel.read_bytes(), registry.archive
+        for claimed in ("", digest):  # it owns up to it, or names the old hash for the new files
+            registry.claimed = claimed
+            refused = shell.run("call", "p.echo", "message=hi", **only)
+            assert (refused.code, "tiny-mcp==1.1 is not what was pinned" in refused.err) == (1, True), refused.err
+        registry.archive = before
+        assert shell.run("call", "p.echo", "message=hi", **only).code == 0
 
 
 def test_uv_is_asked_where_it_is(shell: Shell, tmp_path: Path) -> None:

@@ -139,11 +139,9 @@ def _find_unpinned(config: ServerConfig) -> Iterator[Finding]:
     if package is None or package.pinned:
         return
     program = Path(config.command or "").name
-    if package.registry == "oci":
-        message, fix = f"{program} runs the newest {package.spec}", f'Pin it in its args: "{package.pin("VERSION")}"'
-    else:
-        message = f"{program} runs the newest {package.spec}, whatever that is by then"
-        fix = f'Pin it in its args: "{package.pin("VERSION")}", or run: wicket pin {config.name}'
+    message = f"{program} runs the newest {package.spec}, whatever that is by then"
+    pinned = package.pin("sha256:DIGEST" if package.registry == "oci" else "VERSION")
+    fix = f'Pin it in its args: "{pinned}", or run: wicket pin {config.name}'
     yield Finding("warning", config.name, message, fix, unpinned=package.spec)
 
 

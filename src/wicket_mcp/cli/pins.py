@@ -64,7 +64,7 @@ def pin(
     """Pin the packages of servers to their versions.
 
     Asks npm, uv or pip which version is newest now, writes it into wicket.toml, and keeps the hashes of its files: a
-    server whose package has other files later does not start.
+    server whose package has other files later does not start. A container image gets its digest.
 
     Example: wicket pin --dry-run
     """
@@ -122,7 +122,7 @@ def _packages(servers: "Iterable[ServerConfig]", only: str | None) -> "Iterator[
 
     for server in servers:
         package = package_of(server) if only in (None, server.name) else None
-        if package is not None and package.registry != "oci":
+        if package is not None and not (package.registry == "oci" and package.pinned):
             yield server.name, package
 
 

@@ -5,6 +5,7 @@ they change (`pins.py`), `wicket doctor` names it, and `wicket pin` writes the v
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
@@ -25,7 +26,14 @@ _LAUNCHERS: dict[str, Registry] = {
 }
 _SUBCOMMANDS = ("run", "dlx", "tool")
 _VERSION = re.compile(r".@(?!latest$)[^@/]+$|==")
-_TAG = re.compile(r":(?!latest$)[\w.-]+$")
+_ALONE = frozenset(
+    (
+        *("-i", "-t", "-d", "-P", "-q", "--rm", "--init", "--privileged", "--read-only", "--detach", "--interactive"),
+        *("--tty", "--publish-all", "--quiet", "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--help"),
+        "--disable-content-trust",
+    )
+)
+"""Options of `docker run` that take no value, besides those of several letters (`-it`)."""
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -46,7 +54,7 @@ class Package(msgspec.Struct, frozen=True):
     @property
     def pinned(self) -> bool:
         if self.registry == "oci":
-            return "@sha256:" in self.spec or _TAG.search(self.spec) is not None
+            return "@sha256:" in self.spec  # a tag is moved as its owner likes
         return _VERSION.search(self.spec) is not None
 
     @property
@@ -60,8 +68,20 @@ class Package(msgspec.Struct, frozen=True):
     def pin(self, version: str) -> str:
         """The argument with this version."""
         if self.registry == "oci":
-            return f"{self.spec.removesuffix(':latest')}:{version}"
+            return f"{self.spec.partition('@')[0]}@{version}"
         return f"{self.name}{'==' if self.registry == 'pypi' else '@'}{version}"
+
+
+def _find_image(args: Sequence[str]) -> int | None:
+    """Where the image stands among the arguments of `docker run`: it is the first that belongs to no option."""
+    at = next((at for at, text in enumerate(args) if text == "run"), len(args)) + 1
+    while at < len(args):
+        text = args[at]
+        if not text.startswith("-"):
+            return at
+        alone = text in _ALONE or "=" in text or (text[:2] != "--" and set(text[1:]) <= set("itdPq"))
+        at += 1 if alone else 2
+    return None
 
 
 def package_of(server: ServerConfig) -> Package | None:
@@ -70,8 +90,8 @@ def package_of(server: ServerConfig) -> Package | None:
     if registry is None:
         return None
     if registry == "oci":
-        images = [(at, text) for at, text in enumerate(server.args) if "/" in text and text[:1] not in "-/."]
-        return Package(registry, images[-1][1], images[-1][0]) if images else None
+        at = _find_image(server.args)
+        return Package(registry, server.args[at], at) if at is not None else None
     plain = [(at, text) for at, text in enumerate(server.args) if not text.startswith("-")]
     at, spec = next(((at, text) for at, text in plain if text not in _SUBCOMMANDS), (0, ""))
     return None if not spec or spec.startswith((".", "/")) else Package(registry, spec, at)

@@ -1,17 +1,22 @@
-"""What a package's registry says of it: its newest version, and the hashes of its files.
+"""Packages of servers: the newest version and the hashes of its files, and whether they are still what was pinned.
 
 The user's own tools are asked (`npm`, `uv`, else `pip`), because they know the user's registries and credentials.
-`wicket pin` keeps the hashes; `Integrity` compares them with those of the registry before a pinned server starts, once
-a day: a version whose files have changed under it is not what was pinned, and does not start.
+`wicket pin` keeps the hashes. Before a pinned server starts, once a day, `Integrity` fetches its archive and compares
+that with them, whatever the registry says of it by then: a version whose files have changed under it does not start.
+A container image is pinned to its digest (`images.py`), which its engine checks itself.
 """
 
 import asyncio
+import hashlib
 import logging
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from base64 import b64encode
+from pathlib import Path
 from typing import Protocol
 
 from wicket_mcp.codec import decode
@@ -28,13 +33,25 @@ KIND = "package"
 PATIENCE = 60.0  # seconds that `wicket pin` waits for a registry
 START_PATIENCE = 15.0  # seconds that a server's start waits for one
 EVERY = 86400.0
+OTHER_FILES = "other files"
+"""Instead of a hash, where a tool has compared the archive itself."""
+_WRONG_HASH = ("EINTEGRITY", "Hash mismatch", "DO NOT MATCH THE HASHES")
+"""What npm, uv and pip say of an archive that is not the one that was meant."""
 
 _PINNED = re.compile(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?==([^\s\\;]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(\S+)")
 
 
 def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
-    """The version that the launcher would run now, and the hashes of its files, sorted. Raises ConfigError."""
+    """The version that the launcher would run now, and the hashes of its files, sorted. Raises ConfigError.
+
+    For an image both are its digest.
+    """
+    if package.registry == "oci":
+        from wicket_mcp.trust.images import digest_of  # noqa: PLC0415  (for those who pin one)
+
+        digest = digest_of(package.spec, patience)
+        return digest, digest
     if package.registry == "npm":
         retries = ("--fetch-retries=0",) if patience < PATIENCE else ()
         answer = _run(["npm", "view", package.spec, "version", "dist.integrity", "--json", *retries], patience)
@@ -52,18 +69,70 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
     return as_text(as_object(chosen.get("metadata")).get("version")), as_text(archive.get("hash")).replace("=", ":")
 
 
+def fetch(package: Package, kept: str, patience: float) -> str:
+    """The hash of the archive that the launcher would get now, as `kept` has it; OTHER_FILES where its tool says so.
+
+    Raises ConfigError where it cannot be had.
+    """
+    with tempfile.TemporaryDirectory(prefix="wicket-package-", ignore_cleanup_errors=True) as folder:
+        if package.registry == "npm":
+            options = ("--ignore-scripts", "--fetch-retries=0", "--pack-destination", folder)
+            correct = _is_correct(["npm", "pack", package.spec, *options], patience)
+        elif (uv := shutil.which("uv")) is not None:
+            hashes = " ".join(f"--hash={each}" for each in kept.split())
+            options = ("--require-hashes", "--no-deps", "--no-build", "--quiet", "--python", sys.executable)
+            command = [uv, "pip", "install", *options, "--target", folder, "-r", "-"]
+            return kept if _is_correct(command, patience, f"{package.requirement} {hashes}") else OTHER_FILES
+        else:
+            options = ("--no-deps", "--only-binary=:all:", "--quiet", "--dest", folder)
+            correct = _is_correct([sys.executable, "-m", "pip", "download", *options, package.requirement], patience)
+        archive = next(iter(Path(folder).iterdir()), None)
+        if correct and archive is None:
+            raise ConfigError(f"no archive of {package.spec} could be had")
+        return hash_of(archive.read_bytes(), kept) if correct and archive is not None else OTHER_FILES
+
+
+def hash_of(archive: bytes, like: str) -> str:
+    """The hash of an archive, spelled as another one is: `sha512-BASE64`, `sha256:HEX`."""
+    name, separator, _ = re.split(r"([-:])", like.split(maxsplit=1)[0], maxsplit=1)
+    if name not in hashlib.algorithms_guaranteed:
+        raise ConfigError(f"'{name}' is not a hash that can be computed")
+    digest = hashlib.new(name, archive, usedforsecurity=False).digest()
+    return f"{name}{separator}{b64encode(digest).decode() if separator == '-' else digest.hex()}"
+
+
+def _is_correct(command: list[str], patience: float, text: str = "") -> bool:
+    """Whether an archive has the hash that the tool was told to expect, by us or by the registry."""
+    try:
+        _run(command, patience, text)
+    except _ToolFailed as failure:
+        if not any(words in failure.said for words in _WRONG_HASH):
+            raise
+        return False
+    return True
+
+
+class _ToolFailed(ConfigError):
+    """A tool ended badly, and said why."""
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 def _run(command: list[str], patience: float, text: str = "") -> str:
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=patience, check=True)
     except FileNotFoundError:
         raise ConfigError(f"'{command[0]}' is needed to ask for versions and is not on the PATH.") from None
     except (subprocess.SubprocessError, OSError) as problem:
-        said = (getattr(problem, "stderr", "") or str(problem)).strip().splitlines()
-        if said and said[-1].endswith("No module named pip"):
+        said = (getattr(problem, "stderr", "") or str(problem)).strip()
+        if said.endswith("No module named pip"):
             raise ConfigError(
                 "'uv' or 'pip' is needed to ask for versions.", hint="Install uv, then try again."
             ) from None
-        raise ConfigError(f"no version could be found: {said[-1] if said else problem}") from None
+        last = said.splitlines()[-1] if said else problem
+        raise _ToolFailed(f"no version could be found: {last}", said) from None
     return done.stdout
 
 
@@ -87,14 +156,14 @@ class Integrity:
             note = f"integrity {package.registry} {package.spec}"
             if not kept or await self._is_recent(note, kept):
                 return
-            _, now = await asyncio.to_thread(look_up, package, START_PATIENCE)
+            now = await asyncio.to_thread(_hashes_now, package, kept)
         except (WicketError, ValueError) as problem:
             log.warning("whether %s is what was pinned could not be checked: %s", package.spec, problem)
             return
         if not is_same(kept, now):
             raise CannotStart(
                 server.name,
-                f"{package.spec} is not what was pinned: its registry has other files for this version now ({now}).",
+                f"{package.spec} is not what was pinned: its registry has other files for this version{_name(now)}.",
                 hint=f"Look into it before anything else. If it is meant to be so: wicket pin {server.name} --renew",
             )
         await self._store.save_note(note, f"{time.time():.0f} {kept}")
@@ -106,6 +175,19 @@ class Integrity:
     async def _is_recent(self, note: str, kept: str) -> bool:
         at, _, hashes = (await self._store.load_note(note) or "0").partition(" ")
         return hashes == kept and at.isdecimal() and time.time() - int(at) < EVERY
+
+
+def _hashes_now(package: Package, kept: str) -> str:
+    """The hash of the archive itself; where it cannot be had alone, what the registry says. Raises ConfigError."""
+    try:
+        return fetch(package, kept, START_PATIENCE)
+    except ConfigError as problem:
+        log.debug("the archive of %s could not be had: %s", package.spec, problem)
+        return look_up(package, START_PATIENCE)[1]
+
+
+def _name(hashes: str) -> str:
+    return "" if hashes == OTHER_FILES else f" ({hashes})"
 
 
 def is_same(kept: str, now: str) -> bool:

@@ -1,0 +1,125 @@
+"""The digest of a container image, which names its content: `image@sha256:…` is the same image for good.
+
+A local image is asked for first, because that is what would run; else its registry, whose manifest is hashed here, not
+taken at its word. Used by `wicket pin`; once pinned, the container engine itself checks every byte against the digest.
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from wicket_mcp.codec import decode
+from wicket_mcp.errors import ConfigError
+from wicket_mcp.model import as_list, as_object, as_text
+
+MAX_MANIFEST = 4 * 1024**2
+_HUB, _HUB_REGISTRY = "docker.io", "registry-1.docker.io"
+_KINDS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_LOCAL = re.compile(r"^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$")
+
+
+class Image(msgspec.Struct, frozen=True):
+    """An image's name, taken apart."""
+
+    registry: str
+    repository: str
+    tag: str
+
+    @classmethod
+    def parse(cls, spec: str) -> "Image":
+        name = spec.partition("@")[0]
+        host, slash, rest = name.partition("/")
+        if not slash or not ("." in host or ":" in host or host == "localhost"):
+            host, rest = _HUB, name
+        repository, _, tag = rest.partition(":")
+        if host == _HUB and "/" not in repository:
+            repository = f"library/{repository}"
+        return cls(host, repository, tag or "latest")
+
+    @property
+    def manifest(self) -> str:
+        """The address of its manifest. A registry on this machine needs no TLS, as for container engines."""
+        registry = _HUB_REGISTRY if self.registry == _HUB else self.registry
+        return f"{self.scheme}://{registry}/v2/{self.repository}/manifests/{self.tag}"
+
+    @property
+    def scheme(self) -> str:
+        return "http" if _LOCAL.match(self.registry) else "https"
+
+
+def digest_of(spec: str, patience: float) -> str:
+    """`sha256:…` of the image that would run now. Raises ConfigError."""
+    return _find_local(spec, patience) or _ask_registry(Image.parse(spec), patience)
+
+
+def _find_local(spec: str, patience: float) -> str:
+    """The digest of an image that is here already; empty where none is, or nobody can say."""
+    program = shutil.which("docker") or shutil.which("podman")
+    if program is None:
+        return ""
+    command = [program, "image", "inspect", "--format", "{{json .RepoDigests}}", spec.partition("@")[0]]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=True)
+        digests = [as_text(name) for name in as_list(decode(done.stdout))]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""
+    image = Image.parse(spec)
+    own = [name for name in digests if Image.parse(name).repository == image.repository]
+    return own[0].partition("@")[2] if own else ""
+
+
+def _ask_registry(image: Image, patience: float) -> str:
+    headers = {"Accept": ", ".join(_KINDS), "User-Agent": "wicket"}
+    try:
+        try:
+            body, said = _get(image.manifest, headers, patience)
+        except HTTPError as refusal:
+            if refusal.code != 401:
+                raise
+            headers["Authorization"] = _token(image, refusal.headers.get("WWW-Authenticate", ""), patience)
+            body, said = _get(image.manifest, headers, patience)
+    except (OSError, HTTPException, ValueError) as problem:
+        raise ConfigError(
+            f"the digest of {image.repository}:{image.tag} could not be had from {image.registry}: {problem}",
+            hint=f"Pull it first, then its digest is taken from there: docker pull {image.registry}/{image.repository}",
+        ) from None
+    digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+    if said.get("docker-content-digest", digest) != digest:
+        raise ConfigError(f"{image.registry} sends another manifest than the one that it names.", hint="Try again.")
+    return digest
+
+
+def _token(image: Image, challenge: str, patience: float) -> str:
+    """What anybody may have: a token to read a public image. Raises ValueError."""
+    said = dict(_PARAMETER.findall(challenge))
+    realm = said.pop("realm", "")
+    if not challenge.startswith("Bearer ") or not realm.startswith(f"{image.scheme}://"):
+        raise ValueError("it is not public")
+    body, _ = _get(f"{realm}?{urlencode(said)}", {"User-Agent": "wicket"}, patience)
+    answer = as_object(decode(body))
+    return f"Bearer {as_text(answer.get('token')) or as_text(answer.get('access_token'))}"
+
+
+def _get(address: str, headers: Mapping[str, str], patience: float) -> tuple[bytes, dict[str, str]]:
+    request = Request(address, headers=dict(headers))  # noqa: S310  (http and https alone, by `scheme`)
+    response: Any
+    with urlopen(request, timeout=patience) as response:  # noqa: S310
+        body = response.read(MAX_MANIFEST + 1)
+        if len(body) > MAX_MANIFEST:
+            raise ValueError("it sends a manifest without end")
+        return body, {name.lower(): value for name, value in response.headers.items()}
