@@ -234,6 +234,20 @@ class TestCalls:
         assert store.lost_records == 7
         assert await store.usage(ANN) == {"x.echo": records.MAX_QUEUED}
 
+    @pytest.mark.promise("F27", "A month of records that ends at once is dropped a little at a time.")
+    async def test_f27_old_records_are_dropped_a_few_with_each_batch(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("wicket_mcp.store.sql.audit.MOST_DROPPED", 2)
+        monkeypatch.setattr("wicket_mcp.store.sql.audit.AUDIT_DAYS", 60)
+        for day in range(5):
+            store.record_call(call(-40 * 86400 - day))
+        assert len(await store.find_calls(AuditQuery())) == 5
+        monkeypatch.setattr("wicket_mcp.store.sql.audit.AUDIT_DAYS", 30)
+        for left in (4, 3, 3):  # two of the old ones go, one more comes
+            store.record_call(call())
+            assert len(await store.find_calls(AuditQuery())) == left
+
 
 class TestNotes:
     async def test_a_note_is_replaced(self, store: Store) -> None:
@@ -437,8 +451,21 @@ class TestHealth:
             (True, True),
         ]
         assert await store.observed(start - 1000) == {"x"}
-        assert await store.called(start - 1000) == {"x": 1}
+        assert await store.called(start - 1000) == {"x": 2}, "the one that was cancelled is no failure"
         assert await store.observed(start + 1000) == set()
+
+    @pytest.mark.promise("F27", "Health and usage of a month are added up from sums by the hour, not from every call.")
+    async def test_f27_what_lies_in_whole_hours_is_counted_from_their_sums(self, store: Store) -> None:
+        now = time.time()
+        begin = now - now % 3600
+        for ago in (1, 3700, 7300, 7400):
+            store.record_call(call(begin - ago - now))
+        store.record_call(call(begin - 7300 - now, outcome="crashed"))
+        assert await store.called(begin - 7250) == {"x": 2}, "from the middle of an hour on"
+        assert await store.called(begin - 7350) == {"x": 3}
+        assert await store.called(begin - 8 * 3600) == {"x": 4}
+        assert await store.observed(begin - 3650) == {"x"}
+        assert await store.observed(begin) == set()
 
     async def test_old_probes_are_dropped(self, store: Store) -> None:
         for at in (NOW, NOW + 10):

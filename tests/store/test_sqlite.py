@@ -1,8 +1,11 @@
 """The state file: opened by several processes at once, by other versions, damaged, locked, on a full disk."""
 
+import asyncio
 import os
 import sqlite3
 import sys
+import threading
+import time
 from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
@@ -12,7 +15,10 @@ import pytest
 
 from wicket_mcp.errors import ConfigError, Internal
 from wicket_mcp.model import LOCAL
+from wicket_mcp.results.storage import ResultStorage
+from wicket_mcp.store.model import StoredResult
 from wicket_mcp.store.open import open_store
+from wicket_mcp.store.sqlite.connection import Connection
 
 HERE = Path(__file__).parent
 ROUNDS = 12
@@ -203,3 +209,36 @@ async def test_f25_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -
     assert len(acknowledged) > KILLS
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.promise("F27", "Who looks through a long audit holds nobody else up who reads.")
+async def test_f27_a_long_read_holds_up_no_other(tmp_path: Path) -> None:
+    connection = await Connection.open(tmp_path / "wicket.db")
+    begun, end = threading.Event(), threading.Event()
+
+    def look_through_much(db: sqlite3.Connection) -> str:
+        begun.set()
+        end.wait(60)
+        return "looked"
+
+    long_read = asyncio.ensure_future(connection.read(look_through_much, long=True))
+    await asyncio.to_thread(begun.wait, 60)
+    assert await connection.read(lambda db: db.execute("SELECT count(*) FROM audit").fetchone()) == (0,)
+    assert not long_read.done()
+    end.set()
+    assert await long_read == "looked"
+    await connection.close()
+
+
+async def test_f18_a_busy_state_is_named_as_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wicket_mcp.results.storage.PATIENCE", 0.05)
+    store = await open_store(tmp_path / "wicket.db")
+    storage = ResultStorage(store)
+    with closing(sqlite3.connect(tmp_path / "wicket.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert not await storage.save(StoredResult("r1", "local", "x.y", b"{}", time.time() + 60), 1000)
+        other.execute("ROLLBACK")
+    await store.close()
+    assert "a result of x.y is kept in memory only: the state is busy" in caplog.text

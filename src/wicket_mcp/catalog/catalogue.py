@@ -206,7 +206,7 @@ class Catalogue:
             async with asyncio.timeout(PIN_PATIENCE):
                 await self._pins.save(review.pins)
         except (WicketError, TimeoutError) as problem:
-            log.warning("what '%s' offers could not be pinned: %s", server, problem or "the state is busy")
+            log.warning("what '%s' offers could not be pinned: %s", server, str(problem) or "the state is busy")
         return review.listing
 
     async def renew(self, server: str, principal: Principal | None = None) -> None:

@@ -36,7 +36,7 @@ class ResultStorage:
             async with asyncio.timeout(PATIENCE):
                 await self._store.save_result(result, max_total_bytes)
         except (Internal, TimeoutError) as problem:
-            log.warning("a result of %s is kept in memory only: %s", result.tool, problem or "the state is busy")
+            log.warning("a result of %s is kept in memory only: %s", result.tool, str(problem) or "the state is busy")
             self._unsaved[result.id] = result
             while len(self._unsaved) > 1 and sum(len(unsaved.body) for unsaved in self._unsaved.values()) > MOST_BYTES:
                 self._unsaved.popitem(last=False)

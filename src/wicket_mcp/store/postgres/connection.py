@@ -66,7 +66,7 @@ class PostgresConnection:
 
         return await self._run(self._write_thread, job)
 
-    async def read(self, work: Callable[[PostgresDatabase], T]) -> T:
+    async def read(self, work: Callable[[PostgresDatabase], T], *, long: bool = False) -> T:
         return await self._run(self._read_threads, lambda: self._reader().read(work))
 
     def version(self, area: str) -> int | None:

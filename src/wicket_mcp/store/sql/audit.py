@@ -9,6 +9,8 @@ from wicket_mcp.store.records import SUCCESSES, Batch
 from wicket_mcp.store.sql.part import Database, Part, insert
 
 AUDIT_DAYS = 30
+MOST_DROPPED = 2000
+"""Records that are dropped with one batch at most: a month that ends at once is not to hold up what is written."""
 HOUR = 3600
 _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
@@ -51,7 +53,7 @@ class SqlAudit(Part):
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         order = "at DESC, rowid DESC" if query.newest_first else "rowid"
         text = f"SELECT {_CALL}, rowid FROM audit {where} ORDER BY {order} LIMIT ?"  # noqa: S608  (our own words)
-        return [CallRecord(*row) for row in await self._rows(text, *values, query.limit)]
+        return [CallRecord(*row) for row in await self._rows(text, *values, query.limit, long=True)]
 
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
         await self._recorder.settle()
@@ -60,7 +62,7 @@ class SqlAudit(Part):
         text = f"""SELECT hour / {hours} AS stretch, server, sum(calls), sum(failed), sum(cached),
                           sum(duration_ms), sum(arguments_bytes), sum(result_bytes)
                    FROM audit_hour WHERE hour >= ? {whose} GROUP BY stretch, server ORDER BY stretch"""  # noqa: S608
-        rows = await self._rows(text, int(since // HOUR), *values)
+        rows = await self._rows(text, int(since // HOUR), *values, long=True)
         return [CallTotals(float(stretch * hours * HOUR), *sums) for stretch, *sums in rows]
 
 
@@ -77,7 +79,8 @@ def write_batch(db: Database, batch: Batch) -> None:
     if calls:
         db.executemany(insert("audit", _CALL), calls)
         oldest = time.time() - AUDIT_DAYS * 86400
-        db.execute("DELETE FROM audit WHERE at < ?", (oldest,))
+        too_old = "SELECT rowid FROM audit WHERE at < ? ORDER BY at LIMIT ?"
+        db.execute(f"DELETE FROM audit WHERE rowid IN ({too_old})", (oldest, MOST_DROPPED))  # noqa: S608
         db.executemany(
             """INSERT INTO audit_hour VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hour, principal, server) DO UPDATE
                SET calls = audit_hour.calls + excluded.calls, failed = audit_hour.failed + excluded.failed,

@@ -1,8 +1,10 @@
 """What was seen of servers: probes, and the calls of the audit. Implements HealthStore."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from wicket_mcp.store.model import Observation
+from wicket_mcp.store.sql.audit import HOUR
 from wicket_mcp.store.sql.part import Database, Part, insert, upsert
 
 _FAILED = ("unavailable", "crashed", "timed_out", "protocol")
@@ -33,21 +35,34 @@ class SqlHealth(Part):
                      ORDER BY at DESC LIMIT {MOST_OBSERVATIONS}) calls
                    UNION ALL SELECT at, ok <> 0, ok = 0, duration_ms FROM probe WHERE server = ? AND at >= ?
                    ORDER BY 1"""  # noqa: S608  (only our own words)
-        rows = await self._rows(text, server, since, server, since)
+        rows = await self._rows(text, server, since, server, since, long=True)
         return [Observation(at, bool(ok), bool(faulty), duration) for at, ok, faulty, duration in rows]
 
     async def observed(self, since: float) -> Collection[str]:
         await self._recorder.settle()
-        text = "SELECT server FROM audit WHERE at >= ? AND server != '' UNION SELECT server FROM probe WHERE at >= ?"
-        return {row[0] for row in await self._rows(text, since, since)}
+        text = """SELECT server FROM audit WHERE at >= ? AND at < ? AND server != ''
+                  UNION SELECT server FROM audit_hour WHERE hour >= ?
+                  UNION SELECT server FROM probe WHERE at >= ?"""
+        rows = await self._rows(text, since, *_whole_hours(since), since, long=True)
+        return {row[0] for row in rows}
 
     async def called(self, since: float) -> Mapping[str, int]:
         await self._recorder.settle()
-        text = "SELECT server, count(*) FROM audit WHERE at >= ? AND outcome IN ('ok', 'error') GROUP BY server"
-        return dict(await self._rows(text, since))
+        text = """SELECT server, sum(calls) FROM (
+                    SELECT server, count(*) AS calls FROM audit
+                    WHERE at >= ? AND at < ? AND outcome IN ('ok', 'cancelled') AND server != '' GROUP BY server
+                    UNION ALL SELECT server, calls - failed - cached FROM audit_hour WHERE hour >= ?) answered
+                  GROUP BY server HAVING sum(calls) > 0"""
+        return dict(await self._rows(text, since, *_whole_hours(since), long=True))
 
     async def watch(self, server: str, until: float) -> None:
         await self._change(upsert("watch", "server, until", "server"), server, until)
 
     async def watched(self, at: float) -> Collection[str]:
         return {row[0] for row in await self._rows("SELECT server FROM watch WHERE until >= ?", at)}
+
+
+def _whole_hours(since: float) -> tuple[float, int]:
+    """Where the first whole hour after `since` begins, and its number: from there on the sums by the hour tell."""
+    hour = math.ceil(since / HOUR)
+    return float(hour * HOUR), hour

@@ -43,8 +43,11 @@ class Connection(Protocol):
         """
         ...
 
-    async def read(self, work: Callable[[Any], T]) -> T:
-        """Run `work`, one statement that only reads, with a Database."""
+    async def read(self, work: Callable[[Any], T], *, long: bool = False) -> T:
+        """Run `work`, one statement that only reads, with a Database.
+
+        One that may take `long`, because it looks through much, has no other waiting behind it.
+        """
         ...
 
     def version(self, area: str) -> int | None:
@@ -64,11 +67,11 @@ class Part:
         self._connection = connection
         self._recorder = recorder
 
-    async def _rows(self, text: str, *values: Any) -> list[Any]:
+    async def _rows(self, text: str, *values: Any, long: bool = False) -> list[Any]:
         def fetch(db: Database) -> list[Any]:
             return db.execute(text, values).fetchall()
 
-        return await self._connection.read(fetch)
+        return await self._connection.read(fetch, long=long)
 
     async def _row(self, text: str, *values: Any) -> Row | None:
         def fetch(db: Database) -> Row | None:

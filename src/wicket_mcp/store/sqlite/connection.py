@@ -1,9 +1,10 @@
-"""One state file with a thread that writes and a thread that reads, so that the event loop waits for neither.
+"""One state file with a thread that writes and two that read, so that the event loop waits for none.
 
 Writes happen one after the other in the order they were asked for. Reads see what was committed before, and wait for
-no writer, in this process or another. Trouble is survived: a file that another program holds is waited for once and
-then tried quickly, a deleted one is written again from what is still open, a damaged one is set aside and a new one
-begun. Owns no tables: the modules of `store/sql/` do. Implements `store/sql/part.py`'s Connection.
+no writer, in this process or another, nor for a read that takes long. Trouble is survived: a file that another program
+holds is waited for once and then tried quickly, a deleted one is written again from what is still open, a damaged one
+is set aside and a new one begun. Owns no tables: the modules of `store/sql/` do. Implements `store/sql/part.py`'s
+Connection.
 """
 
 import asyncio
@@ -35,17 +36,17 @@ class Connection:
     def __init__(
         self,
         path: Path,
-        threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor],
+        threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor, ThreadPoolExecutor],
         connections: Connections,
     ) -> None:
         self._path = path
-        self._write_thread, self._read_thread = threads
-        self._writer, self._reader, self._watcher = connections
+        self._write_thread, self._read_thread, self._scan_thread = threads
+        self._writer, self._reader, self._scanner, self._watcher = connections
         self._inode = inode_of(path)
         self._generation = 0
         """How many times the file was opened again."""
-        self._busy: dict[str, bool] = {"write": False, "read": False}
-        """Whether the last write, and the last read, found the file locked."""
+        self._busy = dict.fromkeys(("write", "read", "scan"), False)
+        """Whether the last write, and the last read of each kind, found the file locked."""
         self._closed = False
         self._log = f"{path}-wal"
         self._version: tuple[object, float, int | None] = None, 0.0, None
@@ -57,6 +58,7 @@ class Connection:
         threads = (
             ThreadPoolExecutor(1, thread_name_prefix="wicket-store-write"),
             ThreadPoolExecutor(1, thread_name_prefix="wicket-store-read"),
+            ThreadPoolExecutor(1, thread_name_prefix="wicket-store-scan"),
         )
         try:
             connections = await asyncio.get_running_loop().run_in_executor(threads[0], open_file, path)
@@ -78,18 +80,19 @@ class Connection:
 
         return await self._run(self._write_thread, "write", job)
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, long: bool = False) -> T:
         """Run `work`, which only reads, on one snapshot. Raises Internal when the file does not allow it."""
 
         def job() -> T:
-            reader = self._reader
+            reader = self._scanner if long else self._reader
             reader.execute("BEGIN DEFERRED")
             try:
                 return work(reader)
             finally:
                 reader.execute("ROLLBACK")
 
-        return await self._run(self._read_thread, "read", job)
+        thread, kind = (self._scan_thread, "scan") if long else (self._read_thread, "read")
+        return await self._run(thread, kind, job)
 
     def version(self, area: str) -> int | None:
         """Differs from every earlier answer when anything at all was committed since, by any process; None if unknown.
@@ -120,8 +123,11 @@ class Connection:
         self._closed = True
         loop = asyncio.get_running_loop()
         self._watcher.close()
+        self._scanner.interrupt()  # it may look through much, and whoever waited for it has left
+        await loop.run_in_executor(self._scan_thread, self._scanner.close)
         await loop.run_in_executor(self._read_thread, self._reader.close)
         await loop.run_in_executor(self._write_thread, self._close_writer)
+        self._scan_thread.shutdown(wait=True)
         self._read_thread.shutdown(wait=True)
         self._write_thread.shutdown(wait=True)
 
@@ -153,7 +159,7 @@ class Connection:
             self._busy[kind] = busy
             wait = _BUSY_AGAIN if busy else BUSY_TIMEOUT
             with suppress(sqlite3.Error):
-                connection = self._writer if kind == "write" else self._reader
+                connection = {"write": self._writer, "read": self._reader, "scan": self._scanner}[kind]
                 connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
 
     def _follow_file(self) -> None:
@@ -180,12 +186,13 @@ class Connection:
             log.warning("the damaged state file could not be replaced: %s", trouble)
 
     def _adopt(self, connections: Connections) -> None:
-        old = (self._writer, self._reader, self._watcher)
-        self._writer, self._reader, self._watcher = connections
+        old = (self._writer, self._reader, self._scanner, self._watcher)
+        self._writer, self._reader, self._scanner, self._watcher = connections
         self._inode = inode_of(self._path)
-        self._busy = {"write": False, "read": False}
+        self._busy = dict.fromkeys(self._busy, False)
         self._generation += 1
-        for connection, thread in zip(old, (self._write_thread, self._read_thread, self._write_thread), strict=True):
+        threads = (self._write_thread, self._read_thread, self._scan_thread, self._write_thread)
+        for connection, thread in zip(old, threads, strict=True):
             thread.submit(_close_quietly, connection)
 
     def _close_writer(self) -> None:

@@ -29,6 +29,8 @@ class Connections(NamedTuple):
 
     writer: sqlite3.Connection
     reader: sqlite3.Connection
+    scanner: sqlite3.Connection
+    """Reads what takes long."""
     watcher: sqlite3.Connection
     """Only asked whether anything has changed; waits for no lock."""
 
@@ -66,12 +68,13 @@ def _connections(path: Path) -> Connections:
         writer.execute("PRAGMA synchronous = NORMAL")
         migrate(writer)
         reader = unfinished.enter_context(closing(_connect(path, BUSY_TIMEOUT)))
+        scanner = unfinished.enter_context(closing(_connect(path, BUSY_TIMEOUT)))
         watcher = unfinished.enter_context(closing(_connect(path, 0)))
-        for connection in (reader, watcher):
+        for connection in (reader, scanner, watcher):
             connection.execute("PRAGMA query_only = ON")
             connection.execute("SELECT 1 FROM sqlite_schema").fetchone()  # opens the log too: it may be deleted later
         unfinished.pop_all()
-    return Connections(writer, reader, watcher)
+    return Connections(writer, reader, scanner, watcher)
 
 
 def inode_of(path: Path) -> int:
