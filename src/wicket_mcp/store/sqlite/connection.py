@@ -45,7 +45,7 @@ class Connection:
         self._inode = inode_of(path)
         self._generation = 0
         """How many times the file was opened again."""
-        self._busy = dict.fromkeys(("write", "read", "scan"), False)
+        self._busy: dict[str, bool] = dict.fromkeys(("write", "read", "scan"), False)
         """Whether the last write, and the last read of each kind, found the file locked."""
         self._closed = False
         self._log = f"{path}-wal"
