@@ -6,6 +6,7 @@ is nested so deeply that whoever walks it would run out of stack.
 """
 
 import gc
+import hashlib
 import json
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -70,6 +71,16 @@ def weighs_over(value: Any, most: int = LARGE) -> bool:
     return False
 
 
+def is_large(members: Any) -> bool:
+    """Whether the arguments of a call are to be worked on off the event loop; looks closely only at what may be."""
+    if type(members) is dict:
+        for member in cast("dict[str, Any]", members).values():
+            kind = cast("type[Any]", type(member))
+            if (kind is str and len(member) > LARGE) or ((kind is dict or kind is list) and weighs_over(member)):
+                return True
+    return False
+
+
 @contextmanager
 def collector_paused() -> Generator[None]:
     """No search for cycles, of which JSON has none: it would take three quarters of the time of parsing much of it."""
@@ -114,6 +125,11 @@ def encode(value: Any) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError:  # a lone surrogate: only an escape can carry it
         return json.dumps(value, separators=(",", ":")).encode("ascii")  # noqa: TID251
+
+
+def digest(encoded: bytes) -> tuple[str, int]:
+    """What the audit keeps of arguments instead of themselves: a digest and their length."""
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest(), len(encoded)
 
 
 def canonical(value: Any) -> bytes:

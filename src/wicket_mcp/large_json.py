@@ -17,7 +17,17 @@ from typing import Any, cast
 
 import msgspec
 
-from wicket_mcp.codec import LARGE, MAX_DEPTH, TOO_DEEP, collector_paused, encode, is_deep, refuse_constant, weighs_over
+from wicket_mcp.codec import (
+    LARGE,
+    MAX_DEPTH,
+    TOO_DEEP,
+    collector_paused,
+    encode,
+    is_deep,
+    is_large,
+    refuse_constant,
+    weighs_over,
+)
 
 WINDOW = 64 * 1024
 """Characters that are parsed or written in one call."""
@@ -43,6 +53,14 @@ async def decode_off_loop(data: bytes, *, strict: bool = False, most: int = MAX_
 async def encode_off_loop(value: Any) -> bytes:
     """`codec.encode` of a large value, in a thread."""
     return await asyncio.get_running_loop().run_in_executor(_executor(), encode_in_pieces, value)
+
+
+async def encode_message(message: dict[str, Any]) -> bytes:
+    """A JSON-RPC message, written off the loop where what it carries is large."""
+    params: Any = message.get("params")
+    if type(params) is dict and is_large(cast("dict[str, Any]", params).get("arguments")):
+        return await encode_off_loop(message)
+    return encode(message)
 
 
 @cache
@@ -283,4 +301,4 @@ def _list_pieces(items: list[Any], window: int) -> Iterator[bytes]:
     yield b"]"
 
 
-__all__ = ["LARGE", "decode_in_pieces", "decode_off_loop", "encode_in_pieces", "encode_off_loop"]
+__all__ = ["LARGE", "decode_in_pieces", "decode_off_loop", "encode_in_pieces", "encode_message", "encode_off_loop"]

@@ -44,6 +44,9 @@ class Span(msgspec.Struct, eq=False):
     """For a script's second run: the fields of the result that nobody else wrote; None where that is all of it."""
     references: tuple[tuple[str, str], ...] = ()
     """The arguments that stood for stored results, and the handles of these."""
+    arguments_digest: str = ""
+    """Where they are large: made in a thread, together with their length."""
+    arguments_bytes: int = 0
     rule: str = ""
     """The rule that decided whether it may be made, and what it decided."""
     upstream: float = 0.0

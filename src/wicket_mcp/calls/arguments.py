@@ -1,6 +1,7 @@
 """The arguments of a tool as they are sent: references to stored results filled in, all checked.
 
-A call whose arguments do not fit the tool's own schema is rejected before its server is touched.
+A call whose arguments do not fit the tool's own schema is rejected before its server is touched. Large ones are looked
+through in a thread.
 """
 
 from functools import partial
@@ -8,13 +9,15 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from wicket_mcp.codec import digest, is_large
 from wicket_mcp.errors import Internal
-from wicket_mcp.model import JsonObject
+from wicket_mcp.large_json import encode_in_pieces
+from wicket_mcp.model import JsonObject, Tool
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.references import REFERENCE, find_references, refers
 from wicket_mcp.results.results import Results
 from wicket_mcp.schema.arguments import fit_arguments, parse_arguments
-from wicket_mcp.schema.checker import fits
+from wicket_mcp.schema.checker import find_checker, fits
 from wicket_mcp.schema.coercion import wants_text
 from wicket_mcp.schema.headers import parameter_headers
 
@@ -27,17 +30,15 @@ def check(results: Results) -> Layer:
                 raise Internal(f"{request.method} reached the argument check without a tool")
             raw: Any = request.params["arguments"]
             arguments = cast("JsonObject", raw) if type(raw) is dict else parse_arguments(raw)
-            if REFERENCE in arguments or (
-                any(isinstance(value, (dict, list)) for value in arguments.values()) and refers(arguments)
-            ):
-                text_at = partial(wants_text, tool.input_schema)
-                request.span.references = tuple(
-                    (str(reference.place[0]) if reference.place else "", reference.handle)
-                    for reference in find_references(arguments)
-                )
-                arguments = await results.substitute(arguments, request.caller.principal, text_at)
-            if not fits(tool.definition, arguments):
-                arguments = fit_arguments(tool, arguments)
+            if is_large(arguments):
+                arguments = await _fit_large(results, request, tool, arguments)
+            else:
+                if REFERENCE in arguments or (
+                    any(isinstance(value, (dict, list)) for value in arguments.values()) and refers(arguments)
+                ):
+                    arguments = await _substitute(results, request, tool, arguments)
+                if not fits(tool.definition, arguments):
+                    arguments = fit_arguments(tool, arguments)
             request.span.arguments = arguments
             params: JsonObject = {"name": tool.own_name or tool.name, "arguments": arguments}
             if len(request.params) > 1:  # fields that Wicket does not know
@@ -48,3 +49,27 @@ def check(results: Results) -> Layer:
         return handle
 
     return layer
+
+
+async def _substitute(results: Results, request: Request, tool: Tool, arguments: JsonObject) -> JsonObject:
+    """The arguments with what their references stand for."""
+    request.span.references = tuple(
+        (str(reference.place[0]) if reference.place else "", reference.handle)
+        for reference in find_references(arguments)
+    )
+    return await results.substitute(arguments, request.caller.principal, partial(wants_text, tool.input_schema))
+
+
+async def _fit_large(results: Results, request: Request, tool: Tool, arguments: JsonObject) -> JsonObject:
+    """As for any others, in a thread: to walk through hundreds of thousands of values takes a while."""
+    principal = request.caller.principal
+    if await results.compute(principal, partial(refers, arguments)):
+        arguments = await _substitute(results, request, tool, arguments)
+    find_checker(tool.definition)  # compiled here, where nobody else changes what is compiled
+
+    def fit() -> JsonObject:
+        fitting = fit_arguments(tool, arguments)
+        request.span.arguments_digest, request.span.arguments_bytes = digest(encode_in_pieces(fitting))
+        return fitting
+
+    return await results.compute(principal, fit)

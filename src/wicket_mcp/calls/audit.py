@@ -6,14 +6,13 @@ What is done to the gateway itself (a failed sign-in, a revoked key) becomes a r
 """
 
 import asyncio
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from wicket_mcp.calls.cache import META_CACHED
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import digest, encode
 from wicket_mcp.errors import Internal, WicketError
 from wicket_mcp.model import Caller, JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result, Span
@@ -142,14 +141,15 @@ def audit(log: Audit) -> Layer:
 
 
 def _record(request: Request, span: Span, seconds: float) -> CallRecord:
-    arguments = encode(span.arguments)
+    if not span.arguments_digest:
+        span.arguments_digest, span.arguments_bytes = digest(encode(span.arguments))
     caller = request.caller
     return CallRecord(
         time.time(),
         caller.principal.name,
         span.server,
         span.name or request.name,
-        hashlib.blake2b(arguments, digest_size=8).hexdigest(),
+        span.arguments_digest,
         span.outcome,
         seconds * 1000,
         span.size,
@@ -158,7 +158,7 @@ def _record(request: Request, span: Span, seconds: float) -> CallRecord:
         span.detail,
         span.run,
         span.upstream * 1000,
-        len(arguments),
+        span.arguments_bytes,
         span.rule,
     )
 

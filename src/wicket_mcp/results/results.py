@@ -99,9 +99,7 @@ class Results:
         check_length(path, MAX_PATH, "A path")
         check_length(grep, MAX_PATH, "A pattern")
         stored, most = await self._load(handle, principal), self.config.large * CHARS_PER_TOKEN
-        return await self._compute(
-            principal, lambda: _slice(self._decode(stored).part(path), grep, offset, limit, most)
-        )
+        return await self.compute(principal, lambda: _slice(self._decode(stored).part(path), grep, offset, limit, most))
 
     async def value(self, handle: str, principal: Principal, path: str = "", *, most: int | None = None) -> Any:
         """The value of a stored result, or the part of it at `path`; BadArguments when it has over `most` bytes."""
@@ -114,12 +112,12 @@ class Results:
                 raise BadArguments(f"That is {size:,} bytes; {most:,} are accepted.", hint="Take a part of it by path.")
             return value
 
-        return await self._compute(principal, compute)
+        return await self.compute(principal, compute)
 
     async def origin(self, handle: str, principal: Principal) -> tuple[str, JsonObject]:
         """The tool that a stored result is of, and the result's `_meta`."""
         stored = await self._load(handle, principal)
-        meta = await self._compute(principal, lambda: as_object(self._decode(stored).body.get("_meta")))
+        meta = await self.compute(principal, lambda: as_object(self._decode(stored).body.get("_meta")))
         return stored.tool, meta
 
     async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt) -> Any:
@@ -146,7 +144,7 @@ class Results:
             bodies = {handle: self._decode(result).body for handle, result in stored.items()}
             return replace_references(arguments, references, bodies, text_at)
 
-        return await self._compute(principal, compute)
+        return await self.compute(principal, compute)
 
     async def _load(self, handle: str, principal: Principal) -> StoredResult:
         check_length(handle, MAX_NAME, "The id of a result")
@@ -160,7 +158,8 @@ class Results:
             )
         return stored
 
-    async def _compute(self, principal: Principal, work: Callable[[], T]) -> T:
+    async def compute(self, principal: Principal, work: Callable[[], T]) -> T:
+        """What `work` gives that takes a while, in a thread, in the lane of all reads of stored results."""
         result = await self._lane.compute(principal.name, work)
         if self._latest is not None and self._forgetting is None:
             self._forgetting = asyncio.get_running_loop().call_later(KEPT, self._forget)

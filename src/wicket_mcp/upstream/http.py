@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wicket_mcp.codec import encode
 from wicket_mcp.errors import Crashed, NotSent, Refused, UpstreamError
+from wicket_mcp.large_json import encode_message
 from wicket_mcp.model import META_SUBSCRIPTION, MODERN_VERSION, JsonObject, as_object
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Id, decode_message, list_messages, read_result
 from wicket_mcp.upstream.connection import Host
@@ -126,7 +126,7 @@ class HttpConnection(PostingConnection):
         headers = self._build_headers(method, message.get("params"))
         if extra:
             headers.update(extra)
-        answer = await self._send("POST", self._endpoint, headers, encode(message))
+        answer = await self._send("POST", self._endpoint, headers, await encode_message(message))
         if answer.url != self._endpoint.url:
             self._endpoint = self._endpoint.at(answer.url)
         if answer.status >= 400:

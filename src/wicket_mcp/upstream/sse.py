@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wicket_mcp.codec import encode
 from wicket_mcp.errors import Crashed, NotSent, Unavailable, UpstreamError
+from wicket_mcp.large_json import encode_message
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, decode_message
 from wicket_mcp.telemetry.redact import mask_url
@@ -74,7 +74,7 @@ class SseConnection(PostingConnection):
         endpoint = self._post_endpoint or await self._open()
         if self._ended:
             raise NotSent(self._server, self._ended.message, hint="Nothing was sent; try again.")
-        answer = await self._send("POST", endpoint, self._headers, encode(message))
+        answer = await self._send("POST", endpoint, self._headers, await encode_message(message))
         if answer.status >= 400:
             problem = await refusal(answer)
             raise self._lose_session() if self._taken and lost_session(problem) else problem

@@ -13,14 +13,14 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
-from wicket_mcp.codec import LARGE, decode, encode
+from wicket_mcp.codec import LARGE, decode, encode, is_large
 from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
 from wicket_mcp.framing import LineFramer, LineTooLong, read_by_pipefuls
-from wicket_mcp.large_json import decode_off_loop
+from wicket_mcp.large_json import decode_off_loop, encode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
 from wicket_mcp.tasks import Tasks
@@ -327,10 +327,20 @@ class StdioConnection(asyncio.SubprocessProtocol):
         elif count > GARBAGE_PER_MINUTE:
             self._abort(f"Server '{self._server}' floods stdout with lines that are not JSON.")
 
-    def _write(self, message: JsonObject) -> None:
+    def _write(self, message: JsonObject) -> Coroutine[Any, Any, None] | None:
+        params = message.get("params")
+        if params is not None and "arguments" in params and is_large(params["arguments"]):
+            return self._write_large(message)
+        self._put(encode(message))
+        return None
+
+    async def _write_large(self, message: JsonObject) -> None:
+        self._put(await encode_off_loop(message))
+
+    def _put(self, line: bytes) -> None:
         if self._stdin is None or self._stdin.is_closing():
             raise self._not_sent(self._ended or self._crash())
-        self._unsent += (encode(message), b"\n")
+        self._unsent += (line, b"\n")
         if len(self._rpc) <= 1:
             self._flush()
         elif len(self._unsent) == 2:  # others are in flight, and more may come in this turn: one system call for all
