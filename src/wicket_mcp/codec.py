@@ -74,9 +74,11 @@ def weighs_over(value: Any, most: int = LARGE) -> bool:
 def is_large(members: Any) -> bool:
     """Whether the arguments of a call are to be worked on off the event loop; looks closely only at what may be."""
     if type(members) is dict:
-        for member in cast("dict[str, Any]", members).values():
-            kind = cast("type[Any]", type(member))
-            if (kind is str and len(member) > LARGE) or ((kind is dict or kind is list) and weighs_over(member)):
+        for member in members.values():  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            if isinstance(member, str):
+                if len(member) > LARGE:
+                    return True
+            elif isinstance(member, _CONTAINERS) and weighs_over(member):
                 return True
     return False
 
