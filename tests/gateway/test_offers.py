@@ -8,7 +8,9 @@ import pytest
 from mcp import Client, MCPError
 
 from tests.conftest import PEERS, OpenGateway, published, replay
-from tests.gateway.serving import serve_http
+from tests.gateway.extensions_document import shows
+from tests.gateway.serving import raw_client, serve_http
+from tests.gateway.test_extensions import ask
 
 
 @pytest.mark.node
@@ -69,3 +71,41 @@ async def test_long_lists_come_in_pages_behind_opaque_cursors(open_gateway: Open
             assert [uri for uri in found if uri.startswith("mcp://")] == [f"mcp://many/item://{n}" for n in range(1200)]
             with pytest.raises(MCPError, match="cursor is not one of ours"):
                 await client.list_resources(cursor="made up")
+
+
+EVERY_LIST = {
+    "tools/list": ("tools", "name", 2 * 2600),
+    "resources/list": ("resources", "uri", 2 * 2600),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate", 2 * 2600),
+    "prompts/list": ("prompts", "name", 2 * 2600),
+    "skills/list": ("skills", "uri", 2 * 2600),
+    "groups/list": ("groups", "name", 2 + 600),
+}
+
+
+@shows("any", "every list in pages, of servers and to clients", clients="modern", servers="legacy")
+async def test_every_list_is_read_and_given_in_pages(open_gateway: OpenGateway) -> None:
+    many = {"command": sys.executable, "args": [str(PEERS / "many_resources.py"), "2600"]}
+    servers = {"one": {**many, "tags": [f"t{n}" for n in range(600)]}, "two": many}
+    async with (
+        open_gateway(servers) as gateway,
+        serve_http(gateway, "flat") as address,
+        raw_client(address) as client,
+    ):
+        await gateway.tools()
+        for method, (kind, key, count) in EVERY_LIST.items():
+            entries: list[str] = []
+            pages = 0
+            cursor: dict[str, Any] = {}
+            while pages == 0 or cursor:
+                page = await ask(client, method, cursor)
+                entries += [entry[key] for entry in page[kind]]
+                cursor = {"cursor": page["nextCursor"]} if "nextCursor" in page else {}
+                pages += 1
+            assert pages > 1, method
+            assert len(entries) == len(set(entries)) >= count, method
+            assert (await ask(client, method, {"cursor": "made up"}))["code"] == -32602, method
+        directory = await ask(client, "resources/directory/read", {"uri": "skill://one/s1"})
+        assert (len(directory["resources"]), directory["nextCursor"]) == (400, "400")
+        more = {"uri": "skill://one/s1", "cursor": directory["nextCursor"]}
+        assert (await ask(client, "resources/directory/read", more))["nextCursor"] == "800"

@@ -191,6 +191,19 @@ async def test_what_wicket_kept_is_there_after_a_restart_and_what_it_lost_is_sai
         assert (await at.ask("tasks/get", {"taskId": ended}, token=ann))["code"] == -32602
 
 
+@shows("tasks", "list in pages", clients="legacy", servers="legacy without tasks")
+async def test_the_list_of_tasks_comes_in_pages(open_gateway: OpenGateway) -> None:
+    async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:
+        client, _ = await shake_hands(at)
+        call: dict[str, Any] = {"name": "x__echo", "arguments": {"message": "a"}, "task": {}}
+        made = [(await client.ask("tools/call", call))["task"]["taskId"] for _ in range(60)]
+        first = await client.ask("tasks/list", {})
+        second = await client.ask("tasks/list", {"cursor": first["nextCursor"]})
+        assert [task["taskId"] for task in (*first["tasks"], *second["tasks"])] == made
+        assert (len(second["tasks"]), "nextCursor" in second) == (10, False)
+        assert (await client.ask("tasks/list", {"cursor": "made up"}))["code"] == -32602
+
+
 @shows("tasks", "expiry", clients="legacy", servers="legacy without tasks")
 async def test_a_task_ends_and_is_forgotten_when_its_time_is_over(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat") as at:

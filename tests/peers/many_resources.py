@@ -1,25 +1,52 @@
-"""An upstream with more resources than one page of ours holds: `python many_resources.py COUNT`."""
+"""An upstream with more of everything than a page holds, in pages of its own: `python many_resources.py COUNT`."""
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
-RESOURCES = [{"uri": f"item://{number}", "name": f"item {number}"} for number in range(int(sys.argv[1]))]
+COUNT, PAGE = int(sys.argv[1]), 400
+Entry = Callable[[int], dict[str, Any]]
+LISTS: dict[str, tuple[str, Entry]] = {
+    "tools/list": ("tools", lambda n: {"name": f"tool{n}", "inputSchema": {"type": "object"}}),
+    "resources/list": ("resources", lambda n: {"uri": f"item://{n}", "name": f"item {n}"}),
+    "resources/templates/list": ("resourceTemplates", lambda n: {"uriTemplate": f"item{n}://{{x}}", "name": f"t{n}"}),
+    "prompts/list": ("prompts", lambda n: {"name": f"prompt{n}"}),
+    "skills/list": (
+        "skills",
+        lambda n: {"uri": f"skill://s{n}/SKILL.md", "frontmatter": {"name": f"s{n}"}, "resources": "dynamic"},
+    ),
+}
+GREETING: dict[str, Any] = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {
+        "tools": {},
+        "resources": {},
+        "prompts": {},
+        "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": True}},
+    },
+    "serverInfo": {"name": "many", "version": "1"},
+}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    if method == "initialize":
+        return GREETING
+    if method == "resources/directory/read":
+        kind, entry = LISTS["resources/list"]
+    elif method in LISTS:
+        kind, entry = LISTS[method]
+    else:
+        return None
+    begin = int(params.get("cursor", 0))
+    end = min(begin + PAGE, COUNT)
+    return {kind: [entry(n) for n in range(begin, end)], **({"nextCursor": str(end)} if end < COUNT else {})}
+
 
 for line in sys.stdin.buffer:
     message = json.loads(line)
-    answers: dict[str, dict[str, Any]] = {
-        "initialize": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"resources": {}},
-            "serverInfo": {"name": "many", "version": "1"},
-        },
-        "tools/list": {"tools": []},
-        "resources/list": {"resources": RESOURCES},
-        "resources/templates/list": {"resourceTemplates": []},
-    }
     if "id" in message:
-        answer = answers.get(message["method"])
-        outcome = {"result": answer} if answer else {"error": {"code": -32601, "message": "Method not found"}}
+        result = answer(message["method"], message.get("params", {}))
+        outcome = {"result": result} if result else {"error": {"code": -32601, "message": "Method not found"}}
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
         sys.stdout.flush()

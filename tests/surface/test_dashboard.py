@@ -10,9 +10,12 @@ import pytest
 
 from tests.conftest import OpenGateway, peer
 from tests.gateway.serving import TOKEN, serve_http, toml_of
+from tests.reliability.callers import person
+from tests.reliability.hostile import hostile
 from wicket_mcp import Gateway
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.errors import Crashed
+from wicket_mcp.request import tool_call
 from wicket_mcp.store.model import AuditQuery, StoredGrant
 from wicket_mcp.surface.dashboard.render import PAGES
 from wicket_mcp.surface.dashboard.sessions import LINK_LIFETIME, UiSessions, sign_link
@@ -194,6 +197,19 @@ async def test_the_last_words_of_a_server_are_for_administrators(open_gateway: O
         assert "natural causes</pre>" not in (await visitor.get("/ui/servers/mortal"))[1]
         await visitor.sign_in()
         assert "natural causes</pre>" in (await visitor.get("/ui/servers/mortal"))[1]
+
+
+async def test_a_servers_words_that_belong_to_no_call_are_for_administrators(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("TalksLater")}) as gateway, visiting(gateway) as visitor:
+        for name in ("first", "second"):
+            await gateway.verbs.call(tool_call("x.slow", {}, person(name)))
+        key, _ = await gateway.registry.keys.create("second", ["discover", "invoke"])
+        await visitor.sign_in()
+        while "row of the first principal" not in (await visitor.get("/ui/activity"))[1]:
+            pass  # it is being recorded; the test's own time limit is the deadline
+        assert "server x" in (await visitor.get("/ui/activity"))[1]
+        await visitor.sign_in(key)
+        assert "row of the first principal" not in (await visitor.get("/ui/activity"))[1]
 
 
 async def test_without_admin_somebody_sees_their_own_alone(open_gateway: OpenGateway) -> None:

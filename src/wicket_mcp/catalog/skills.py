@@ -58,6 +58,7 @@ class Skills:
         ttl = SHORTEST_TTL
         entries = list[JsonObject]()
         params: JsonObject = {}
+        seen = set[str]()
         try:
             for _ in range(MAX_PAGES):
                 page = (await self._forward(internal(server, "skills/list", params, TIMEOUT))).body
@@ -65,9 +66,11 @@ class Skills:
                 entries += filter(is_within_limits, read)
                 ttl_ms = page.get("ttlMs")
                 ttl = max(ttl, ttl_ms / 1000) if isinstance(ttl_ms, int | float) else ttl
-                if not as_text(page.get("nextCursor")):
+                cursor = as_text(page.get("nextCursor"))
+                if not cursor or cursor in seen:
                     break
-                params = {"cursor": page["nextCursor"]}
+                seen.add(cursor)
+                params = {"cursor": cursor}
         except WicketError:
             entries.clear()
         self._kept[server] = time.monotonic() + ttl, entries

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wicket_mcp.catalog.pages import page
+from wicket_mcp.catalog.pages import read_cursor, write_cursor
 from wicket_mcp.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND_LEGACY, Refused
 from wicket_mcp.model import JsonObject, as_object, as_text
 from wicket_mcp.surface.problems import RpcProblem
@@ -30,10 +30,22 @@ def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refus
     return RpcProblem(code, refusal.message, {**data, "uri": uri})
 
 
-def paged(request: "Request", key: str, found: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
-    """One page of a list, and the cursor of the next. Raises BadArguments for a cursor that is none of ours."""
+def paged(request: "Request", key: str, entries: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
+    """One page of a list, and the cursor of the next, which names the last entry by place and `name`: where the list
+    has changed since, it goes on behind that entry. Raises BadArguments for a cursor that is none of ours.
+    """
     cursor = request.params.get("cursor")
-    entries = [(number, as_text(one.get(name))) for number, one in enumerate(found)]
-    shown, more = page(entries, None if cursor is None else str(cursor), size)
-    result: JsonObject = {key: [found[number] for number, _ in shown]}
-    return {**result, "nextCursor": more} if more else result
+    begin = 0 if cursor is None else _find_next(entries, name, *read_cursor(str(cursor), int, str))
+    end = begin + size
+    result: JsonObject = {key: entries[begin:end]}
+    if end >= len(entries):
+        return result
+    return {**result, "nextCursor": write_cursor(end - 1, as_text(entries[end - 1].get(name)))}
+
+
+def _find_next(entries: list[JsonObject], name: str, place: int, last: str) -> int:
+    """Where the entry stands that follows the one named `last`, which stood at `place`."""
+    if 0 <= place < len(entries) and as_text(entries[place].get(name)) == last:
+        return place + 1
+    moved = next((at for at, entry in enumerate(entries) if as_text(entry.get(name)) == last), None)
+    return max(place, 0) if moved is None else moved + 1

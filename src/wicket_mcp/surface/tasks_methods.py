@@ -18,6 +18,7 @@ from wicket_mcp.calls.task_wait import Followed, wait_for_task
 from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName
 from wicket_mcp.extensions import TASKS, declares
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, as_list, as_object, as_text
+from wicket_mcp.surface.answers import paged
 from wicket_mcp.surface.caller import RequestCaller
 from wicket_mcp.surface.local_tasks import POLL_MS, TTL, LocalTask, TaskCaller
 from wicket_mcp.surface.problems import RpcProblem
@@ -26,6 +27,7 @@ from wicket_mcp.tasks import Tasks
 if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
 
+LIST_PAGE = 50  # tasks in one answer
 RELATED = "io.modelcontextprotocol/related-task"
 LEGACY_CAPABILITY: JsonObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
@@ -157,10 +159,9 @@ async def result(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 
 async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    """Legacy: the client's own, all on one page, because there are few."""
-    if request.params.get("cursor") is not None:
-        raise RpcProblem(INVALID_PARAMS, "Unknown cursor: the list has one page.")
-    return {"tasks": [_legacy(protocol, task) for task in protocol.tasks.of(caller.principal)]}
+    """Legacy: the client's own, oldest first."""
+    own = [_legacy(protocol, task) for task in protocol.tasks.of(caller.principal)]
+    return paged(request, "tasks", own, "taskId", LIST_PAGE)
 
 
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
