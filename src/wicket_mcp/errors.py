@@ -148,6 +148,10 @@ class NotSent(Unavailable):
     """The connection, or our session with the server, was gone before the request got there: nothing ran."""
 
 
+class NoOwner(Unavailable):
+    """Nobody can say which gateway runs the server: what decides it is away. The server itself has not failed."""
+
+
 class CannotStart(Unavailable):
     """Will not start however often it is tried: somebody must install or correct something first."""
 

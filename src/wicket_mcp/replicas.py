@@ -9,18 +9,19 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from wicket_mcp.cluster.claims import ClaimingMembers
+from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.file_members import FileMembers
 from wicket_mcp.cluster.members import Member
 from wicket_mcp.cluster.relay import PEER, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.config.read.secrets import expand
-from wicket_mcp.errors import ConfigError
+from wicket_mcp.errors import ConfigError, NoOwner
 from wicket_mcp.identity.wrapping import wrapping
 from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal
 from wicket_mcp.request import GATEWAY
@@ -32,7 +33,7 @@ from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
 from wicket_mcp.upstream.lock_ownership import LockOwnership
 from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
-from wicket_mcp.upstream.ownership import FileOwnership, Ownership
+from wicket_mcp.upstream.ownership import Claim, FileOwnership, Ownership
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Replicas:
             await self._gateway.pool.stop(server.name)
 
     async def _own_by_locks(self, members: ClaimingMembers) -> None:
-        ownership = LockOwnership(members, self._still_owns)
+        ownership = LockOwnership(members, self._still_owns, self._ask_owner)
         self.own(ownership)
         for server in self._gateway.config.servers:  # what was started before we could ask whose it is
             if server.url is None:
@@ -120,10 +121,25 @@ class Replicas:
 
     async def _still_owns(self, member: Member, key: str, epoch: int) -> bool | None:
         """An owner finds fault with our empty message; who is not one, with our epoch."""
-        server, _, name = key.partition(" for ")
-        principal = Principal(name) if name else GATEWAY
-        status = await self.relay.ask(member, f"{PATH}{quote(server)}", principal, {EPOCH: str(epoch)})
+        path, principal = _path_of(key)
+        status = await self.relay.ask(member, path, principal, {EPOCH: str(epoch)})
         return None if status is None else status == 400
+
+    async def _ask_owner(self, member: Member, key: str) -> Claim | None:
+        path, principal = _path_of(key)
+        said = await self.relay.locate(member, path, principal)
+        return None if said is None else Claim(*said)
+
+    async def _locate(self, server: str, principal: Principal) -> JsonObject:
+        await self._gateway.pool.start(server, "", principal)
+        config = self._gateway.pool.config_of(server)
+        claim: Claim | None = None
+        if config is not None and isinstance(self._ownership, LockOwnership):
+            with suppress(ClaimsAway):
+                claim = await self._ownership.holder(ownership_key(config, principal))
+        if claim is None:
+            raise NoOwner(server, f"Nobody runs server '{server}'.", hint="Try again.")
+        return {"epoch": claim.epoch, "address": claim.address}
 
     def own(self, ownership: Ownership) -> None:
         """From now on every command has one owner among us."""
@@ -135,7 +151,7 @@ class Replicas:
 
     def mount(self, protocol: Protocol, max_message: int) -> OwnedServers:
         """What we own, for the others."""
-        owned = Owned(self._epoch, self._discover, self._gateway.forward, self._listen, self._watch)
+        owned = Owned(self._epoch, self._locate, self._discover, self._gateway.forward, self._listen, self._watch)
         return OwnedServers(owned, protocol, max_message, self._links)
 
     def _epoch(self, server: str, principal: Principal) -> int:
@@ -184,6 +200,12 @@ class Replicas:
         await self.relay.close()
         if self._ownership is not None:
             await self._ownership.close()
+
+
+def _path_of(key: str) -> tuple[str, Principal]:
+    """Where a member is asked about what we own under `key`, and for whom."""
+    server, _, name = key.partition(" for ")
+    return f"{PATH}{quote(server)}", Principal(name) if name else GATEWAY
 
 
 async def _compare(store: NoteStore, ring: Ring, place: str) -> None:

@@ -14,6 +14,7 @@ import aiohttp
 from tests.conftest import ROOT, Server
 from tests.gateway.serving import TOKEN, toml_of
 from tests.peers.haproxy import haproxy
+from tests.peers.namespace import Namespace
 from tests.peers.postgres import free_port
 
 VAULT_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -29,11 +30,14 @@ class Replica:
     config: Path
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    host: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+    """What its command is started with: another machine, say."""
     process: Process | None = None
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def log(self) -> str:
@@ -50,9 +54,10 @@ class Replica:
         state = self.folder / f"state-{self.number}" / "wicket"
         state.mkdir(parents=True, exist_ok=True)
         (state / "token").write_text(TOKEN)
-        command = ("-m", "wicket_mcp", "serve", "--config", str(self.config), "--http", f"127.0.0.1:{self.port}")
+        command = ("-m", "wicket_mcp", "serve", "--config", str(self.config), "--http", f"{self.host}:{self.port}")
         with (self.folder / f"log-{self.number}").open("ab") as log:
             self.process = await create_subprocess_exec(
+                *self.prefix,
                 sys.executable,
                 *command,
                 *self.arguments,
@@ -107,15 +112,22 @@ async def replicas(
     *arguments: str,
     count: int = 3,
     options: str = "",
+    machine: Namespace | None = None,
     **variables: str,
 ) -> AsyncGenerator[House]:
-    """`options` are lines of the configuration, `variables` the replicas' environment."""
+    """`options` are lines of the configuration, `variables` the replicas' environment. The first replica runs on
+    `machine`, where there is one.
+    """
     config = folder / "wicket.toml"
     config.write_text(f'store = "{store}"\n{options}\n{toml_of(servers)}')
     all_of_them = [Replica(n, free_port(), folder, config, arguments, variables) for n in range(count)]
+    if machine is not None:
+        for replica in all_of_them:
+            replica.host = machine.outside
+        all_of_them[0].host, all_of_them[0].prefix = machine.inside, machine.prefix
     try:
         await asyncio.gather(*(replica.start() for replica in all_of_them))
-        async with haproxy(folder, [replica.port for replica in all_of_them]) as address:
+        async with haproxy(folder, [f"{replica.host}:{replica.port}" for replica in all_of_them]) as address:
             yield House(address, all_of_them)
     finally:
         await asyncio.gather(*(replica.stop() for replica in all_of_them if replica.process is not None))

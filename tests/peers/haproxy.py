@@ -1,4 +1,4 @@
-"""A real HAProxy from Debian's packages before some ports, without stickiness: every request may go anywhere."""
+"""A real HAProxy from Debian's packages before some addresses, without stickiness: every request may go anywhere."""
 
 import asyncio
 import shutil
@@ -37,13 +37,13 @@ backend replicas
 
 
 @asynccontextmanager
-async def haproxy(folder: Path, ports: Sequence[int]) -> AsyncGenerator[str]:
-    """The address that stands for all the ports."""
+async def haproxy(folder: Path, addresses: Sequence[str]) -> AsyncGenerator[str]:
+    """The address that stands for all of these (`host:port`)."""
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
         pytest.skip(MISSING)
     port = free_port()
-    servers = "".join(f"  server r{number} 127.0.0.1:{each}\n" for number, each in enumerate(ports))
+    servers = "".join(f"  server r{number} {each}\n" for number, each in enumerate(addresses))
     file = folder / "haproxy.cfg"
     file.write_text(CONFIGURATION.format(port=port) + servers)
     process = await asyncio.create_subprocess_exec(

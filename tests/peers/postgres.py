@@ -39,12 +39,14 @@ def free_port() -> int:
 class Postgres:
     """One server; its superuser is `postgres`, with the password `secret`."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1", net: str = "127.0.0.0/8", data: Path | None = None) -> None:
+        """Listens at `host` too, for clients of `net`; keeps its data in the folder `data`, or in one of its own."""
         folder = binaries()
         if folder is None:
             pytest.skip(MISSING)
         self._binaries = folder
-        self._folder = Path(tempfile.mkdtemp(prefix="wicket-postgres-"))
+        self._folder = data or Path(tempfile.mkdtemp(prefix="wicket-postgres-"))
+        self._host, self._net = host, net
         self._as = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
         self._numbers = itertools.count()
         self.port = free_port()
@@ -63,6 +65,8 @@ class Postgres:
             "--encoding=UTF8",
         ]
         self._run("initdb", "-D", str(self._folder / "data"), *options)
+        with (self._folder / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {self._net} scram-sha-256\n")
         self.start()
         return self
 
@@ -76,7 +80,7 @@ class Postgres:
         settings = [
             f"-c {option}" for option in (*_OPTIONS, f"port={self.port}", f"unix_socket_directories={self._folder}")
         ]
-        text = " ".join([*settings, "-c listen_addresses=127.0.0.1"])
+        text = " ".join([*settings, f"-c listen_addresses=127.0.0.1,{self._host}"])
         self._run(
             "pg_ctl", "-D", str(self._folder / "data"), "-l", str(self._folder / "log"), "-w", "-o", text, "start"
         )
@@ -85,7 +89,7 @@ class Postgres:
         self._run("pg_ctl", "-D", str(self._folder / "data"), "-w", "-m", mode, "stop")
 
     def address(self, database: str = "postgres", *, user: str = "postgres", password: str = PASSWORD) -> str:
-        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{user}:{password}@{self._host}:{self.port}/{database}"
 
     def execute(self, *statements: str, database: str = "postgres") -> None:
         with psycopg.connect(self.address(database), autocommit=True) as connection:

@@ -122,6 +122,19 @@ class Relay:
         except (aiohttp.ClientError, TimeoutError, OSError):
             return None
 
+    async def locate(self, member: Member, path: str, principal: Principal) -> tuple[int, str] | None:
+        """The epoch and address of who owns what a path names, as a member knows it; None where it does not say."""
+        vouched = {PEER.decode(): self.vouch(principal, "GET", path)}
+        client, address = self._client(member)
+        try:
+            async with client.get(f"{address}{path}", headers=vouched) as response:
+                if response.status != 200:
+                    return None
+                said = await response.json()
+                return int(said["epoch"]), str(said["address"])
+        except (aiohttp.ClientError, OSError, KeyError, ValueError):
+            return None
+
     async def close(self) -> None:
         for session in self._sessions.values():
             await session.close()

@@ -48,6 +48,8 @@ class Owned(NamedTuple):
 
     epoch: Callable[[str, Principal], int]
     """That of our claim of a server, for who asks; 0 where we do not own it."""
+    locate: Callable[[str, Principal], Awaitable[JsonObject]]
+    """Who runs a server, with the epoch; it runs afterwards. For a member that cannot find out by itself."""
     discover: Callable[[str, Principal], Awaitable[JsonObject]]
     """What a server said of itself."""
     forward: Handler
@@ -110,8 +112,14 @@ class OwnedServers:
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
     ) -> None:
         server = unquote(scope["path"].removeprefix(PATH))
-        if headers.get(_PEER) is None or scope["method"] != "POST":
+        if headers.get(_PEER) is None or scope["method"] not in ("POST", "GET"):
             await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})
+            return
+        if scope["method"] == "GET":
+            try:
+                await send_json(send, 200, await self._owned.locate(server, principal))
+            except WicketError as problem:
+                await send_json(send, 503, {"error": str(problem)})
             return
         if self._links.leaving or headers.get(_EPOCH) != str(self._owned.epoch(server, principal)):
             await send_json(send, 409, {"error": _NOT_OURS})

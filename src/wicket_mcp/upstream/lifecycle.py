@@ -9,7 +9,7 @@
       │                           v
       │              waiting (after failure 1 and 2: the next Needed connects, after a pause)
       │              broken  (after 3 in a row: Needed is rejected until the pause is over)
-      │              idle    (where nobody is signed in: the next Needed connects at once)
+      │              idle    (where nobody is signed in, or decides who runs it: the next Needed connects at once)
     closed <── Closed, from everywhere and for good
 
 The session is part of the state: it is there in `ready` and nowhere else. Every connection has a generation number,
@@ -24,7 +24,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from wicket_mcp.errors import Crashed, NeedsSignIn, Unavailable, UpstreamError, WicketError
+from wicket_mcp.errors import Crashed, NeedsSignIn, NoOwner, Unavailable, UpstreamError, WicketError
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_assignments
 
@@ -253,7 +253,7 @@ class Life(Generic[S]):
                 return Trigger.CLOSED
             case _ if event.generation != self.generation:
                 return None
-            case Failed(_, NeedsSignIn()):  # that is no defect: it may be tried again as soon as somebody has signed in
+            case Failed(_, NeedsSignIn() | NoOwner()):  # no defect: it may be tried again as soon as that has changed
                 return Trigger.UNAUTHENTICATED
             case Failed():
                 often = self.failures + 1 >= BREAKER_FAILURES
@@ -272,7 +272,7 @@ class Life(Generic[S]):
     def _count(self, failed: Failed) -> None:
         self.problem = summarize(failed.problem)
         self.stderr = failed.problem.stderr if isinstance(failed.problem, UpstreamError) else ()
-        if isinstance(failed.problem, NeedsSignIn):
+        if isinstance(failed.problem, NeedsSignIn | NoOwner):
             return
         self.failures += 1
         self.retry_at = failed.now + self._shorten(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self.failures - 1)))

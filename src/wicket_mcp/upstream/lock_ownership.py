@@ -1,8 +1,9 @@
 """Ownership among replicas: a lock of the database that all share, for each server that somebody runs.
 
 A replica that takes over from one that did not say that it stopped asks it first, and waits as long as it may still run
-what it had: a dead one is refused by the kernel at once, one that is cut off has stopped by itself after a while. When
-the database lost our locks they are taken again; what somebody else has by then is stopped. Implements `Ownership`.
+what it had: a dead one is refused by the kernel at once, one that is cut off has stopped by itself after a while, and
+asks the others from then on who owns what. When the database lost our locks they are taken again; what somebody else
+has by then is stopped. Implements `Ownership`.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.members import Member
-from wicket_mcp.errors import Unavailable
+from wicket_mcp.errors import NoOwner
 from wicket_mcp.upstream.ownership import Claim
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ ASK_EVERY = 0.2
 PAUSE = 0.05
 LOOKS = 100
 
+Locate = Callable[[Member, str], Awaitable[Claim | None]]
+"""Who owns a key, as another member knows it."""
 StillOwns = Callable[[Member, str, int], Awaitable[bool | None]]
 """Whether a member still owns a key under an epoch; None where it does not say."""
 
@@ -29,8 +32,9 @@ StillOwns = Callable[[Member, str, int], Awaitable[bool | None]]
 class LockOwnership:
     """See the module's docstring."""
 
-    def __init__(self, members: ClaimingMembers, still_owns: StillOwns) -> None:
+    def __init__(self, members: ClaimingMembers, still_owns: StillOwns, locate: Locate) -> None:
         self._members = members
+        self._locate = locate
         self._still_owns = still_owns
         self._held: dict[str, tuple[int, Callable[[], None]]] = {}
         """Epoch of every key that is ours, and what stops it."""
@@ -50,12 +54,14 @@ class LockOwnership:
                 try:
                     claim = await self._try(key, lost)
                 except ClaimsAway as problem:
+                    if (claim := await self._ask_members(key)) is not None:
+                        return claim
                     text = f"Who runs server '{key}' cannot be told: {problem}."
-                    raise Unavailable(key, text, hint="Try again when the database is back.") from None
+                    raise NoOwner(key, text, hint="Try again when the database is back.") from None
                 if claim is not None:
                     return claim
                 await asyncio.sleep(PAUSE)
-        raise Unavailable(key, f"Nobody says who runs server '{key}'.", hint="Try again.")
+        raise NoOwner(key, f"Nobody says who runs server '{key}'.", hint="Try again.")
 
     async def _try(self, key: str, lost: Callable[[], None]) -> Claim | None:
         if key in self._held:
@@ -74,6 +80,18 @@ class LockOwnership:
         self._held[key] = taken.epoch, lost
         log.info("this replica runs server '%s' from now on (epoch %d)", key, taken.epoch)
         return Claim(taken.epoch)
+
+    async def _ask_members(self, key: str) -> Claim | None:
+        """The database does not answer us: those whom it answers know who owns it, and own it where nobody does."""
+        for member in list(self._members.all.values()):
+            if member.id != self._members.me and (claim := await self._locate(member, key)) is not None:
+                return claim
+        return None
+
+    async def holder(self, key: str) -> Claim | None:
+        """Who owns it, with the address where others reach that one. Raises ClaimsAway."""
+        holder = await self._members.holder(key)
+        return None if holder is None else Claim(holder.epoch, holder.member.address)
 
     def epoch(self, key: str) -> int:
         return self._held[key][0] if key in self._held else 0

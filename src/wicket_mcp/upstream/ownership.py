@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from wicket_mcp.codec import decode, encode
-from wicket_mcp.errors import Unavailable
+from wicket_mcp.errors import NoOwner
 from wicket_mcp.model import as_object
 
 PAUSE = 0.02  # seconds between two looks at a claim that is just being made
@@ -41,7 +41,7 @@ class Ownership(Protocol):
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
         """Own it from now on, or learn who does. A claim that is ours already stays as it is.
 
-        `lost` is called once when our claim ends by itself: the child must be stopped at once. Raises Unavailable when
+        `lost` is called once when our claim ends by itself: the child must be stopped at once. Raises NoOwner when
         nobody can say who owns it.
         """
         ...
@@ -79,7 +79,7 @@ class FileOwnership:
                 return claim
             await asyncio.sleep(PAUSE)  # locked, and its owner has not said yet who it is
         hint = "Try again; it is decided by file locks in the folder of the workers."
-        raise Unavailable(key, f"Nobody says who runs server '{key}'.", hint=hint)
+        raise NoOwner(key, f"Nobody says who runs server '{key}'.", hint=hint)
 
     def _try(self, key: str) -> Claim | None:
         if key in self._held:
