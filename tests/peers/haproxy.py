@@ -1,4 +1,7 @@
-"""A real HAProxy from Debian's packages before some addresses, without stickiness: every request may go anywhere."""
+"""A real HAProxy from Debian's packages before some addresses, without stickiness: every request may go anywhere.
+
+What it says itself when a replica is gone is taken from `deploy/haproxy.cfg`.
+"""
 
 import asyncio
 import shutil
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.peers.postgres import free_port
 
 MISSING = "HAProxy is not installed: run scripts/system"
@@ -25,6 +29,7 @@ defaults
   option redispatch 1
   retry-on conn-failure
   option http-no-delay
+{errors}
 frontend all
   bind 127.0.0.1:{port}
   default_backend replicas
@@ -45,7 +50,9 @@ async def haproxy(folder: Path, addresses: Sequence[str]) -> AsyncGenerator[str]
     port = free_port()
     servers = "".join(f"  server r{number} {each}\n" for number, each in enumerate(addresses))
     file = folder / "haproxy.cfg"
-    file.write_text(CONFIGURATION.format(port=port) + servers)
+    deployed = (ROOT / "deploy" / "haproxy.cfg").read_text().splitlines()
+    errors = "\n".join(line for line in deployed if line.startswith("  http-error "))
+    file.write_text(CONFIGURATION.format(port=port, errors=errors) + servers)
     process = await asyncio.create_subprocess_exec(
         program, "-f", str(file), "-db", "-q", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )
