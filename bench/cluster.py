@@ -134,8 +134,8 @@ class Faults:
         account = load.account(executed)
         untyped = sum(not is_typed(problem) for problem in load.failed.values())
         print(
-            f"  {name:<38} {len(load.sent):6} calls, {len(account['failed'])} with an error ({untyped} cut by HAProxy), "
-            f"{len(account['lost'])} lost, {len(account['doubled'])} executed twice, "
+            f"  {name:<37} {len(load.sent):6} calls: {len(account['failed'])} with an error "
+            f"({untyped} cut by HAProxy), {len(account['lost'])} lost, {len(account['doubled'])} executed twice, "
             f"{executed.count('twice')} processes owned twice"
         )
 
