@@ -40,6 +40,23 @@ class StubbornFamily(Echo):  # pyright: ignore[reportUntypedBaseClass]
             super().on_call(number, name, arguments, meta)
 
 
+class DetachedFamily(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Has a child that left its process group and its session, and holds none of its pipes."""
+
+    def run(self) -> None:
+        nothing = subprocess.DEVNULL
+        self.child = subprocess.Popen(
+            ["sleep", "600"], start_new_session=True, stdin=nothing, stdout=nothing, stderr=nothing
+        )
+        super().run()
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        if name == "pid":
+            self.text(number, f"{os.getpid()} {self.child.pid}")
+        else:
+            super().on_call(number, name, arguments, meta)
+
+
 class Unreadable(Echo):  # pyright: ignore[reportUntypedBaseClass]
     """Answers `slow` with what cannot be decoded: a number that is none, or lists within lists."""
 

@@ -14,7 +14,29 @@ from tests.reliability.callers import person
 from tests.reliability.hostile import hostile
 from wicket_mcp.errors import Crashed, ProtocolViolation, TimedOut
 from wicket_mcp.request import tool_call
+from wicket_mcp.upstream.control_group import ControlGroups
 from wicket_mcp.upstream.supervisor import HUNG_AFTER
+
+
+def control_groups(pid: int) -> list[Path]:
+    """Those of a gateway's process."""
+    groups = ControlGroups.make()
+    assert groups is not None
+    groups.close()
+    return list(groups.home.parent.glob(f"wicket-{pid}-*"))
+
+
+def may_make_control_groups() -> bool:
+    groups = ControlGroups.make()
+    if groups is not None:
+        groups.close()
+    return groups is not None
+
+
+HAS_CONTROL_GROUPS = may_make_control_groups()
+needs_control_groups = pytest.mark.skipif(
+    not HAS_CONTROL_GROUPS, reason="no control group may be made here: run as root, or with Delegate=yes"
+)
 
 
 @pytest.mark.promise(
@@ -26,8 +48,10 @@ async def test_f1_a_dead_server_is_noticed_though_a_detached_process_holds_its_p
         with pytest.raises(Crashed, match="killed by SIGKILL") as caught:
             await gateway.call("x.slow")
         daemon = int(caught.value.stderr[-1].split()[-1])
-        assert alive(daemon), "it is nobody's child, and may stay"
-        os.kill(daemon, signal.SIGKILL)
+        if HAS_CONTROL_GROUPS:
+            await gone(daemon)
+        else:  # it is nobody's child, and stays
+            os.kill(daemon, signal.SIGKILL)
         assert await echo(gateway, "x") == "still here"
 
 
@@ -82,6 +106,32 @@ async def test_f25_v19_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> 
     command.process.kill()
     await command.process.communicate()
     await asyncio.gather(*map(gone, pids))
+
+
+@needs_control_groups
+@pytest.mark.promise("F25", "Where control groups may be made, who left its process group ends with its server too.")
+async def test_f25_a_detached_process_ends_with_its_server(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"x": hostile("DetachedFamily")}) as gateway:
+        server, detached = map(int, (await gateway.call("x.pid"))["content"][0]["text"].split())
+        assert alive(detached)
+        assert control_groups(os.getpid())
+        assert os.getsid(detached) != os.getsid(server), "no signal to its group reaches it"
+    await gone(detached)
+    assert not control_groups(os.getpid()), "nothing is left in the kernel's tree"
+
+
+@needs_control_groups
+@pytest.mark.promise("F25", "Where control groups may be made, a killed gateway leaves no detached process behind.")
+async def test_f25_a_killed_gateway_leaves_no_detached_process(tmp_path: Path) -> None:
+    command = await Command.start(tmp_path, {"x": hostile("DetachedFamily")})
+    await command.initialize()
+    pids = [int(word) for word in (await command.call("call_tool", {"name": "x.pid"}))["content"][0]["text"].split()]
+    assert all(map(alive, pids))
+    command.process.kill()
+    await command.process.communicate()
+    await asyncio.gather(*map(gone, pids))
+    while control_groups(command.process.pid):  # its keeper takes them down
+        await asyncio.sleep(0)
 
 
 @pytest.mark.promise("F9", "Progress prolongs a call up to an absolute limit; then the server is told to end it.")

@@ -91,6 +91,7 @@ ExecStart={" ".join(map(_quote, command))}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 KillMode=mixed
+Delegate=yes
 TimeoutStopSec=60
 
 [Install]

@@ -1,28 +1,42 @@
-"""Ends the servers of a gateway that was killed before it could end them itself.
+"""Ends what servers started and left behind, also of a gateway that was killed before it could end them itself.
 
 A small shell reads the process groups that run from a pipe whose other end only the gateway holds. When the gateway is
 gone, however it went, the pipe ends and the shell kills what is left: also what servers started, and servers that do
-not notice the end of their input. Started with the first server; `stdio.py` says who comes and goes.
+not notice the end of their input. Where there are control groups, who has left its process group is ended too. Started
+with the first server; `stdio.py` says who comes and goes.
 """
 
 import asyncio
 import contextlib
 import logging
 import os
+import signal
 import subprocess
+from pathlib import Path
+
+from wicket_mcp.upstream.control_group import ControlGroups
 
 log = logging.getLogger(__name__)
 
 _SCRIPT = """
 trap '' HUP INT TERM
 groups=
+home=
 while read -r sign group; do
+  if [ "$sign" = home ]; then home=$group; continue; fi
   rest=
   for one in $groups; do [ "$one" = "$group" ] || rest="$rest $one"; done
   groups=$rest
   [ "$sign" = + ] && groups="$groups $group"
 done
 for one in $groups; do kill -s KILL -- "-$one"; done
+[ -n "$home" ] && [ -d "$home" ] || exit 0
+echo 1 > "$home/cgroup.kill"
+for again in 1 2 3 4 5 6 7 8 9 10; do
+  for one in "$home"/*/ "$home"; do [ -d "$one" ] && rmdir "$one"; done
+  [ -d "$home" ] || exit 0
+  sleep 0.2
+done
 """
 
 
@@ -30,23 +44,40 @@ class Keeper:
     """Knows every process group that must not outlive us."""
 
     def __init__(self) -> None:
-        self._groups: set[int] = set()
+        self._groups: dict[int, Path | None] = {}
+        """Process groups that run, and the control group of each."""
+        self._control: ControlGroups | None = None
         self._shell: subprocess.Popen[bytes] | None = None
 
     def __repr__(self) -> str:
         return f"<Keeper {len(self._groups)} groups>"
 
     def add(self, group: int) -> None:
-        self._groups.add(group)
+        if self._shell is None:
+            self._control = ControlGroups.make()
+        self._groups[group] = self._control.place(group) if self._control is not None else None
         self._tell(f"+ {group}\n")
 
+    def kill(self, group: int) -> None:
+        """End all of a server, whoever has left its process group included."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+        control = self._groups.get(group)
+        if self._control is not None and control is not None:
+            self._control.kill(control)
+
     def drop(self, group: int) -> None:
+        """It has ended, and all that it left behind ends now."""
         if group in self._groups:
-            self._groups.discard(group)
+            self.kill(group)
+            del self._groups[group]
             self._tell(f"- {group}\n")
 
     async def close(self) -> None:
         """Nothing runs any more."""
+        if self._control is not None:
+            await asyncio.to_thread(self._control.close)
+            self._control = None
         shell, self._shell = self._shell, None
         if shell is not None and shell.stdin is not None:
             with contextlib.suppress(OSError):
@@ -57,6 +88,8 @@ class Keeper:
         if self._shell is None or self._shell.poll() is not None:
             self._start()
             line = "".join(f"+ {group}\n" for group in self._groups)
+            if self._control is not None:
+                line = f"home {self._control.home}\n{line}"
         if self._shell is not None and self._shell.stdin is not None:
             with contextlib.suppress(OSError):  # it has just ended: the next line finds another
                 self._shell.stdin.write(line.encode())

@@ -259,9 +259,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self._exited.set()
-        self._signal(signal.SIGKILL)  # whatever it started and left behind
         if self._process is not None:
-            self._keeper.drop(self._process.get_pid())
+            self._keeper.drop(self._process.get_pid())  # and whatever it started and left behind
         if self._exit_timer is not None:
             self._exit_timer.cancel()
         # Somebody who left its group may hold its pipes open: their end is not waited for.
@@ -394,7 +393,11 @@ class StdioConnection(asyncio.SubprocessProtocol):
         return [self._redact(line, 300) for line in self._stderr.lines(STDERR_SHOWN)]
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is not None:
+        if self._process is None:
+            return
+        if number == signal.SIGKILL:
+            self._keeper.kill(self._process.get_pid())
+        else:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.get_pid(), number)
 
