@@ -77,6 +77,7 @@ class Gateway(Library):
         self.watches = Watches(self.catalogue, self.pool)
         self.audit_file = AuditFile(config)
         self.audit = Audit(self.store.record_call)
+        self.audit.reconfigure(config)
         self.audit.listen(self.audit_file.record)
         self.audit.listen(self.finder.hear)
         self.tracing = _open_tracing(config)
@@ -88,6 +89,7 @@ class Gateway(Library):
             self.scripting.reconfigure,
             self.finder.reconfigure,
             self.audit_file.reconfigure,
+            self.audit.reconfigure,
             self.accounts.reconfigure,
         ]
         """The live parts that obey every new configuration, in this order."""

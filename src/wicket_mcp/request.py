@@ -51,6 +51,8 @@ class Span(msgspec.Struct, eq=False):
     """The rule that decided whether it may be made, and what it decided."""
     upstream: float = 0.0
     """Seconds that its server took."""
+    steps: dict[str, float] | None = None
+    """Seconds that each layer took by itself, where somebody wants to know (`calls/steps.py`)."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):

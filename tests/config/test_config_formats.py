@@ -127,7 +127,7 @@ def test_every_option_of_wicket_toml_is_read() -> None:
             memory=32 * 1024**2,
             calls=50,
         ),
-        audit=AuditConfig(file="audit.jsonl"),
+        audit=AuditConfig(file="audit.jsonl", arguments=True),
         meta=MetaConfig(upper=True),
         trace=TraceConfig(endpoint="http://127.0.0.1:4318", percent=10, content=True),
         registry=RegistryConfig(

@@ -1,8 +1,9 @@
 """The outermost layer: one line in the audit for every request, written when it ends, however it ends.
 
-A denial, an unknown name and a defect are recorded like an answer. Keeps a digest of the arguments, never themselves.
-`Audit` hands each record to whoever keeps or counts it (the store, a file, the metrics), and knows what is under way.
-What is done to the gateway itself (a failed sign-in, a revoked key) becomes a record here too.
+A denial, an unknown name and a defect are recorded like an answer. Keeps a digest of the arguments, and themselves only
+where the configuration asks for it: masked, for a file or a collector. `Audit` hands each record to whoever keeps or
+counts it (the store, a file, the metrics), and knows what is under way. What is done to the gateway itself (a failed
+sign-in, a revoked key) becomes a record here too.
 """
 
 import asyncio
@@ -12,15 +13,20 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from wicket_mcp.calls.cache import META_CACHED
+from wicket_mcp.calls.steps import LAST
 from wicket_mcp.codec import digest, encode
+from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import Internal, WicketError
 from wicket_mcp.model import Caller, JsonObject
 from wicket_mcp.request import Handler, Layer, Request, Result, Span
 from wicket_mcp.results.content import size_of
 from wicket_mcp.store.model import CallRecord
 from wicket_mcp.telemetry.log import cut
+from wicket_mcp.telemetry.redact import mask_members, mask_strings
 
 MAX_DETAIL = 300
+MAX_ARGUMENTS = 16 * 1024
+"""Bytes of arguments that a record carries, where it carries any; of larger ones their size."""
 LISTENERS_EVERY = 0.25  # seconds in which records are gathered for the listeners
 UNASKED_A_MINUTE = 60
 """Records of failed authentications, and of each server's log messages: nobody is to fill the audit with them."""
@@ -50,8 +56,13 @@ class Audit:
         """Requests that were rejected because nobody is known by what they came with."""
         self.disclosed: Counter[tuple[str, str]] = Counter()
         """Characters that clients were shown, by dialect and kind (`list`, `call`)."""
+        self.whole_arguments = False
+        """Whether records carry the arguments themselves, masked."""
         self._unasked: dict[str, tuple[int, int]] = {}
         """By who comes unasked: a minute, and how many of theirs were recorded in it."""
+
+    def reconfigure(self, config: Config) -> None:
+        self.whole_arguments = config.audit.arguments and config.audit.file is not None
 
     def record(self, record: CallRecord) -> None:
         for sink in self._sinks:
@@ -132,7 +143,7 @@ def audit(log: Audit) -> Layer:
                 raise
             finally:
                 del running[span]
-                log.record(_record(request, span, time.perf_counter() - started))
+                log.record(_record(request, span, time.perf_counter() - started, whole=log.whole_arguments))
             return result
 
         return handle
@@ -140,7 +151,7 @@ def audit(log: Audit) -> Layer:
     return layer
 
 
-def _record(request: Request, span: Span, seconds: float) -> CallRecord:
+def _record(request: Request, span: Span, seconds: float, *, whole: bool) -> CallRecord:
     if not span.arguments_digest:
         span.arguments_digest, span.arguments_bytes = digest(encode(span.arguments))
     caller = request.caller
@@ -160,7 +171,26 @@ def _record(request: Request, span: Span, seconds: float) -> CallRecord:
         span.upstream * 1000,
         span.arguments_bytes,
         span.rule,
+        steps=_steps(span, seconds) if span.steps else (),
+        arguments=_mask(span) if whole else "",
     )
+
+
+def _steps(span: Span, seconds: float) -> tuple[tuple[str, float], ...]:
+    """What each layer took in milliseconds, in the order of the corridor; what is left is the audit's own."""
+    steps = dict(reversed((span.steps or {}).items()))
+    if LAST in steps:
+        steps[LAST] -= span.upstream
+        steps["server"] = span.upstream
+    steps = {"audit": seconds - sum(steps.values()), **steps}
+    return tuple((name, max(0.0, taken) * 1000) for name, taken in steps.items())
+
+
+def _mask(span: Span) -> str:
+    """The arguments for people to read: without secrets that are known, or that their names announce."""
+    if span.arguments_bytes > MAX_ARGUMENTS:  # looking through them would hold everybody up
+        return encode(f"{span.arguments_bytes:,} bytes, too many for the audit").decode()
+    return encode(mask_members(mask_strings(span.arguments))).decode()
 
 
 def measure(body: JsonObject) -> int:

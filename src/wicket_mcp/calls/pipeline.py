@@ -33,6 +33,7 @@ from wicket_mcp.calls.resolve import (
     resolve_resource,
     resolve_tool,
 )
+from wicket_mcp.calls.steps import timed, timed_last, without
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -68,6 +69,8 @@ class Parts(msgspec.Struct, frozen=True):
     trace: Layer | None = None
     profiles: Layer | None = None
     """The budgets of profiles, where there are any."""
+    timed: bool = False
+    """Whether the audit is told how long each layer took."""
 
 
 class Pipeline:
@@ -112,22 +115,32 @@ class Pipeline:
     def guard(self, inner: Handler) -> Handler:
         """The layers for a call whose server is no configured one: everything that is about the caller."""
         parts = self._parts
-        layers = [*self._outermost, authorise("invoke", "calling tools"), limit_principal(parts.admit, "invocation")]
+        layers = {
+            "authorise": authorise("invoke", "calling tools"),
+            "limit": limit_principal(parts.admit, "invocation"),
+        }
         if parts.approvals is not None:
-            layers.append(approve(parts.approvals))
-        return nest(layers, inner)
+            layers["approve"] = approve(parts.approvals)
+        return nest([*self._outermost, *self._steps(layers)], self._last(inner))
+
+    def _steps(self, layers: Mapping[str, Layer]) -> list[Layer]:
+        """The layers, each with its name for the audit where that wants to know how long it took."""
+        return [timed(name, layer) if self._parts.timed else layer for name, layer in layers.items()]
+
+    def _last(self, handler: Handler) -> Handler:
+        return timed_last(handler) if self._parts.timed else handler
 
     def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler, *, owner: bool) -> Handler:
         parts = self._parts
-        signing_in = [] if parts.sign_in is None else [parts.sign_in]
-        if owner:
-            return nest([*self._outermost, *signing_in, resolve], inner)
-        kind = "invocation" if scope == "invoke" else "discovery"
-        outer = [*self._outermost, authorise(scope, doing), *signing_in]
-        limits = [limit_principal(parts.admit, kind)]
-        if parts.profiles is not None and scope == "invoke":
-            limits.append(parts.profiles)
-        return nest([*outer, resolve, *limits], inner)
+        layers: dict[str, Layer] = {} if owner else {"authorise": authorise(scope, doing)}
+        if parts.sign_in is not None:
+            layers["sign in"] = parts.sign_in
+        layers["resolve"] = resolve
+        if not owner:
+            layers["limit"] = limit_principal(parts.admit, "invocation" if scope == "invoke" else "discovery")
+            if parts.profiles is not None and scope == "invoke":
+                layers["limit of the profile"] = parts.profiles
+        return nest([*self._outermost, *self._steps(layers)], inner)
 
     def _to_server(self, request: Request) -> Awaitable[Result]:
         config = self._parts.catalogue.servers.get(request.server)
@@ -141,32 +154,34 @@ class Pipeline:
     def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
         """The layers of one server: for its prompts, resources and all else, and for its tools."""
         parts = self._parts
-        tools, others = self._direct(config), self._add_server_limit(config)
+        outer: dict[str, Layer] = {"held": held(parts.catalogue)} if holds(config) else {}
         if parts.approvals is not None and parts.approvals.flow is not None:
-            others = observe(parts.approvals.flow)(others)
-        if holds(config):
-            others = held(parts.catalogue)(others)
+            outer["approve"] = observe(parts.approvals.flow)
+        others = nest(self._steps(outer), self._add_server_limit(config))
+        tools = self._direct(config)
         if config.fallback:
-            tools = fallback(parts.catalogue, config, self._direct_to)(tools)
+            standing_in = fallback(parts.catalogue, config, self._direct_to)
+            tools = nest(self._steps({"fallback": standing_in}), tools)
         return others, tools
 
     def _direct_to(self, server: str) -> Handler:
-        return self._direct(self._parts.catalogue.servers[server])
+        handler = self._direct(self._parts.catalogue.servers[server])
+        return without(handler, "fallback") if self._parts.timed else handler
 
     def _direct(self, config: ServerConfig) -> Handler:
-        layers = [check(self._parts.results)]
-        if holds(config):
-            layers.insert(0, held(self._parts.catalogue))
-        approvals = self._parts.approvals
-        if approvals is not None and approvals.concern(config.name):
-            layers.append(approve(approvals))
+        parts = self._parts
+        layers: dict[str, Layer] = {"held": held(parts.catalogue)} if holds(config) else {}
+        layers["arguments"] = check(parts.results)
+        if parts.approvals is not None and parts.approvals.concern(config.name):
+            layers["approve"] = approve(parts.approvals)
         if config.cache:
-            layers.append(cache(self._parts.cache, config, self._parts.account))
-        return nest(layers, self._add_server_limit(config))
+            layers["cache"] = cache(parts.cache, config, parts.account)
+        return nest(self._steps(layers), self._add_server_limit(config))
 
     def _add_server_limit(self, config: ServerConfig) -> Handler:
-        forward = self._forward
-        return limit_server(self._parts.buckets, config)(forward) if config.calls_per_minute else forward
+        forward = self._last(self._forward)
+        layers = {"limit of the server": limit_server(self._parts.buckets, config)} if config.calls_per_minute else {}
+        return nest(self._steps(layers), forward)
 
     async def _forward(self, request: Request) -> Result:
         """Tasks concern clients that declare something and tools that say so; everybody else goes straight on."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wicket_mcp.codec import encode
+from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import Internal
 from wicket_mcp.model import JsonObject
@@ -39,15 +39,18 @@ def as_json(record: CallRecord) -> JsonObject:
         "run": record.run,
         "rule": record.rule,
         "duration_ms": round(record.duration_ms, 3),
-        "steps_ms": {
-            "gateway": round(max(0.0, record.duration_ms - record.upstream_ms), 3),
-            "server": round(record.upstream_ms, 3),
-        },
+        "steps_ms": {name: round(taken, 3) for name, taken in record.steps or _two_steps(record)},
         "tokens_in": estimate_tokens(record.arguments_bytes),
         "tokens_out": estimate_tokens(record.result_bytes),
         "arguments_digest": record.arguments_digest,
+        "arguments": decode(record.arguments) if record.arguments else "",
     }
     return {name: value for name, value in fields.items() if value != ""}
+
+
+def _two_steps(record: CallRecord) -> tuple[tuple[str, float], ...]:
+    """What is known of every record: what the server took, and the rest."""
+    return ("gateway", max(0.0, record.duration_ms - record.upstream_ms)), ("server", record.upstream_ms)
 
 
 def estimate_tokens(characters: int) -> int:

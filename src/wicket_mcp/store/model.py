@@ -61,12 +61,20 @@ class CallRecord(msgspec.Struct, frozen=True):
     """The rule of the configuration that decided, and what it decided."""
     id: int = 0
     """Its place in the store; later records have larger ones. Says nothing of what it is a record of."""
+    steps: tuple[tuple[str, float], ...] = ()
+    """Milliseconds of each step, for an audit file or collector; the store does not keep them."""
+    arguments: str = ""
+    """The arguments as JSON, masked, where the configuration asks for them; the store does not keep them."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CallRecord) and structs.astuple(self)[:-1] == structs.astuple(other)[:-1]
+        return isinstance(other, CallRecord) and self._said == other._said
 
     def __hash__(self) -> int:
-        return hash(structs.astuple(self)[:-1])
+        return hash(self._said)
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        return structs.astuple(structs.replace(self, id=0))
 
 
 class AuditQuery(msgspec.Struct, frozen=True):

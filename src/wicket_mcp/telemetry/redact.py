@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from wicket_mcp.telemetry.known import KNOWN, MASK, SHORTEST_SECRET, parts_of, pattern_of
 from wicket_mcp.telemetry.log import clean, cut
 
-__all__ = ["KNOWN", "MASK", "SHORTEST_SECRET", "Redactor", "is_secret_name", "mask_arguments"]
+__all__ = ["KNOWN", "MASK", "SHORTEST_SECRET", "Redactor", "is_secret_name", "mask_arguments", "mask_members"]
 __all__ += ["mask_assignments", "mask_strings", "mask_url", "url_secrets"]
 
 _LONGEST_PLAIN_SEGMENT = 15  # a longer piece of a path may be a key, as in https://host/api/SECRET/mcp
@@ -50,6 +50,16 @@ def mask_strings(value: Any) -> Any:
         return {KNOWN.mask(key): mask_strings(member) for key, member in members.items()}
     if isinstance(value, list):
         return [mask_strings(member) for member in cast("list[Any]", value)]
+    return value
+
+
+def mask_members(value: Any) -> Any:
+    """JSON in which whatever a name announces as a secret is masked."""
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {key: MASK if is_secret_name(key) and member else mask_members(member) for key, member in members}
+    if isinstance(value, list):
+        return [mask_members(member) for member in cast("list[Any]", value)]
     return value
 
 

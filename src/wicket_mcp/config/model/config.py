@@ -108,6 +108,9 @@ class AuditConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "of an OTLP collector over HTTP, which gets every record as a log record."
         ),
     ] = None
+    arguments: Annotated[
+        bool, Meta(description="Make whole arguments, with secrets masked, part of what `file` gets.")
+    ] = False
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
