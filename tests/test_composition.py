@@ -12,7 +12,6 @@ COMPOSING = [
     "observing.py",
     "replicas.py",
     "rooms.py",
-    "scripting.py",
     "serving.py",
     "verbs.py",
 ]

@@ -256,7 +256,7 @@ def _traced(library: Library, tracing: "Tracing | None") -> Handler:
         greeting = library.pool.greeting(server)
         return greeting.protocol_version if greeting else ""
 
-    library.forward.on_sent = tracing.count
+    library.forward.tell(tracing.count)
     return tracing.client(library.catalogue.servers.get, version)(library.forward)
 
 

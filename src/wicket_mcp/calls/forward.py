@@ -61,8 +61,12 @@ class Forward:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._tokens = itertools.count(1)
-        self.on_sent: OnSent | None = None
+        self._on_sent: OnSent | None = None
         """Hears how long every request took, where somebody counts that."""
+
+    def tell(self, on_sent: OnSent) -> None:
+        """Have `on_sent` called after every request."""
+        self._on_sent = on_sent
 
     async def __call__(self, request: Request) -> Result:
         """The upstream's result, after all that it asked of the caller was answered."""
@@ -126,8 +130,8 @@ class Forward:
         finally:
             seconds = time.perf_counter() - started
             request.span.upstream += seconds
-            if self.on_sent is not None:
-                self.on_sent(request.method, seconds, body, sys.exception())
+            if self._on_sent is not None:
+                self._on_sent(request.method, seconds, body, sys.exception())
 
     def _dress(self, request: Request) -> JsonObject:
         """The parameters with what of the client's `_meta` is meant for the upstream."""
