@@ -360,13 +360,13 @@ class Gateway(Library):
 
     def _publish_changes(self, old: Snapshot, new: Snapshot) -> None:
         kinds: list[Changed] = []
-        accounts = [[listing.accounts for listing in each.listings.values()] for each in (old, new)]
+        accounts = [[listing.accounts for listing in snapshot.listings.values()] for snapshot in (old, new)]
         if accounts[0] != accounts[1] or _definitions(old) != _definitions(new):
             kinds.append("tools")
         for kind in ("resources", "prompts"):
             before, after = (
-                [(name, item) for name, listing in each.listings.items() for item in getattr(listing, kind)]
-                for each in (old, new)
+                [(name, item) for name, listing in snapshot.listings.items() for item in getattr(listing, kind)]
+                for snapshot in (old, new)
             )
             if before != after:
                 kinds.append(kind)
@@ -417,7 +417,7 @@ async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def signalled(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         if stop.is_set():
             raise SystemExit(128 + number)
         log.info("%s: finishing calls in flight; once more ends at once", number.name)
@@ -425,5 +425,5 @@ async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, signalled, number)
+            loop.add_signal_handler(number, on_signal, number)
     await work(stop)

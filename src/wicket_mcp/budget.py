@@ -37,10 +37,10 @@ _TEXTS: Mapping[str, int] = {
 }
 
 
-def check_length(value: Sized, most: int, what: str, unit: str = "characters") -> None:
+def check_length(value: Sized, most: int, subject: str, unit: str = "characters") -> None:
     """Raises BadArguments where `value` is longer than `most`."""
     if len(value) > most:
-        raise BadArguments(f"{what} may have {most:,} {unit} at most, not {len(value):,}.")
+        raise BadArguments(f"{subject} may have {most:,} {unit} at most, not {len(value):,}.")
 
 
 def check_own_arguments(arguments: Mapping[str, Any]) -> None:

@@ -84,7 +84,7 @@ def is_large(members: Any) -> bool:
 
 
 @contextmanager
-def collector_paused() -> Generator[None]:
+def pause_collector() -> Generator[None]:
     """No search for cycles, of which JSON has none: it would take three quarters of the time of parsing much of it."""
     paused = gc.isenabled()
     gc.disable()
@@ -96,7 +96,7 @@ def collector_paused() -> Generator[None]:
 
 
 def _decode_large(data: bytes | str) -> Any:
-    with collector_paused():
+    with pause_collector():
         return _decoder.decode(data)
 
 

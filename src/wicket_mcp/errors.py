@@ -93,7 +93,7 @@ class UnknownName(CallerError):
     code = "unknown_name"
 
     def __init__(self, kind: str, name: str, near: Sequence[str] = (), *, hint: str = "") -> None:
-        meant = f"Did you mean {_listed(near)}?" if near else ""
+        meant = f"Did you mean {_list_names(near)}?" if near else ""
         super().__init__(f"No {kind} named '{name}'.", hint=" ".join(part for part in (meant, hint) if part))
         self.kind, self.name, self.near = kind, name, tuple(near)
 
@@ -105,7 +105,7 @@ class AmbiguousName(CallerError):
 
     def __init__(self, name: str, candidates: Sequence[str] = (), *, hint: str = "") -> None:
         amount = str(len(candidates)) if candidates else "several"
-        hint = f"Name one of {_listed(candidates)}." if candidates else hint
+        hint = f"Name one of {_list_names(candidates)}." if candidates else hint
         super().__init__(f"'{name}' is offered by {amount} servers.", hint=hint)
         self.candidates = tuple(candidates)
 
@@ -252,6 +252,6 @@ def detail_of(error: WicketError) -> dict[str, Any]:
     return detail
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     quoted = [f"'{name}'" for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -70,8 +70,8 @@ def unknown_capabilities(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
         for name, value in capabilities.items():
             if name not in _KNOWN_CAPABILITIES:
                 earlier = combined.get(name)
-                both = isinstance(value, dict) and isinstance(earlier, dict)
-                combined[name] = {**as_object(value), **as_object(earlier)} if both else combined.get(name, value)
+                mergeable = isinstance(value, dict) and isinstance(earlier, dict)
+                combined[name] = {**as_object(value), **as_object(earlier)} if mergeable else combined.get(name, value)
     return combined
 
 
@@ -90,7 +90,7 @@ def is_for_apps_only(definition: Mapping[str, Any]) -> bool:
     return isinstance(visibility, list) and "model" not in visibility
 
 
-def forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonObject:
+def filter_forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonObject:
     """A client's capabilities as a server is told them with the client's request.
 
     The legacy era's own form of tasks is between us and the client; `tasks` says whether the modern one is meant for

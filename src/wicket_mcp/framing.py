@@ -21,15 +21,15 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[bytes]:
         ended = data.split(b"\n")
-        rest = ended.pop()
+        partial = ended.pop()
         longest = self._size + len(data)
         if ended and self._parts:
             ended[0] = b"".join((*self._parts, ended[0]))
             self._parts.clear()
             self._size = 0
-        if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
+        if partial:
+            self._parts.append(partial)
+            self._size += len(partial)
         self.waiting = bool(self._parts)
         if longest > self._limit and (self._size > self._limit or any(len(line) > self._limit for line in ended)):
             raise LineTooLong

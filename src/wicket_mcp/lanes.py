@@ -20,8 +20,8 @@ T = TypeVar("T")
 class Lane:
     """`width` places, at most `share` of them and `waiting` more in the queue for each principal."""
 
-    def __init__(self, what: str, *, width: int, share: int, waiting: int, executor: Executor | None = None) -> None:
-        self._what = what
+    def __init__(self, subject: str, *, width: int, share: int, waiting: int, executor: Executor | None = None) -> None:
+        self._subject = subject
         self._width = width
         self._share = share
         self._most_waiting = waiting
@@ -34,7 +34,7 @@ class Lane:
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
-        return f"<Lane {self._what}: {self._total} of {self._width}, {waiting} waiting, {self.rejected} rejected>"
+        return f"<Lane {self._subject}: {self._total} of {self._width}, {waiting} waiting, {self.rejected} rejected>"
 
     def enter(self, principal: str) -> "_Place":
         """A place, for as long as the context lasts. Raises Overloaded."""
@@ -64,7 +64,7 @@ class Lane:
         queue = self._waiting.setdefault(principal, deque())
         if len(queue) >= self._most_waiting:
             self.rejected += 1
-            raise Overloaded(f"Too many {self._what} of yours are waiting.", hint="Try again when some have ended.")
+            raise Overloaded(f"Too many {self._subject} of yours are waiting.", hint="Try again when some have ended.")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
         try:

@@ -21,10 +21,10 @@ from wicket_mcp.codec import (
     LARGE,
     MAX_DEPTH,
     TOO_DEEP,
-    collector_paused,
     encode,
     is_deep,
     is_large,
+    pause_collector,
     refuse_constant,
     weighs_over,
 )
@@ -73,7 +73,7 @@ def decode_in_pieces(
 ) -> Any:
     """Parse one JSON document of at most so many values; without bounds where `most` is None. Raises ValueError."""
     text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
-    with collector_paused():
+    with pause_collector():
         return _Reader(text, most, window).document()
 
 
@@ -105,9 +105,9 @@ class _Reader:
 
     def read(self, at: int, depth: int) -> tuple[Any, int]:
         """The value that begins here, and where it ends."""
-        found = self._scan(at, depth)
-        if found is not None:
-            return found
+        value = self._scan(at, depth)
+        if value is not None:
+            return value
         if depth >= MAX_DEPTH:
             raise ValueError(TOO_DEEP)
         match self._text[at : at + 1]:
@@ -124,7 +124,7 @@ class _Reader:
         """One that is longer than a window."""
         number = _NUMBER.match(self._text, at)
         if number is None:
-            raise self._malformed(at)
+            raise self._error_at(at)
         return _scan(number[0], 0)[0], number.end()
 
     def _scan(self, at: int, depth: int) -> tuple[Any, int] | None:
@@ -177,7 +177,7 @@ class _Reader:
                     start, at = at, self.skip(comma + 1)
                     at = self._batch(items, start, end, at, depth)
                 case _:
-                    raise self._malformed(comma)
+                    raise self._error_at(comma)
 
     def _batch(self, items: list[Any], start: int, end: int, at: int, depth: int) -> int:
         """Take as many items as the window has, where the next ones end and begin as the last one did; where to go on.
@@ -188,10 +188,10 @@ class _Reader:
         if base == self._guess_failed_at or not base <= start < at < base + len(window):
             return at
         last = self._text[end - 1]
-        shown = _SHOWN.get(last)
-        if shown is None:  # a number or a word
+        shown_length = _SHOWN.get(last)
+        if shown_length is None:  # a number or a word
             last = ""
-        cut = window.rfind(last + self._text[end:at] + self._text[at : at + (shown or 0)])
+        cut = window.rfind(last + self._text[end:at] + self._text[at : at + (shown_length or 0)])
         if cut <= at - base:
             self._guess_failed_at = base
             return at
@@ -212,11 +212,11 @@ class _Reader:
             return members, at + 1
         while True:
             if self._text[at : at + 1] != '"':
-                raise self._malformed(at)
+                raise self._error_at(at)
             key, end = self.read(at, depth)
             colon = self.skip(end)
             if self._text[colon : colon + 1] != ":":
-                raise self._malformed(colon)
+                raise self._error_at(colon)
             members[key], end = self.read(self.skip(colon + 1), depth)
             comma = self.skip(end)
             match self._text[comma : comma + 1]:
@@ -225,7 +225,7 @@ class _Reader:
                 case ",":
                     at = self.skip(comma + 1)
                 case _:
-                    raise self._malformed(comma)
+                    raise self._error_at(comma)
 
     def _string(self, at: int) -> tuple[str, int]:
         """A text that is larger than the window."""
@@ -234,7 +234,7 @@ class _Reader:
             end = cast("re.Match[str]", _text_end(self._text, at, at + self._width)).end()
             ended = self._text[end : end + 1] == '"'
             if end == at and not ended:
-                raise self._malformed(at)
+                raise self._error_at(at)
             part = _parse_text(self._text[at:end], at)
             if parts and "\ud800" <= parts[-1][-1:] <= "\udbff" and "\udc00" <= part[:1] <= "\udfff":
                 halves = parts[-1][-1] + part[0]  # of one character, as two escapes
@@ -245,7 +245,7 @@ class _Reader:
             if ended:
                 return "".join(parts), at + 1
 
-    def _malformed(self, at: int) -> ValueError:
+    def _error_at(self, at: int) -> ValueError:
         if at >= len(self._text):
             return ValueError("JSON is malformed: it ends too early")
         return ValueError(f"JSON is malformed: {self._text[at]!r} at character {at} does not belong there")

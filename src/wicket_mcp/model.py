@@ -173,8 +173,8 @@ class Discreet(msgspec.Struct, frozen=True):
     hidden: ClassVar[frozenset[str]] = frozenset()
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in self.hidden)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in self.hidden)
+        return f"{type(self).__name__}({', '.join(fields)})"
 
 
 class Tool(Discreet, frozen=True):

@@ -140,8 +140,8 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         greetings = {name: pool.greeting(name) for name in catalogue.servers}
         return {name: greeting.protocol_version for name, greeting in greetings.items() if greeting}
 
-    async def sign_in(server: str, who: Principal) -> str:
-        return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], who)).link
+    async def sign_in(server: str, principal: Principal) -> str:
+        return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
 
     async def stop(server: str) -> None:
         for upstream in pool.release_connections(server):
@@ -170,9 +170,9 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         loads=lambda: {load.server: load for load in pool.loads()},
         eras=eras,
         explain=gateway.finder.explain,
-        signed_out=lambda who: gateway.accounts.missing(catalogue.servers.values(), who),
+        signed_out=lambda principal: gateway.accounts.missing(catalogue.servers.values(), principal),
         sign_in=sign_in,
-        held=lambda: [held for server in catalogue.servers for held in catalogue.held(server).values()],
+        held=lambda: [held for server in catalogue.servers for held in catalogue.held_entries(server).values()],
         accept=catalogue.approve,
         stderr=pool.stderr,
         enable=enable,

@@ -33,23 +33,23 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
     waiting: Stamp | None = None
     first: Config | None = None
     fixed: list[str] = []
-    gone = 0
+    misses = 0
     while True:
         stamp = _stamp(files)
-        gone = gone + 1 if stamp[0] is None else 0
-        if gone == 2:  # the first time it may be being replaced
+        misses = misses + 1 if stamp[0] is None else 0
+        if misses == 2:  # the first time it may be being replaced
             log.warning("%s is gone; the configuration that was read from it stays in use", path)
-        if stamp == seen or gone:
+        if stamp == seen or misses:
             waiting = None
         elif stamp != waiting and seen is not None:
             waiting = stamp  # still being written, perhaps
         else:
             seen, waiting = stamp, None
-            if (found := await read_again(path, used())) is not None:
-                first = first or found
-                if staying(used(), found) != used():
-                    _apply(found, apply)
-                if (named := needing_restart(first, found)) != fixed and named:
+            if (config := await read_again(path, used())) is not None:
+                first = first or config
+                if staying(used(), config) != used():
+                    _apply(config, apply)
+                if (named := needing_restart(first, config)) != fixed and named:
                     log.warning("changes of %s take effect when Wicket is started again", ", ".join(named))
                 fixed = named
         await asyncio.sleep(LOOK_EVERY)
@@ -107,7 +107,7 @@ def _stamp(files: tuple[Path, ...]) -> Stamp:
 
 def _state(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -100,9 +100,13 @@ class Rooms(msgspec.Struct, frozen=True):
         served = Served(self.verbs, self.menu(names), partial(self.instructions, names), self.live.audit.disclose)
         if not profiles:
             return served
-        own = {} if names else {each.name: self.menu((profile_name(each.name),)) for each in profiles if each.dialects}
+        own = (
+            {}
+            if names
+            else {entry.name: self.menu((profile_name(entry.name),)) for entry in profiles if entry.dialects}
+        )
         served = served._replace(admit=partial(self.admit, names), profile_menus=own)
-        budgeted, budgets = _budgeted(self.config), self.live.budgets
+        budgeted, budgets = _profiles_with_budget(self.config), self.live.budgets
         if not any(profile.tokens_per_hour for profile in budgeted.values()):
             return served
         return served._replace(disclose=charge(budgets, budgeted, served.disclose), afford=afford(budgets, budgeted))
@@ -115,13 +119,13 @@ class Rooms(msgspec.Struct, frozen=True):
 
         The name that their client gives itself chooses among those that are left where the address chooses none.
         """
-        wanted = profile_of(names)
+        requested = profile_of(names)
         held = [profile for profile in self.config.profiles if profile.holds(principal)]
-        open_to = held or ([] if wanted else self.config.profiles)
+        open_to = held or ([] if requested else self.config.profiles)
         by_client = next((profile.name for profile in open_to if profile.serves(client)), "")
-        chosen = wanted
-        if not held or wanted not in {profile.name for profile in held}:
-            chosen = by_client or (held[0].name if held else wanted)
+        chosen = requested
+        if not held or requested not in {profile.name for profile in held}:
+            chosen = by_client or (held[0].name if held else requested)
         return replace(principal, profile=chosen) if chosen != principal.profile else principal
 
     async def instructions(self, names: tuple[str, ...] = (), profile: str = "") -> str:
@@ -130,7 +134,7 @@ class Rooms(msgspec.Struct, frozen=True):
             return self.config.untrusted
         library = self.live.library
         servers = library.catalogue.servers
-        shown = self.profile(profile)
+        visible = self.profile(profile)
         reader = replace(LOCAL, profile=profile)
         snapshot = await library.catalogue.load()
         inlined = ""
@@ -142,7 +146,7 @@ class Rooms(msgspec.Struct, frozen=True):
             (server.name, server.description, server.allowed_tools, server.denied_tools, fingerprint(server))
             for server in servers.values()
         ]
-        key = f"instructions {hashlib.blake2b(encode([words, shown, *identity]), digest_size=16).hexdigest()}"
+        key = f"instructions {hashlib.blake2b(encode([words, visible, *identity]), digest_size=16).hexdigest()}"
         text = inlined or None
         if text is None:
             with suppress(WicketError):  # without its state Wicket greets all the same
@@ -152,8 +156,8 @@ class Rooms(msgspec.Struct, frozen=True):
             if len(snapshot.listings) == len(servers):
                 with suppress(WicketError):
                     await library.store.save_note(key, text)
-        if shown is not None and shown.instructions:
-            text = f"{shown.instructions.strip()}\n\n{text}"
+        if visible is not None and visible.instructions:
+            text = f"{visible.instructions.strip()}\n\n{text}"
         listed = [server for server in servers.values() if library.catalogue.now.policy.shows(reader, server.name)]
         unsigned = await library.accounts.missing(listed, LOCAL)
         return f"{text}\nNeeds sign-in (wicket login NAME): {', '.join(sorted(unsigned))}" if unsigned else text
@@ -185,7 +189,7 @@ def build(config: Config, live: Live) -> Rooms:
             admit=live.admit,
             cache=live.cache,
             buckets=live.buckets,
-            forward=_traced(library, live.tracing),
+            forward=_add_tracing(library, live.tracing),
             subscribe=live.watches.subscribe,
             account=library.accounts.version,
             sign_in=sign_in(library.accounts, library.catalogue) if may_need_sign_in(config) else None,
@@ -217,9 +221,9 @@ def build(config: Config, live: Live) -> Rooms:
     return Rooms(config, live, pipeline, verbs)
 
 
-def _budgeted(config: Config) -> Mapping[str, ProfileConfig]:
+def _profiles_with_budget(config: Config) -> Mapping[str, ProfileConfig]:
     """The profiles that have a budget."""
-    return {each.name: each for each in config.profiles if each.calls_per_hour or each.tokens_per_hour}
+    return {profile.name: profile for profile in config.profiles if profile.calls_per_hour or profile.tokens_per_hour}
 
 
 def may_need_sign_in(config: Config) -> bool:
@@ -248,7 +252,7 @@ def _approvals(config: Config, live: Live, results: Results) -> Approvals | None
     return Approvals(rules, store, results.origin, Always(store, config.state_path / ALWAYS_FILE), flow)
 
 
-def _traced(library: Library, tracing: "Tracing | None") -> Handler:
+def _add_tracing(library: Library, tracing: "Tracing | None") -> Handler:
     if tracing is None:
         return library.forward
 

@@ -71,8 +71,8 @@ class Rpc:
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
-        asked = len(self._peer_requests)
-        return f"<Rpc {self.peer} | {len(self._pending)} pending, {asked} to answer, {self.strays} strays>"
+        unanswered = len(self._peer_requests)
+        return f"<Rpc {self.peer} | {len(self._pending)} pending, {unanswered} to answer, {self.strays} strays>"
 
     def __len__(self) -> int:
         """How many requests of ours are not answered yet."""
@@ -253,8 +253,8 @@ _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.
 
 def read_id(data: bytes) -> int | None:
     """The number of the request that is answered by a message which cannot be decoded, where it can be seen."""
-    found = _ID_FIRST.match(data) or _ID_LAST.search(data[-200:])
-    return int(found[1]) if found else None
+    match = _ID_FIRST.match(data) or _ID_LAST.search(data[-200:])
+    return int(match[1]) if match else None
 
 
 async def decode_message(data: bytes) -> Any:

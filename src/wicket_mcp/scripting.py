@@ -110,10 +110,10 @@ class Scripting:
         """What a script may see; servers that were never seen are asked only when `source` may mean them."""
         from wicket_mcp.scripts.api import Api  # noqa: PLC0415  (see above)
 
-        servers = list((await verbs.known(principal)).servers)
+        servers = list((await verbs.current_view(principal)).servers)
         words = words_of(source) if source is not None else set(_FINDS_OUT)
-        wanted = servers if words & set(_FINDS_OUT) else [name for name in servers if identifier(name) in words]
-        view = await verbs.view(principal, wanted)
+        mentioned = servers if words & set(_FINDS_OUT) else [name for name in servers if identifier(name) in words]
+        view = await verbs.view(principal, mentioned)
         if self._built is None or self._built[0] is not view:
             self._built = view, Api.of(view.tools, list(view.servers))
         return self._built[1]
@@ -149,9 +149,9 @@ class _Calls:
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
         if self.reruns is None:
             return (await self._answer(kind, name, arguments))[0]
-        with self.reruns.keep(kind, name, arguments) as kept:
-            kept.value, kept.fields = await self._answer(kind, name, arguments, kept.rerun)
-            return kept.value
+        with self.reruns.keep(kind, name, arguments) as record:
+            record.value, record.fields = await self._answer(kind, name, arguments, record.rerun)
+            return record.value
 
     async def _answer(
         self, kind: "CallKind", name: str, arguments: JsonObject, rerun: Rerun | None = None
@@ -189,12 +189,12 @@ class _Calls:
         return [_brief(hit.tool) for hit in answer.hits]
 
     async def _describe(self, names: Sequence[str]) -> JsonObject:
-        found: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for name in names:
             tool = await self._verbs.resolve(name, self._caller.principal)
-            shown = {**_brief(tool), "description": tool.description, "schema": tool.input_schema}
-            found[name] = {**shown, "output_schema": tool.output_schema} if tool.output_schema else shown
-        return found
+            entry = {**_brief(tool), "description": tool.description, "schema": tool.input_schema}
+            by_name[name] = {**entry, "output_schema": tool.output_schema} if tool.output_schema else entry
+        return by_name
 
 
 def _without_envelope(body: JsonObject) -> JsonObject:

@@ -92,7 +92,7 @@ def _follow_sessions(gateway: "Gateway") -> Sessions:
 
     on_duration = gateway.tracing.end_session if gateway.tracing else None
     sessions = Sessions(end, gateway.outbox_counters, on_duration=on_duration)
-    gateway.feed.subscribe(sessions.changed)
+    gateway.feed.subscribe(sessions.notify_changes)
     return sessions
 
 

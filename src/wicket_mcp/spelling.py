@@ -83,12 +83,12 @@ def _contenders(query: str, known: list[str], folded: list[str]) -> list[int]:
     grams = grams[:: -(-len(grams) // 10) or 1]
     shared: Counter[int] = Counter()
     for gram in grams:
-        shared.update([at for at, one in enumerate(folded) if gram in one])
-    enough, kept = len(grams) + 1, 0
+        shared.update([at for at, name in enumerate(folded) if gram in name])
+    enough, total = len(grams) + 1, 0
     sizes = Counter(shared.values())
-    while kept < _COMPARED and enough > max(1, len(grams) // 4):
+    while total < _COMPARED and enough > max(1, len(grams) // 4):
         enough -= 1
-        kept += sizes[enough]
+        total += sizes[enough]
     return nsmallest(
         _COMPARED,
         [at for at, count in shared.items() if count >= enough],
@@ -133,8 +133,8 @@ class _Pattern:
     def likeness(self, other: str) -> float:
         if not self.text or not other:
             return 0.0
-        every = rest = (1 << len(self.text)) - 1
+        every = unmatched = (1 << len(self.text)) - 1
         for char in other[:_LONGEST]:
-            hit = rest & self._masks.get(char, 0)
-            rest = ((rest + hit) | (rest - hit)) & every
-        return 2 * (len(self.text) - rest.bit_count()) / (len(self.text) + len(other))
+            hit = unmatched & self._masks.get(char, 0)
+            unmatched = ((unmatched + hit) | (unmatched - hit)) & every
+        return 2 * (len(self.text) - unmatched.bit_count()) / (len(self.text) + len(other))

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+async def run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end, also when whoever waits for it is cancelled meanwhile; that is heard of afterwards."""
     task = asyncio.create_task(work)  # noqa: TID251  (awaited here, whatever happens)
     try:
@@ -42,15 +42,15 @@ class Tasks:
         """Run `work` from now on. `awaited` says that somebody waits for it, and hears of its failure."""
         task = asyncio.create_task(work, name=name)  # noqa: TID251  (the one place)
         self._tasks.add(task)
-        task.add_done_callback(self._heard if awaited else self._finished)
+        task.add_done_callback(self._on_done if awaited else self._on_finished)
         return task
 
-    def _heard(self, task: asyncio.Task[Any]) -> None:
+    def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waited may have been cancelled first: that is no lost exception
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
+    def _on_finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             Tasks.failed += 1

@@ -100,7 +100,7 @@ class Verbs:
         """What `principal` may see, after all servers (of `servers`) that were never seen have been asked."""
         return (await self._catalogue.complete(servers, principal)).view(principal)
 
-    async def known(self, principal: Principal) -> View:
+    async def current_view(self, principal: Principal) -> View:
         """What `principal` may see of what is known already: no server is asked."""
         return (await self._catalogue.load()).view(principal)
 
@@ -110,7 +110,7 @@ class Verbs:
 
     async def servers(self, principal: Principal, *, connect: bool = False) -> list[ServerStatus]:
         """Every server in configured order; with `connect`, those never seen are asked first."""
-        view = await (self.view(principal) if connect else self.known(principal))
+        view = await (self.view(principal) if connect else self.current_view(principal))
         unsigned = await self._accounts.missing(view.servers.values(), principal)
         return [self._status(config, view, signed_in=config.name not in unsigned) for config in view.servers.values()]
 
@@ -134,10 +134,10 @@ class Verbs:
         if servers is not None:
             check_length(servers, MAX_NAMES, "A search", "servers")
         view = self._catalogue.view(principal)
-        wanted = None if servers is None else [view.server(name).name for name in servers]
-        return await self._finder.search(query, principal, limit=limit, servers=wanted)
+        names = None if servers is None else [view.server(name).name for name in servers]
+        return await self._finder.search(query, principal, limit=limit, servers=names)
 
-    def tagged(self, tag: str, principal: Principal) -> list[str]:
+    def find_tagged(self, tag: str, principal: Principal) -> list[str]:
         """The servers of a tag. Raises UnknownName with near tags."""
         servers = self._catalogue.view(principal).servers.values()
         tagged = [server.name for server in servers if tag.lower() in map(str.lower, server.tags)]
@@ -238,7 +238,7 @@ class Verbs:
 
     async def capabilities(self, principal: Principal) -> JsonObject:
         """What clients are told of extensions and of what Wicket does not know: ours, and that of known servers."""
-        known = [listing.capabilities for listing in (await self.known(principal)).listings.values()]
+        known = [listing.capabilities for listing in (await self.current_view(principal)).listings.values()]
         return {**unknown_capabilities(known), "extensions": union(known)}
 
     async def watch(self, uri: str, caller: Caller, changed: Changed) -> Callable[[], None]:

@@ -47,10 +47,10 @@ class Inherited:
     @classmethod
     def take(cls) -> "Inherited | None":
         """From our environment, once; None where nobody is our master."""
-        given = os.environ.pop(VARIABLE, "")
-        if not given:
+        value = os.environ.pop(VARIABLE, "")
+        if not value:
             return None
-        first, second, folder = given.split(",", 2)
+        first, second, folder = value.split(",", 2)
         listener, ready = int(first), int(second)
         for descriptor in (listener, ready):
             os.set_inheritable(descriptor, False)
@@ -113,12 +113,12 @@ class Master:
     async def _start(self) -> "_Worker | None":
         """A worker that is ready; None where it ended before."""
         read, written = os.pipe()
-        given = (self._listener.fileno(), written)
+        descriptors = (self._listener.fileno(), written)
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
-                env={**os.environ, VARIABLE: ",".join((*map(str, given), self._folder.name))},
-                pass_fds=given,
+                env={**os.environ, VARIABLE: ",".join((*map(str, descriptors), self._folder.name))},
+                pass_fds=descriptors,
                 stdin=asyncio.subprocess.DEVNULL,
             )
         finally:

@@ -232,7 +232,7 @@ async def test_what_is_held_of_one_account_is_not_held_of_another(open_gateway: 
         assert "Gazette" not in tool.description  # neither the text that nobody has accepted, nor Ann's
         with pytest.raises(Denied, match="is held"):
             await ask(gateway, BOB)
-        [change] = gateway.catalogue.held("x").values()
+        [change] = gateway.catalogue.held_entries("x").values()
         await gateway.catalogue.approve(change, "somebody")
         assert [await ask(gateway, who) for who in (ANN, BOB)] == ["ann", "bob"]
 

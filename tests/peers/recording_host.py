@@ -35,7 +35,7 @@ class RecordingHost:
             return {"action": "accept", "content": {"name": "Ann"}}
         raise Denied(f"{method} is not for you.")
 
-    def closed(self, reason: UpstreamError) -> None:
+    def on_closed(self, reason: UpstreamError) -> None:
         self.ended.append(reason)
         self.ended_event.set()
 

@@ -64,7 +64,7 @@ async def test_calls_are_counted_for_the_record_they_reach(open_facade: OpenFaca
         await facade.invoke(server.url, "x", {}, {}, ANN)
     (known,), _ = await facade.discover("far away", ANN.principal, limit=1)
     assert known.id == "far"
-    assert await facade.store.called(0) == {"io.github.ann/far": 1}
+    assert await facade.store.call_counts(0) == {"io.github.ann/far": 1}
 
 
 async def test_the_scope_is_asked_before_anything_is_sent(open_facade: OpenFacade) -> None:

@@ -124,13 +124,13 @@ async def test_without_discover_no_tool_is_found(served: Served, dialect: str, t
 @pytest.mark.parametrize(("dialect", "tool"), [*CALLS, *SCRIPTS])
 @pytest.mark.parametrize("scope", ["discover", "register"])
 async def test_without_invoke_no_tool_is_called(served: Served, dialect: str, tool: str, scope: str) -> None:
-    before = await served.gateway.registry.store.called(0)
+    before = await served.gateway.registry.store.call_counts(0)
     async with talking(served.address, served.keys[scope], dialect) as talker:
         problem = await talker.problem(tool, **{**CALLS, **SCRIPTS}[dialect, tool])
     assert "Authentication failed: " in problem
     missing = "discover" if scope == "register" and (dialect, tool) in SCRIPTS else "invoke"
     assert f"needs an API key with the scope '{missing}'" in problem
-    assert await served.gateway.registry.store.called(0) == before, "no call reached the server"
+    assert await served.gateway.registry.store.call_counts(0) == before, "no call reached the server"
 
 
 @pytest.mark.parametrize(("dialect", "tool"), list(CALLS))

@@ -106,7 +106,7 @@ async def test_f27_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: Op
                 gateway.store.record_call(
                     CallRecord(at, "local", "echo", "echo", "", "ok", 1.0, 0, method="tools/call")
                 )
-            await gateway.store.observed(now)
+            await gateway.store.observed_servers(now)
         seen = await gateway.store.observations("echo", 0.0)
         assert len(seen) == MOST_OBSERVATIONS
         assert seen[0].at == pytest.approx(now - MOST_OBSERVATIONS), "the newest"

@@ -54,9 +54,9 @@ def test_segments_with_another_models_vectors_are_rebuilt_and_wait_for_the_new_o
     theirs = build_segment(listing)
     index = SearchIndex.load({"pets": (listing, theirs)}, model=Topics())
     assert index.search("brush").hits
-    assert index.unlearned() == [listing]
+    assert index.unlearned_listings() == [listing]
     learned = index.with_segments({"pets": (listing, index.learn(listing))})
-    assert learned.unlearned() == []
+    assert learned.unlearned_listings() == []
     assert learned.segment("pets") == build_segment(listing, Topics())
     assert learned.segment("pets") != theirs
 
@@ -69,7 +69,7 @@ def test_stored_vectors_are_not_made_again() -> None:
     listing = Listing("pets", tools=(Tool("pets", "groom", {"description": "Brush a feline"}),))
     index = SearchIndex.load({"pets": (listing, build_segment(listing, Topics()))}, model=Refusing())
     index.warm()
-    assert index.unlearned() == []
+    assert index.unlearned_listings() == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_packaged_encoder_reads_other_languages(query: str, tool: str) -> No
 def test_a_tool_without_a_vector_yet_is_found_by_words_beside_one_that_has_its() -> None:
     mail = Listing("mail", tools=(Tool("mail", "send_mail", {"description": "Send a letter to somebody"}),))
     index = SearchIndex.build([OFFICE]).with_listing(mail, learned=False)
-    assert index.unlearned() == [mail]
+    assert index.unlearned_listings() == [mail]
     assert index.search("send a letter").hits[0].tool.name == "send_mail"
     assert index.search("bill acme for the work of june").hits[0].tool.name == "create_invoice"
 

@@ -432,9 +432,9 @@ class TestDomainsOnboardingManaged:
         early = StoredManaged("b", "manual", {}, running=False, owner="", created_at=NOW)
         for managed in (late, early):
             await store.save_managed(managed)
-        assert await store.managed() == [early, late]
+        assert await store.managed_servers() == [early, late]
         await store.drop_managed("b")
-        assert await store.managed() == [late]
+        assert await store.managed_servers() == [late]
 
 
 class TestHealth:
@@ -450,9 +450,9 @@ class TestHealth:
             (False, True),
             (True, True),
         ]
-        assert await store.observed(start - 1000) == {"x"}
-        assert await store.called(start - 1000) == {"x": 2}, "the one that was cancelled is no failure"
-        assert await store.observed(start + 1000) == set()
+        assert await store.observed_servers(start - 1000) == {"x"}
+        assert await store.call_counts(start - 1000) == {"x": 2}, "the one that was cancelled is no failure"
+        assert await store.observed_servers(start + 1000) == set()
 
     @pytest.mark.promise("F27", "Health and usage of a month are added up from sums by the hour, not from every call.")
     async def test_f27_what_lies_in_whole_hours_is_counted_from_their_sums(self, store: Store) -> None:
@@ -461,11 +461,11 @@ class TestHealth:
         for ago in (1, 3700, 7300, 7400):
             store.record_call(call(begin - ago - now))
         store.record_call(call(begin - 7300 - now, outcome="crashed"))
-        assert await store.called(begin - 7250) == {"x": 2}, "from the middle of an hour on"
-        assert await store.called(begin - 7350) == {"x": 3}
-        assert await store.called(begin - 8 * 3600) == {"x": 4}
-        assert await store.observed(begin - 3650) == {"x"}
-        assert await store.observed(begin) == set()
+        assert await store.call_counts(begin - 7250) == {"x": 2}, "from the middle of an hour on"
+        assert await store.call_counts(begin - 7350) == {"x": 3}
+        assert await store.call_counts(begin - 8 * 3600) == {"x": 4}
+        assert await store.observed_servers(begin - 3650) == {"x"}
+        assert await store.observed_servers(begin) == set()
 
     async def test_old_probes_are_dropped(self, store: Store) -> None:
         for at in (NOW, NOW + 10):
@@ -474,8 +474,8 @@ class TestHealth:
 
     async def test_a_watched_server_is_watched_until_then(self, store: Store) -> None:
         await store.watch("x", NOW)
-        assert await store.watched(NOW) == {"x"}
-        assert await store.watched(NOW + 1) == set()
+        assert await store.watched_servers(NOW) == {"x"}
+        assert await store.watched_servers(NOW + 1) == set()
 
 
 def pin(digest: str, name: str = "echo", at: float = NOW, server: str = "x") -> StoredPin:

@@ -29,7 +29,7 @@ DARK = ("activity", "tokens")
 async def fill(gateway: Gateway) -> None:
     """A day of calls, a question that waits, a key."""
     rng, now = random.Random(7), time.time()
-    tools = [(tool.server, tool.name) for tool in (await gateway.verbs.known(gateway.principal)).tools]
+    tools = [(tool.server, tool.name) for tool in (await gateway.verbs.current_view(gateway.principal)).tools]
     for number in range(600):
         server, tool = rng.choice(tools[:40]) if number % 3 else ("github", "create_issue")
         outcome = rng.choices(("ok", "error", "cached", "timed_out", "denied"), (88, 4, 4, 2, 2))[0]

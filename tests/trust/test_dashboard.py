@@ -21,10 +21,10 @@ async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offe
         _, text = await visitor.get("/ui/approvals")
         assert '<span class="removed">-  &#34;description&#34;: &#34;Send a message to somebody.&#34;' in text
         assert '<span class="added">+  &#34;description&#34;: &#34;Sends it &lt;b&gt;to us&lt;/b&gt;.&#34;' in text
-        (change,) = gateway.catalogue.held("m").values()
+        (change,) = gateway.catalogue.held_entries("m").values()
         form = {"server": "m", "kind": "tool", "name": "send", "digest": change.digest}
         assert (await visitor.post("/ui/approvals/held", None, csrf=csrf, **{**form, "digest": "0"}))[0] == 404
-        assert gateway.catalogue.held("m"), "what was not shown is not accepted"
+        assert gateway.catalogue.held_entries("m"), "what was not shown is not accepted"
         assert (await visitor.post("/ui/approvals/held", None, csrf=csrf, **form))[0] == 303
         assert (await gateway.call("m.send", {"to": "ann"}))["content"]
         assert (await gateway.store.pins("m"))[-1].approved_by == "local"

@@ -118,7 +118,7 @@ async def test_t11_a_poisoned_tool_is_held_from_the_first_sight(offer: Offer, op
         assert shown["read"] == READ["description"]
         with pytest.raises(Denied, match="its text has an order"):
             await gateway.call("m.send", {"to": "ann"})
-        (change,) = gateway.catalogue.held("m").values()
+        (change,) = gateway.catalogue.held_entries("m").values()
         await gateway.catalogue.approve(change, "ann")
         assert (await gateway.call("m.send", {"to": "ann"}))["content"]
 

@@ -91,7 +91,7 @@ async def test_a_change_is_held_over_a_restart_and_until_it_is_approved(
     async with open_gateway({"m": server}) as gateway, open_gateway({"m": server}) as other:
         (tool,) = await gateway.tools()
         assert "[Held" in tool.description, "the stored listing is held too"
-        (change,) = (await _loaded(other)).catalogue.held("m").values()
+        (change,) = (await _loaded(other)).catalogue.held_entries("m").values()
         assert POISON in change.diff()
         await other.catalogue.approve(change, "ann")
         assert (await gateway.call("m.send", {"to": "ann"}))["content"], "approved in another process"
@@ -162,7 +162,7 @@ async def test_a_resource_of_a_held_template_is_not_read(offer: Offer, open_gate
         with pytest.raises(Denied, match="'m.mail://{id}' is held"):
             await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
         assert await gateway.verbs.read_resource("mcp://m/other://1", Silent(LOCAL)), "what is not concerned goes on"
-        (change,) = gateway.catalogue.held("m").values()
+        (change,) = gateway.catalogue.held_entries("m").values()
         await gateway.catalogue.approve(change, "ann")
         assert await gateway.verbs.read_resource("mcp://m/mail://1", Silent(LOCAL))
 

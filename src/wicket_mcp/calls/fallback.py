@@ -41,8 +41,8 @@ def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str],
 
 async def _alternatives(catalogue: Catalogue, config: ServerConfig, tool: Tool) -> list[Tool]:
     offered = (await catalogue.complete(config.fallback)).by_server
-    wanted = tool.own_name or tool.name
-    return [other for name in config.fallback for other in offered.get(name, ()) if other.name == wanted]
+    own_name = tool.own_name or tool.name
+    return [other for name in config.fallback for other in offered.get(name, ()) if other.name == own_name]
 
 
 def _mark(result: Result, requested: Tool) -> Result:

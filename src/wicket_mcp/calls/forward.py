@@ -24,7 +24,7 @@ from wicket_mcp.errors import (
     Unasked,
     Unavailable,
 )
-from wicket_mcp.extensions import APP_MARK, forwarded
+from wicket_mcp.extensions import APP_MARK, filter_forwarded
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -73,7 +73,7 @@ class Forward:
         caller, server, meta = request.caller, request.server, request.meta
         dressed = self._dress(request) if meta or caller.log_level else request.params
         if request.notification:
-            able = forwarded(caller.capabilities)
+            able = filter_forwarded(caller.capabilities)
             await self._pool.notify(server, request.method, dressed, caller.principal, caller.session, able)
             return Result({}, request)
         token = meta.get("progressToken")
@@ -111,7 +111,7 @@ class Forward:
                 callbacks=callbacks,
                 headers=request.headers,
                 capabilities=(
-                    forwarded(caller.capabilities, tasks=request.declare_tasks)
+                    filter_forwarded(caller.capabilities, tasks=request.declare_tasks)
                     if caller.capabilities or request.declare_tasks
                     else None
                 ),

@@ -22,7 +22,7 @@ _EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: what stands for a part
 _SHOWN = 2000  # characters of a difference that a question shows
 
 
-def held(catalogue: Catalogue) -> Layer:
+def check_held(catalogue: Catalogue) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             if _find(catalogue, request) is None:
@@ -42,7 +42,7 @@ def held(catalogue: Catalogue) -> Layer:
 
 
 def _find(catalogue: Catalogue, request: Request) -> Held | None:
-    changes = catalogue.held(request.server)
+    changes = catalogue.held_entries(request.server)
     if not changes:
         return None
     if request.tool is not None:

@@ -24,7 +24,7 @@ from wicket_mcp.calls.authorise import authorise
 from wicket_mcp.calls.cache import AccountOf, Cache, cache
 from wicket_mcp.calls.fallback import fallback
 from wicket_mcp.calls.follow_tasks import follow_tasks, resolve_task
-from wicket_mcp.calls.held import held
+from wicket_mcp.calls.held import check_held
 from wicket_mcp.calls.limits import Admit, ServerBuckets, limit_principal, limit_server
 from wicket_mcp.calls.resolve import (
     resolve_extension,

@@ -12,7 +12,7 @@ import msgspec
 
 from wicket_mcp.errors import Crashed, Refused, WicketError
 from wicket_mcp.model import JsonObject, as_object, as_text
-from wicket_mcp.tasks import uninterrupted
+from wicket_mcp.tasks import run_uninterrupted
 
 Send = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -58,7 +58,7 @@ async def wait_for_task(server: str, created: JsonObject, send: Send, ask: Ask) 
             task = await send("tasks/get", {"taskId": number})
         return await _take_result(server, task, number, send, legacy=legacy)
     except asyncio.CancelledError:
-        await uninterrupted(_cancel(number, send))
+        await run_uninterrupted(_cancel(number, send))
         raise
 
 

@@ -58,8 +58,8 @@ class Watches:
             return
         uri, meta = as_text(event.params.get("uri")), as_object(event.params.get("_meta"))
         passed = {key: value for key, value in meta.items() if key != META_SUBSCRIPTION}  # which was ours
-        rest = {key: value for key, value in event.params.items() if key not in ("uri", "_meta")}
-        said = {**rest, "_meta": passed} if passed else rest
+        fields = {key: value for key, value in event.params.items() if key not in ("uri", "_meta")}
+        notice = {**fields, "_meta": passed} if passed else fields
         isolated = self._is_isolated(event.server)
         for (server, session, watched), watchers in list(self._watchers.items()):
             if server != event.server or (isolated and session != event.session):
@@ -67,7 +67,7 @@ class Watches:
             # An upstream may name a part of what is watched.
             if uri == watched or uri.startswith(f"{watched.rstrip('/')}/"):
                 for changed, addresses in list(watchers.items()):
-                    changed(addresses.address(server, uri), said)
+                    changed(addresses.address(server, uri), notice)
 
     def _key(self, request: Request) -> tuple[str, str, str]:
         session = request.caller.session if self._is_isolated(request.server) else ""

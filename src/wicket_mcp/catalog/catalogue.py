@@ -157,7 +157,7 @@ class Catalogue:
             elif name not in self.now.listings:
                 self.failures[name] = "It is still starting; ask again in a moment."
 
-    def held(self, server: str) -> Mapping[Entry, Held]:
+    def held_entries(self, server: str) -> Mapping[Entry, Held]:
         """What of a server nobody has accepted yet, and so cannot be called."""
         return self._held.get(server, {})
 

@@ -61,8 +61,8 @@ def _common(shares: tuple[frozenset[str], ...]) -> frozenset[str]:
     first, *others = shares
     alike = first.intersection(*others)
     names = [frozenset(map(_bare, share)) for share in shares]
-    told = frozenset(map(_bare, alike))
-    return alike | {name for name in names[0].intersection(*names[1:]) if name not in told}
+    alike_names = frozenset(map(_bare, alike))
+    return alike | {name for name in names[0].intersection(*names[1:]) if name not in alike_names}
 
 
 def shares_of(listings: Mapping[str, Listing], owner: str) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -90,11 +90,11 @@ def _bare(entry: str) -> str:
     return f"{entry.rpartition(_MARK)[0]}{_MARK}" if entry.startswith("tools ") else entry
 
 
-def _unworded(listing: Listing, entries: frozenset[str]) -> tuple[Tool, ...]:
+def _name_only_tools(listing: Listing, entries: frozenset[str]) -> tuple[Tool, ...]:
     """The tools of which only the name is shown."""
-    told = {tool_entry(tool) for tool in listing.tools}
+    described = {tool_entry(tool) for tool in listing.tools}
     bare = sorted(entry for entry in entries if entry.startswith("tools ") and entry.endswith(_MARK))
-    names = [entry[len("tools ") : -len(_MARK)] for entry in bare if entry not in told]
+    names = [entry[len("tools ") : -len(_MARK)] for entry in bare if entry not in described]
     return tuple(Tool(listing.server, name, {**_UNTOLD, "name": name}) for name in names)
 
 
@@ -105,7 +105,7 @@ def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
     }
     return replace(
         listing,
-        tools=(*(tool for tool in listing.tools if tool_entry(tool) in entries), *_unworded(listing, entries)),
+        tools=(*(tool for tool in listing.tools if tool_entry(tool) in entries), *_name_only_tools(listing, entries)),
         resources=lists["resources"],
         templates=lists["templates"],
         prompts=lists["prompts"],

@@ -73,12 +73,12 @@ def _approve(config: Path | None, name: str, *, always: bool, json: bool, verbos
             return [f"call {call.id} of {call.server}.{call.tool}"]
         if always:
             raise UnknownName("waiting call", name, hint=f"--always is for calls. {_WAITING}")
-        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
-        wanted = [held for held in changes if name in (held.key, held.server)]
-        if not wanted:
+        changes = [held for server in catalogue.servers for held in catalogue.held_entries(server).values()]
+        matches = [held for held in changes if name in (held.key, held.server)]
+        if not matches:
             raise UnknownName("held tool or waiting call", name, [held.key for held in changes][:3], hint=_WAITING)
         approved: list[str] = []
-        for held in wanted:
+        for held in matches:
             note(f"{held.kind} {held.key}: {held.words}\n{held.diff()}")
             if _agrees():
                 await catalogue.approve(held, by)
@@ -107,7 +107,7 @@ def _list_waiting(config: Path | None, *, json: bool, verbose: bool) -> None:
         await catalogue.load()
         calls = [question for question in await library.store.approvals(time.time()) if not question.approved_by]
         rows = [{"name": question.id, "what": question.words} for question in calls]
-        changes = [held for server in catalogue.servers for held in catalogue.held(server).values()]
+        changes = [held for server in catalogue.servers for held in catalogue.held_entries(server).values()]
         return rows + [{"name": held.key, "what": f"{held.kind}: {held.words}"} for held in changes]
 
     rows = with_library(config, work, verbose=verbose)
@@ -124,7 +124,7 @@ def _list_standing(config: Path | None, *, json: bool, verbose: bool) -> None:
 
     rows = with_library(config, lambda library: _always(library).list(), verbose=verbose)
     if json:
-        shown: list[dict[str, Any]] = [
+        entries: list[dict[str, Any]] = [
             {
                 "id": row.id,
                 "principal": row.principal,
@@ -135,7 +135,7 @@ def _list_standing(config: Path | None, *, json: bool, verbose: bool) -> None:
             }
             for row in rows
         ]
-        say_json(shown)
+        say_json(entries)
     elif not rows:
         say("Nothing is always allowed.")
     else:
@@ -150,7 +150,7 @@ def _revoke(config: Path | None, number: str, *, json: bool, verbose: bool) -> N
         always = _always(library)
         revoked = await always.revoke(number)
         if revoked is None:
-            raise UnknownName("standing approval", number, [each.id for each in await always.list()][:3], hint=_LISTS)
+            raise UnknownName("standing approval", number, [rule.id for rule in await always.list()][:3], hint=_LISTS)
         key = f"{revoked.server}.{revoked.tool}"
         _audit(library).act(by, "revoke always", f"{key} {number}")
         return key

@@ -89,7 +89,7 @@ def listings(catalogue: Catalogue) -> Iterator[Finding]:
             yield Finding("problem", name, summary.removesuffix(" Run its command by hand to see why."), fix, lines)
         elif listing is not None:
             yield Finding("ok", name, f"starts and lists {len(listing.tools)} tools")
-            for held in catalogue.held(name).values():
+            for held in catalogue.held_entries(name).values():
                 fix = f"Look at it, then: wicket approve {held.key}"
                 yield Finding("warning", name, f"{held.kind} '{held.key}' is held: {held.words}", fix)
             for entry in listing.rejected:

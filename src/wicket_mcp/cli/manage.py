@@ -20,7 +20,7 @@ FileOption = Annotated[
 
 
 def init(
-    here: Annotated[
+    in_folder: Annotated[
         bool, typer.Option("--here", help="In this folder instead of the user's configuration folder.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; import every client's servers.")] = False,
@@ -37,7 +37,7 @@ def init(
     from wicket_mcp.config.edit import import_plan, wicket_toml
     from wicket_mcp.config.read import locate
 
-    named = config or (Path.cwd() / locate.CONFIG_NAME if here else None)
+    named = config or (Path.cwd() / locate.CONFIG_NAME if in_folder else None)
     path = named or wicket_toml.find_target(None)
     if path.exists():
         raise ConfigError(

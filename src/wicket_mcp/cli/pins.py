@@ -38,7 +38,7 @@ def pins(
         stored = await library.store.pins(server or "")
         rows = [_row(pin) for pin in stored]
         for name in library.catalogue.servers if server is None else [server]:
-            rows += [_held_row(held) for held in library.catalogue.held(name).values()]
+            rows += [_held_row(held) for held in library.catalogue.held_entries(name).values()]
         return rows
 
     rows = with_library(config, work, verbose=verbose)

@@ -57,7 +57,7 @@ def explain(
         if decision is not None and decision.action == "ask":
             covered = await Always(library.store, library.config.state_path / FILE).find(call)
             decision = Decision("allow", f"{decision.rule}, {covered}") if covered else decision
-        held = library.catalogue.held(tool.server).get(held_entry(tool))
+        held = library.catalogue.held_entries(tool.server).get(held_entry(tool))
         return {
             "call": call.key,
             "action": "deny" if held else decision.action if decision else "allow",

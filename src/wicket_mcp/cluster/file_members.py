@@ -41,11 +41,11 @@ class FileMembers:
     async def join(cls, folder: Path, me: str, address: str) -> "FileMembers":
         members = cls(folder, me, address)
         # Written under another name first: a file that others see is whole, and locked.
-        made = folder / f"{me}.new"
-        members._file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        new_path = folder / f"{me}.new"
+        members._file = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(members._file, fcntl.LOCK_EX)
         os.write(members._file, address.encode())
-        made.rename(members._path(me))
+        new_path.rename(members._path(me))
         members._look()
         members._tasks.start(members._stay(), "see other workers")
         return members
@@ -76,8 +76,8 @@ class FileMembers:
             self._look()
 
     def _look(self) -> None:
-        found = {path.stem: self._read(path) for path in self._folder.glob(f"*{ENDING}")}
-        members = {number: Member(number, address) for number, address in found.items() if address}
+        addresses = {path.stem: self._read(path) for path in self._folder.glob(f"*{ENDING}")}
+        members = {number: Member(number, address) for number, address in addresses.items() if address}
         if members != self.all:
             self.all = members
             for hear in self.on_change:

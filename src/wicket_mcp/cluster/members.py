@@ -76,8 +76,8 @@ def tag(member: str, text: str) -> str:
 
 def untag(text: str) -> tuple[str, str]:
     """The member's id, or nothing, and the text."""
-    member, mark, rest = text.partition(MARK)
-    return (member, rest) if mark else ("", text)
+    member, mark, tail = text.partition(MARK)
+    return (member, tail) if mark else ("", text)
 
 
 def choose(members: Mapping[str, Member], key: str) -> Member | None:

@@ -90,12 +90,12 @@ class Relay:
         self, member: Member, method: str, path: str, headers: RawHeaders, body: bytes, send: Send, principal: Principal
     ) -> bool:
         """Whether it was handed on; False where nothing was sent. Raises Lost where the member went away meanwhile."""
-        wanted = [(key.decode(), value.decode("latin-1")) for key, value in headers if key not in _DROPPED]
-        wanted.append((PEER.decode(), self.vouch(principal, method, path.partition("?")[0])))
+        forwarded = [(key.decode(), value.decode("latin-1")) for key, value in headers if key not in _DROPPED]
+        forwarded.append((PEER.decode(), self.vouch(principal, method, path.partition("?")[0])))
         try:
             client, address = self._client(member)
             response = await client.request(
-                method, f"{address}{path}", headers=wanted, data=body or None, allow_redirects=False
+                method, f"{address}{path}", headers=forwarded, data=body or None, allow_redirects=False
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:
             log.warning("the replica at %s cannot be reached: %s", member.address, problem)
@@ -157,11 +157,11 @@ class Relay:
 
 
 async def _pass_on(response: aiohttp.ClientResponse, send: Send) -> None:
-    kept = [(key.lower(), value) for key, value in response.raw_headers if key.lower() not in _DROPPED]
+    forwarded = [(key.lower(), value) for key, value in response.raw_headers if key.lower() not in _DROPPED]
     length = response.headers.get("content-length")
     if length is not None:
-        kept.append((b"content-length", length.encode()))
-    await send({"type": "http.response.start", "status": response.status, "headers": kept})
+        forwarded.append((b"content-length", length.encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": forwarded})
     try:
         async for chunk in response.content.iter_any():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})

@@ -27,14 +27,14 @@ def find_daemons(folder: Path | None = None) -> Iterator[tuple[Path, JsonObject]
             yield path, status
 
 
-def ask(path: Path, what: str) -> JsonObject:
+def ask(path: Path, question: str) -> JsonObject:
     """What the daemon at `path` says when it is told `status` or `stop`; empty where none is there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(PATIENCE)
         try:
             sock.connect(str(path))
             check_peer(sock)
-            sock.sendall(SEPARATOR.join(("wicket-control", "1", what)).encode() + b"\n")
+            sock.sendall(SEPARATOR.join(("wicket-control", "1", question)).encode() + b"\n")
             answer = b""
             while piece := sock.recv(65536):
                 answer += piece

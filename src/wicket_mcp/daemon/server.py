@@ -56,12 +56,12 @@ class Daemon:
         self._clients: set[SocketClient] = set()
         self._connections = 0
         self._unused_since = self._started = time.monotonic()
-        self._installed: str | None = installation()
-        self._changed: str | None = self._installed
+        self._installed_version: str | None = installation()
+        self._changed: str | None = self._installed_version
         self._retired_at = 0.0
         self._server: asyncio.Server | None = None
         self._tasks = Tasks()
-        gateway.on_reload.append(self._reloaded)
+        gateway.on_reload.append(self._on_reloaded)
 
     def __repr__(self) -> str:
         return f"<Daemon {len(self._clients)} clients{', retired' if self._retired_at else ''}>"
@@ -91,9 +91,9 @@ class Daemon:
 
     def _greet(self) -> asyncio.Protocol:
         self._connections += 1
-        return _Greeting(self._begin, self._left)
+        return _Greeting(self._begin, self._on_left)
 
-    def _left(self) -> None:
+    def _on_left(self) -> None:
         """A connection is over that never became a client."""
         self._connections -= 1
 
@@ -104,12 +104,12 @@ class Daemon:
         elif kind == "wicket-control" and fields[:1] in (["status"], ["stop"]):
             transport.write(encode(self.status()) + b"\n")
             transport.close()
-            self._left()
+            self._on_left()
             if fields[0] == "stop":
                 self._stop.set()
         else:
             _refuse(transport, "another version of wicket is running here")
-            self._left()
+            self._on_left()
 
     async def _serve(self, transport: asyncio.Transport, fields: list[str], early: bytes) -> None:
         """Serve one client from its first message to its last."""
@@ -144,7 +144,7 @@ class Daemon:
         """What is served to a client that asks for this profile or these dialects. Raises ConfigError."""
         if not profile:
             return tuple(name for name in dialects.split(",") if name)
-        if profile not in {each.name for each in self._gateway.config.profiles}:
+        if profile not in {entry.name for entry in self._gateway.config.profiles}:
             raise ConfigError(f"there is no profile '{profile}'")
         return (profile_name(profile),)
 
@@ -154,10 +154,10 @@ class Daemon:
         now = time.monotonic()
         if self._connections:
             self._unused_since = now
-        found = _installed()
-        if found is not None and found != self._installed and found == self._changed:
+        version = _installed_version()
+        if version is not None and version != self._installed_version and version == self._changed:
             self._retire("another version is installed")
-        self._changed = found
+        self._changed = version
         if _inode(self._path) != self._inode and not self._retired_at:
             self._retire("its socket is gone")
         if self._retired_at:
@@ -189,7 +189,7 @@ class Daemon:
                     self._tasks.start(work, "accept")
             self._server.close()
 
-    def _reloaded(self, config: Config) -> None:
+    def _on_reloaded(self, config: Config) -> None:
         """The configuration may name other variables now: every shim looks whether this is still its daemon."""
         level_logs(config.log_level)
         for client in self._clients:
@@ -296,7 +296,7 @@ async def _first(*events: asyncio.Event) -> None:
     await waiting.close()
 
 
-def _installed() -> str | None:
+def _installed_version() -> str | None:
     """The installation on disk; None while it is being replaced."""
     try:
         return installation()
@@ -315,7 +315,7 @@ def _shorten(path: Path) -> None:
     """Keep the end of a log that has grown long. It is appended to, by us alone."""
     with contextlib.suppress(OSError):
         if path.stat().st_size > LARGEST_LOG:
-            kept = path.read_bytes()[-KEPT_LOG:].partition(b"\n")[2]
+            tail = path.read_bytes()[-KEPT_LOG:].partition(b"\n")[2]
             os.truncate(path, 0)
             with path.open("ab") as file:
-                file.write(kept)
+                file.write(tail)

@@ -123,7 +123,7 @@ async def invoke(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonOb
     endpoint, tool = arguments["endpoint"], arguments["tool_name"]
     try:
         if "://" not in endpoint:
-            server = (await verbs.known(call.caller.principal)).server(endpoint)
+            server = (await verbs.current_view(call.caller.principal)).server(endpoint)
             request = call.request(f"{server.name}.{tool}", arguments["arguments"], whole=True)
             return (await verbs.call(request)).body
         parsed = parse_arguments(arguments["arguments"])
@@ -134,7 +134,7 @@ async def invoke(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonOb
 
 async def _live_tools(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> dict[str, list[str]]:
     """For each record that runs here, the tools that it really has."""
-    view = await verbs.known(call.caller.principal)
+    view = await verbs.current_view(call.caller.principal)
     linked = facade.links(await facade.registry.index())
     return {
         name: [tool.name for server in servers for tool in view.by_server.get(server, ())]

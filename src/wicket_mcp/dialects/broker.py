@@ -74,7 +74,7 @@ class Broker:
         demand(call.caller.principal, "invoke", "calling tools")
         favourite = self._favourites.get(safe)
         if favourite is None:
-            raise ToolNotFound(name, hint=(await verbs.known(call.caller.principal)).hint())
+            raise ToolNotFound(name, hint=(await verbs.current_view(call.caller.principal)).hint())
         try:
             tool = call.tool_of(self.name) or favourite.tool
             return await _invoke(verbs, favourite.server, tool, call, call.arguments)
@@ -92,7 +92,7 @@ class Broker:
     async def search(self, verbs: Verbs, call: ToolCall) -> JsonObject:
         query = call.arguments.get("q", "").strip()
         principal = call.caller.principal
-        known, unknown = _select_servers(await verbs.known(principal), call.arguments.get("servers"))
+        known, unknown = _select_servers(await verbs.current_view(principal), call.arguments.get("servers"))
         if unknown and not known:
             raise ServerNotFound(unknown[0])
         favourites = [favourite for favourite in self._favourites.values() if favourite.server in known]
@@ -106,7 +106,7 @@ class Broker:
         others = [tool for tool in tools if (tool.server, tool.name) not in favourite_keys]
         entries += await asyncio.to_thread(lambda: [_entry(tool) for tool in others])
         problems = [f"Server not found: {name}" for name in unknown]
-        for server, problem in (await verbs.known(principal)).failures.items():
+        for server, problem in (await verbs.current_view(principal)).failures.items():
             if server in known:
                 words = f"Failed to list tools from {server}: {problem.splitlines()[0]}"
                 log.warning("[broker.search] %s", words)
@@ -123,7 +123,7 @@ class Broker:
 async def _invoke(verbs: Verbs, server: str, tool: Tool | str, call: ToolCall, arguments: object) -> JsonObject:
     if isinstance(tool, Tool):
         return (await verbs.call(call.request(tool, arguments))).body
-    view = await verbs.known(call.caller.principal)
+    view = await verbs.current_view(call.caller.principal)
     try:
         name = view.server(server).name
     except UnknownName as problem:

@@ -69,7 +69,7 @@ class Chain(Table):
 
 async def search_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     arguments = call.arguments
-    servers = verbs.tagged(arguments["tag"], call.caller.principal) if arguments.get("tag") else None
+    servers = verbs.find_tagged(arguments["tag"], call.caller.principal) if arguments.get("tag") else None
     answer = await verbs.search(
         arguments["task_description"],
         principal=call.caller.principal,

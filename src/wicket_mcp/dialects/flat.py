@@ -33,7 +33,7 @@ class Flat:
         ]
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None:
-        tool = (await verbs.known(principal)).find_spelled(self._naming, name)
+        tool = (await verbs.current_view(principal)).find_spelled(self._naming, name)
         return tool or (await verbs.view(principal)).find_spelled(self._naming, name)
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:

@@ -41,7 +41,7 @@ async def list_server_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     except UnknownName as problem:
         return failure(problem, str(problem))
     if not server.tools:
-        problem_text = (await verbs.known(call.caller.principal)).failures.get(server.name, "")
+        problem_text = (await verbs.current_view(call.caller.principal)).failures.get(server.name, "")
         words_for_it = f"\nError: {problem_text.splitlines()[0]}" if problem_text else ""
         return {**text(f"No tools available on {server.name}.{words_for_it}"), "isError": bool(problem_text)}
     lines = [words.tool_line(ident, tool) for ident, tool in server.tools.items()]

@@ -31,16 +31,16 @@ class Meta(Table):
         return answer(listed, {"tools": listed})
 
     async def get(self, verbs: Verbs, call: ToolCall) -> JsonObject:
-        wanted = call.arguments["tool_name"]
-        if isinstance(wanted, str):
+        requested = call.arguments["tool_name"]
+        if isinstance(requested, str):
             try:
-                entry = await self._describe(verbs, wanted, call.caller.principal)
+                entry = await self._describe(verbs, requested, call.caller.principal)
             except UnknownName as problem:
                 return await self._not_found(verbs, problem, call.caller.principal)
             return answer(entry, {"tools": [entry]})
         tools: list[JsonObject] = []
         errors: list[str] = []
-        for name in as_list(wanted):
+        for name in as_list(requested):
             try:
                 tools.append(await self._describe(verbs, name, call.caller.principal))
             except WicketError as problem:
@@ -70,7 +70,7 @@ class Meta(Table):
 
     async def _describe(self, verbs: Verbs, name: str, principal: Principal) -> JsonObject:
         tool = await self._find(verbs, name, principal)
-        named = (await verbs.known(principal)).spell(self._naming)
+        named = (await verbs.current_view(principal)).spell(self._naming)
         plain_name = next((plain for plain, candidate in named.items() if candidate.key == tool.key), name)
         parameters: JsonObject = {"type": "object", "properties": {}, **tool.input_schema}
         return {"name": plain_name, "description": tool.description, "parameters": parameters}
@@ -83,7 +83,7 @@ class Meta(Table):
         return await verbs.resolve(name, principal)
 
     async def _not_found(self, verbs: Verbs, problem: UnknownName, principal: Principal) -> JsonObject:
-        view = await verbs.known(principal)
+        view = await verbs.current_view(principal)
         names = list(view.spell(self._naming))
         more = "..." if len(names) > _NAMES_IN_ERROR else ""
         advice = view.hint() or f"Available tools include: {names[:_NAMES_IN_ERROR]}{more}"

@@ -18,7 +18,7 @@ from wicket_mcp.model import Detail, JsonObject, Tool, as_list, as_object, as_te
 from wicket_mcp.schema.descriptions import shorten
 from wicket_mcp.schema.signature import describe, first_sentence, signature
 from wicket_mcp.scripting import Script
-from wicket_mcp.scripts.languages import installed
+from wicket_mcp.scripts.languages import installed_languages
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.verbs import Verbs
 
@@ -44,18 +44,18 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
         tools = await verbs.tools(principal, server)
         lines = [str(describe(tool, "signature")) for tool in tools[: _limit(call, 50)]]
         more = f"\n[{len(tools) - len(lines)} more; raise limit or search.]" if len(lines) < len(tools) else ""
-        nothing = f"Server '{server}' offers no tools.{_failures(await verbs.known(principal))}"
+        nothing = f"Server '{server}' offers no tools.{_failures(await verbs.current_view(principal))}"
         return text("\n".join(lines) + more if lines else nothing)
-    before = await verbs.known(principal)
+    before = await verbs.current_view(principal)
     search = partial(
         verbs.search, query, principal=principal, limit=_limit(call, 5), servers=[server] if server else None
     )
     answer = await search()
-    if not answer.confident and len((await verbs.known(principal)).tools) > len(before.tools):
+    if not answer.confident and len((await verbs.current_view(principal)).tools) > len(before.tools):
         answer = await search()  # a server came up while the first was made, and is named as starting no more
     skills = [] if server else matches(await verbs.skills.entries(call.caller.principal), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
-    view = await verbs.known(principal)
+    view = await verbs.current_view(principal)
     return text(_hits(answer) + lines + _failures(view, None if not answer.confident else query))
 
 
@@ -173,12 +173,12 @@ def _shorten(definition: JsonObject) -> JsonObject:
 
 
 def _shorten_type(schema: JsonObject) -> JsonObject:
-    shown = {key: value for key, value in schema.items() if key not in ("default", "maximum", "maxItems")}
+    shortened = {key: value for key, value in schema.items() if key not in ("default", "maximum", "maxItems")}
     kinds = as_list(schema.get("type"))
-    return {**shown, "type": kinds[0]} if kinds else shown
+    return {**shortened, "type": kinds[0]} if kinds else shortened
 
 
-_LANGUAGES = installed()
+_LANGUAGES = installed_languages()
 _EXAMPLES = [f"{language.example} in {language.title}" for language in _LANGUAGES if language.example]
 _LANGUAGE: JsonObject = {"enum": [language.name for language in _LANGUAGES], "default": _LANGUAGES[0].name}
 _STRING: JsonObject = {"type": "string"}
@@ -198,7 +198,11 @@ class Native(Table):
             return None
         try:
             # Only a name that says its server is worth starting a server for.
-            tool = await verbs.resolve(name, principal) if "." in name else (await verbs.known(principal)).resolve(name)
+            tool = (
+                await verbs.resolve(name, principal)
+                if "." in name
+                else (await verbs.current_view(principal)).resolve(name)
+            )
         except WicketError:  # no such tool, several, or none for this caller: the menu says what there is
             return None
         try:

@@ -26,10 +26,10 @@ async def complete(verbs: Verbs, caller: Caller, params: JsonObject) -> JsonObje
     demand(caller.principal, "discover", "completion")
     match argument.get("name"):
         case "tool_name":
-            view = await verbs.known(caller.principal)
+            view = await verbs.current_view(caller.principal)
             return _completion(matching(value, (tool.key for tool in view.tools)))
         case "backend_name":
-            return _completion(matching(value, (await verbs.known(caller.principal)).servers))
+            return _completion(matching(value, (await verbs.current_view(caller.principal)).servers))
         case _:
             return _completion([])
 

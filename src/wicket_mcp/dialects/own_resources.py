@@ -166,7 +166,7 @@ async def _item(
 
 
 async def _backend(verbs: Verbs, caller: Caller, spelling: str) -> JsonObject:
-    name = (await verbs.known(caller.principal)).server(spelling).name
+    name = (await verbs.current_view(caller.principal)).server(spelling).name
     offered = await verbs.tools(caller.principal, name)
     server = next(status for status in await verbs.servers(caller.principal) if status.name == name)
     body: JsonObject = {

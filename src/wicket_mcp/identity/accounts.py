@@ -38,7 +38,7 @@ class _Kept(Protocol):
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]: ...
 
-    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool: ...
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool: ...
 
 
 class AccountStore(NoteStore, GrantStore, Protocol):
@@ -108,8 +108,8 @@ class Accounts:
     async def close(self) -> None:
         if self._sign_ins is not None:
             await self._sign_ins.close()
-        for kept in self._credentials.values():
-            await kept.close()
+        for credentials in self._credentials.values():
+            await credentials.close()
 
     # CredentialSource
 
@@ -124,11 +124,11 @@ class Accounts:
         from wicket_mcp.identity.oauth.keep import Keep  # noqa: PLC0415  (as above)
 
         owner = owner_of(config, principal)
-        kept = await Keep(self.vault).environment(owner, config.name)
-        if kept is None and config.required_keys:
+        stored = await Keep(self.vault).environment(owner, config.name)
+        if stored is None and config.required_keys:
             await self.need(config.name, owner, Challenge())
             raise NeedsSignIn(config.name, f"'{owner}' has not given {', '.join(config.required_keys)}")
-        return kept or {}
+        return stored or {}
 
     async def find(self, server: ResolvedServer, url: str, principal: Principal) -> Credentials | None:
         config = server.config
@@ -159,13 +159,13 @@ class Accounts:
 
     async def missing(self, servers: Iterable[ServerConfig], principal: Principal) -> frozenset[str]:
         """The servers that `principal` cannot use before somebody signs in."""
-        found: set[str] = set()
+        names: set[str] = set()
         for config in servers:
             if config.url is None and config.credentials == "shared":
                 continue
             if await self._is_needed(config.name, owner_of(config, principal)):
-                found.add(config.name)
-        return frozenset(found)
+                names.add(config.name)
+        return frozenset(names)
 
     async def _is_needed(self, server: str, owner: str) -> bool:
         key = (server, owner)
@@ -176,12 +176,12 @@ class Accounts:
             self._needs.setdefault(key, Challenge())
             self._noted.add(key)
         elif self._needs.get(key) is not None:
-            await self.signed_in(server, owner)
+            await self.on_signed_in(server, owner)
         else:
             self._needs[key] = None
         return self._needs[key] is not None
 
-    async def signed_in(self, server: str, owner: str, version: str = "") -> None:
+    async def on_signed_in(self, server: str, owner: str, version: str = "") -> None:
         """Somebody signed in (or out, without a version): connections from now on are other ones."""
         self._supersede(server, owner, version)
         await self.need(server, owner, None)
@@ -207,7 +207,7 @@ class Accounts:
 
         owner = owner_of(config, principal)
         await Keep(self.vault).save_environment(owner, config.name, variables)
-        await self.signed_in(config.name, owner)
+        await self.on_signed_in(config.name, owner)
 
     def resolve(self, config: ServerConfig) -> ResolvedServer:
         """The server with its secrets as they are now. Raises ConfigError."""
@@ -233,18 +233,18 @@ class _OnDemand:
             if self.config.auth.kind == "auto" and now - self._looked_at < LOOK_AGAIN:
                 return {}
             self._looked_at = now
-            kept = await self._accounts.vault.names(self._owner)
-            if self.config.auth.kind == "auto" and f"oauth {self.config.name}" not in kept:
+            stored = await self._accounts.vault.names(self._owner)
+            if self.config.auth.kind == "auto" and f"oauth {self.config.name}" not in stored:
                 return {}
             inner = self._load()
         headers = await inner.headers(verb, url, body)
         await self._note_version(inner)
         return headers
 
-    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         if self._inner is None and not Challenge.read(answer.header("WWW-Authenticate")).token:
             return False
-        return await (self._inner or self._load()).rejected(answer, sent)
+        return await (self._inner or self._load()).handle_rejection(answer, sent)
 
     def reset(self, version: str) -> None:
         """Look again what there is, for the sign-in `version`."""
@@ -269,7 +269,7 @@ class _OnDemand:
         if version:
             await self._accounts.need(self.config.name, self._owner, None)
         if not first:
-            await self._accounts.signed_in(self.config.name, self._owner, version)
+            await self._accounts.on_signed_in(self.config.name, self._owner, version)
 
 
 def _note(server: str, owner: str) -> str:

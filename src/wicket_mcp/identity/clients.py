@@ -38,11 +38,11 @@ class Client:
     name: str
     redirect_uris: tuple[str, ...]
 
-    def redirect(self, given: str) -> str | None:
+    def redirect(self, uri: str) -> str | None:
         """Where to send the browser back to, if the client may ask for that; its only address where it names none."""
-        if not given:
+        if not uri:
             return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
-        return given if any(_same_place(given, known) for known in self.redirect_uris) else None
+        return uri if any(_same_place(uri, known) for known in self.redirect_uris) else None
 
 
 class Clients:
@@ -56,17 +56,17 @@ class Clients:
         """Raises BadArguments where there is none by this id, or its document cannot be used."""
         if client_id.startswith(("https://", "http://")):
             return await self._read(client_id)
-        kept = await self._store.oauth_client(client_id[:MAX_LENGTH])
-        if kept is None:
+        stored = await self._store.oauth_client(client_id[:MAX_LENGTH])
+        if stored is None:
             raise BadArguments("This client is not registered here.", hint="Connect again from the client.")
-        return Client(kept.id, kept.name, kept.redirect_uris)
+        return Client(stored.id, stored.name, stored.redirect_uris)
 
     async def register(self, body: JsonObject) -> StoredClient:
         """Dynamic registration (RFC 7591), of public clients alone. Raises BadArguments."""
         redirects = check_redirects(body.get("redirect_uris"))
-        made = StoredClient(f"wc_{secrets.token_urlsafe(16)}", _name(body, redirects), redirects, time.time())
-        await self._store.save_oauth_client(made, MAX_CLIENTS)
-        return made
+        client = StoredClient(f"wc_{secrets.token_urlsafe(16)}", _name(body, redirects), redirects, time.time())
+        await self._store.save_oauth_client(client, MAX_CLIENTS)
+        return client
 
     async def _read(self, client_id: str) -> Client:
         split = urlsplit(client_id)
@@ -124,15 +124,15 @@ def _is_safe(uri: str) -> bool:
     return bool(_SCHEME.fullmatch(split.scheme)) and split.scheme not in _FORBIDDEN
 
 
-def _same_place(given: str, known: str) -> bool:
-    if given == known:
+def _same_place(uri: str, known: str) -> bool:
+    if uri == known:
         return True
-    if not given.startswith("http://") or not is_loopback(known) or not _is_safe(given):
+    if not uri.startswith("http://") or not is_loopback(known) or not _is_safe(uri):
         return False
-    one, other = urlsplit(given), urlsplit(known)
-    return one.hostname == other.hostname and one._replace(netloc="") == other._replace(netloc="")
+    left, other = urlsplit(uri), urlsplit(known)
+    return left.hostname == other.hostname and left._replace(netloc="") == other._replace(netloc="")
 
 
 def _name(body: JsonObject, redirects: Iterable[str]) -> str:
-    shown = "".join(letter for letter in as_text(body.get("client_name")) if letter.isprintable()).strip()
-    return shown[:MAX_NAME] or place_of(next(iter(redirects)))
+    printable = "".join(letter for letter in as_text(body.get("client_name")) if letter.isprintable()).strip()
+    return printable[:MAX_NAME] or place_of(next(iter(redirects)))

@@ -134,9 +134,9 @@ class Grants:
 
     async def welcome(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
         """Who signed in with a provider, and what stands for their credential. Raises InvalidToken."""
-        who = await self._holders.remember(issuer, claims)
-        self._on_act(who[0].name, "sign-in", f"{who[0].label} ({who[0].subject}) of {issuer.issuer}".strip())
-        return who
+        holder = await self._holders.remember(issuer, claims)
+        self._on_act(holder[0].name, "sign-in", f"{holder[0].label} ({holder[0].subject}) of {issuer.issuer}".strip())
+        return holder
 
     def forget(self) -> None:
         """Look everybody up again: the configuration has changed."""
@@ -152,18 +152,18 @@ class Grants:
 
     async def session(self, session: str) -> tuple[Principal, bytes] | None:
         """Who has signed in with this cookie, as long as the credential counts."""
-        kept = await self._store.ticket(digest_of(session)) if session else None
-        if kept is None or kept.kind != "session" or self._clock() >= kept.expires_at:
+        ticket = await self._store.ticket(digest_of(session)) if session else None
+        if ticket is None or ticket.kind != "session" or self._clock() >= ticket.expires_at:
             return None
-        digest = bytes.fromhex(kept.body["credential"])
+        digest = bytes.fromhex(ticket.body["credential"])
         principal = await self._holders.holder(digest)
         return None if principal is None else (principal, digest)
 
     async def approve(
-        self, request: AuthorizationRequest, mark: bytes, who: tuple[Principal, bytes], scopes: Collection[str]
+        self, request: AuthorizationRequest, mark: bytes, holder: tuple[Principal, bytes], scopes: Collection[str]
     ) -> str:
         """A code for the client. Raises OAuthError where this page has been used, or nothing is left to allow."""
-        principal, credential = who
+        principal, credential = holder
         allowed = frozenset(scope for scope in request.scopes if scope in scopes and principal.may(scope))
         if not allowed:
             raise OAuthError("access_denied", "None of what was asked for is allowed.")

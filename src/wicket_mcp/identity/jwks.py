@@ -74,7 +74,7 @@ class Keys:
         try:
             if self._where is None:
                 self._where = await self._discover()
-            found = await self._documents.get(self._where)
+            document = await self._documents.get(self._where)
         except Unreadable:
             self._next = self._clock() + RETRY
             if self._fetched is None:
@@ -82,7 +82,7 @@ class Keys:
             return
         finally:
             self._next = max(self._next, self._clock() + RETRY)
-        self._keys = [as_object(key) for key in as_list(found.get("keys"))[:MAX_KEYS]]
+        self._keys = [as_object(key) for key in as_list(document.get("keys"))[:MAX_KEYS]]
         self._imported.clear()
         self._fetched = self._clock()
         self._next = self._fetched + REFETCH

@@ -73,7 +73,7 @@ class Keys:
             raise BadArguments(f"There is a key named '{name}' already.", hint="Revoke it first, or take another name.")
         now = self._clock()
         text = API_KEY_PREFIX + secrets.token_urlsafe(32)
-        kept = StoredKey(
+        stored = StoredKey(
             name,
             _digest(text),
             text[: len(API_KEY_PREFIX) + 4],
@@ -83,9 +83,9 @@ class Keys:
             rates=dict(rates or {}),
         )
         await self._drop_credentials(name)  # of an earlier holder, whose key has expired
-        await self._store.save_key(kept)
+        await self._store.save_key(stored)
         await self._store.record_step(name, "account_created", now)
-        return text, kept
+        return text, stored
 
     async def list(self) -> Sequence[StoredKey]:
         return await self._store.keys()

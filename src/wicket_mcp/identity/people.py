@@ -35,10 +35,10 @@ class People:
     async def remember(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
         """Who signed in, and the digest that stands for them. Raises InvalidToken where nobody is named."""
         principal = principal_of(claims, issuer)
-        kept = {name: claims[name] for name in _KEPT if name in claims}
-        kept |= {issuer.groups: read_claim(claims, issuer.groups)}  # a name with dots is read as it stands first
+        remembered = {name: claims[name] for name in _KEPT if name in claims}
+        remembered |= {issuer.groups: read_claim(claims, issuer.groups)}  # a name with dots is read as it stands first
         digest = hashlib.sha256(principal.name.encode()).digest()
-        note = {"issuer": issuer.issuer, "claims": kept, "until": self._clock() + LIFE}
+        note = {"issuer": issuer.issuer, "claims": remembered, "until": self._clock() + LIFE}
         await self._notes.save_note(_note(digest), encode(note).decode())
         return principal, digest
 
@@ -46,7 +46,7 @@ class People:
         """Who this digest stands for, as long as their sign-in and its issuer count."""
         text = await self._notes.load_note(_note(digest))
         note = as_object(decode(text)) if text else {}
-        issuer = next((each for each in self._issuers() if each.issuer == note.get("issuer")), None)
+        issuer = next((candidate for candidate in self._issuers() if candidate.issuer == note.get("issuer")), None)
         if issuer is None or self._clock() >= note["until"]:
             return None
         try:

@@ -128,8 +128,8 @@ class Providers:
             raise OAuthError("invalid_request", "This answer did not come from the provider that was asked.")
         name = urlsplit(visit.issuer).netloc
         if "error" in query or not query.get("code"):
-            said = query.get("error_description") or query.get("error") or "no code came"
-            raise VisitFailed(visit, f"{name} did not sign you in: {clean(said, 200)}.")
+            reason = query.get("error_description") or query.get("error") or "no code came"
+            raise VisitFailed(visit, f"{name} did not sign you in: {clean(reason, 200)}.")
         try:
             return visit, issuer.config, await self._claims(visit, issuer, query["code"])
         except InvalidToken as problem:

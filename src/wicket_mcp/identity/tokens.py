@@ -85,9 +85,9 @@ class Tokens:
     def of(cls, config: Config, paths: Collection[str], on_act: Act) -> "Tokens":
         """Raises ConfigError where a secret is missing."""
         issuers = config.http.issuers
-        named = [hosts_of(each.issuer, each.jwks, each.introspection) for each in issuers]
+        named = [hosts_of(issuer.issuer, issuer.jwks, issuer.introspection) for issuer in issuers]
         documents = Documents([*config.registry.allowed_addresses, *(host for hosts in named for host in hosts)])
-        return cls([Issuer.of(each, documents, config) for each in issuers], documents, paths, on_act)
+        return cls([Issuer.of(issuer, documents, config) for issuer in issuers], documents, paths, on_act)
 
     async def principal(self, token: str, base: str) -> Principal:
         """Who is behind a token that was sent to us at `base`. Raises InvalidToken, or Unavailable."""
@@ -196,7 +196,7 @@ class Issuer:
         keys = await self._keys.find(kid, algorithm)
         if not keys:
             raise InvalidToken("its key is not known")
-        claims = _verified(token, keys, algorithm)
+        claims = _verify(token, keys, algorithm)
         if claims.get("iss") != self.config.issuer:
             raise InvalidToken("its issuer is not accepted here")
         return claims
@@ -221,7 +221,7 @@ class Issuer:
         return Known(principal_of(claims, self.config), meant, bool(self._audience), until)
 
 
-def _verified(token: str, keys: Iterable[Any], algorithm: str) -> JsonObject:
+def _verify(token: str, keys: Iterable[Any], algorithm: str) -> JsonObject:
     """The claims of a token that one of these keys has signed. Raises InvalidToken."""
     try:
         from joserfc.errors import JoseError, SecurityWarning  # noqa: PLC0415  (70 ms, for those who accept tokens)

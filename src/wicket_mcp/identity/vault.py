@@ -54,8 +54,8 @@ class Vault:
 
     async def get(self, owner: str, name: str) -> bytes | None:
         """The secret; None where there is none. Raises ConfigError without its key, Internal where it is damaged."""
-        kept = await self._store.secret(owner, name)
-        return None if kept is None else await self._open(kept)
+        stored = await self._store.secret(owner, name)
+        return None if stored is None else await self._open(stored)
 
     async def put(self, owner: str, name: str, value: bytes) -> None:
         """Keep a secret in place of an earlier one. Raises ConfigError without a key."""
@@ -71,19 +71,19 @@ class Vault:
         return await self._store.drop_secret(owner, name)
 
     async def names(self, owner: str) -> Sequence[str]:
-        return [kept.name for kept in await self._store.secrets(owner)]
+        return [stored.name for stored in await self._store.secrets(owner)]
 
     async def status(self) -> VaultStatus:
         """Raises ConfigError where the wrapping key cannot be read."""
-        keys, kept = await self._store.data_keys(), await self._store.secrets()
+        keys, stored_secrets = await self._store.data_keys(), await self._store.secrets()
         await self._unwrap()
         newest = keys[0] if keys else None
-        unreadable = sum(secret.key not in self._keys for secret in kept)
+        unreadable = sum(secret.key not in self._keys for secret in stored_secrets)
         return VaultStatus(
             self._wrapping.place,
             newest.id if newest else "",
             newest.created_at if newest else None,
-            len(kept),
+            len(stored_secrets),
             unreadable,
         )
 
@@ -94,8 +94,8 @@ class Vault:
         no key at hand opens, which else is an error. Raises ConfigError.
         """
         await self._unwrap()
-        kept = await self._store.secrets()
-        lost = [secret for secret in kept if secret.key not in self._keys]
+        stored_secrets = await self._store.secrets()
+        lost = [secret for secret in stored_secrets if secret.key not in self._keys]
         if lost and not discard:
             raise self._missing(lost[0].key)
         for secret in lost:
@@ -104,7 +104,7 @@ class Vault:
         if self._wrapping.writable and known:
             await self._wrapping.store([new_key(), *known])
         newest = await self._add_data_key()
-        for secret in kept:
+        for secret in stored_secrets:
             if secret not in lost and secret.key != newest:
                 value = await self._open(secret)
                 await self._store.replace_secret(secret, self._seal(secret.owner, secret.name, newest, value))
@@ -112,7 +112,7 @@ class Vault:
         if self._wrapping.writable:
             needed = {key.wrapped_by for key in await self._store.data_keys()}
             await self._wrapping.store([key for key in await self._wrapping.keys() if key_id(key) in needed])
-        return len(kept) - len(lost)
+        return len(stored_secrets) - len(lost)
 
     async def _load_newest(self) -> str:
         keys = await self._store.data_keys()
@@ -132,8 +132,8 @@ class Vault:
         wrapper = (await self._wrapping.keys())[0]  # read back: another process may have been quicker
         name, data_key, nonce = secrets.token_hex(8), secrets.token_bytes(KEY_BYTES), secrets.token_bytes(_NONCE)
         wrapped = nonce + _cipher(wrapper).encrypt(nonce, data_key, name.encode())
-        made = StoredDataKey(name, wrapped, key_id(wrapper), time.time())
-        if not await self._store.add_data_key(made, after=before[0].id if before else None):
+        stored = StoredDataKey(name, wrapped, key_id(wrapper), time.time())
+        if not await self._store.add_data_key(stored, after=before[0].id if before else None):
             return await self._load_newest()
         self._keys[name], self._newest = data_key, name
         return name
@@ -144,27 +144,27 @@ class Vault:
         if not unknown:
             return
         wrappers = {key_id(key): key for key in await self._wrapping.keys()}
-        for kept in unknown:
-            wrapper = wrappers.get(kept.wrapped_by)
-            opened = _decrypt(wrapper, kept.wrapped, kept.id.encode()) if wrapper else None
+        for data_key in unknown:
+            wrapper = wrappers.get(data_key.wrapped_by)
+            opened = _decrypt(wrapper, data_key.wrapped, data_key.id.encode()) if wrapper else None
             if opened is not None:
-                self._keys[kept.id] = opened
+                self._keys[data_key.id] = opened
 
     def _seal(self, owner: str, name: str, key: str, value: bytes) -> StoredSecret:
         nonce = secrets.token_bytes(_NONCE)
         sealed = nonce + _cipher(self._keys[key]).encrypt(nonce, value, _binding(owner, name, key))
         return StoredSecret(owner, name, key, sealed, time.time())
 
-    async def _open(self, kept: StoredSecret) -> bytes:
-        if kept.key not in self._keys:
+    async def _open(self, stored: StoredSecret) -> bytes:
+        if stored.key not in self._keys:
             await self._unwrap()
-        key = self._keys.get(kept.key)
+        key = self._keys.get(stored.key)
         if key is None:
-            raise self._missing(kept.key)
-        value = _decrypt(key, kept.sealed, _binding(kept.owner, kept.name, kept.key))
+            raise self._missing(stored.key)
+        value = _decrypt(key, stored.sealed, _binding(stored.owner, stored.name, stored.key))
         if value is None:
             raise Internal(
-                f"The credential '{kept.name}' in the vault is damaged.", hint="Sign in again to replace it."
+                f"The credential '{stored.name}' in the vault is damaged.", hint="Sign in again to replace it."
             )
         return value
 

@@ -173,7 +173,7 @@ class RegistryFacade:
         """Servers worth having that are not here yet: the most used, then those the seed file begins with."""
         index = await self.registry.index()
         linked = self.links(index)
-        calls = await self.store.called(self._clock() - USAGE_WINDOW)
+        calls = await self.store.call_counts(self._clock() - USAGE_WINDOW)
         absent = [record for name, record in index.records.items() if not linked[name]]
         absent.sort(key=lambda record: (-calls.get(record.name, 0), _place(record), record.name))
         return [index.ids[record.name] for record in absent[:limit]]
@@ -188,7 +188,7 @@ class RegistryFacade:
 
     async def _describe(self, index: RecordIndex, records: list[StoredRecord]) -> list[RatedRecord]:
         linked = self.links(index)
-        calls = await self.store.called(self._clock() - USAGE_WINDOW)
+        calls = await self.store.call_counts(self._clock() - USAGE_WINDOW)
         known: list[RatedRecord] = []
         for record in records:
             servers = (record.name, *linked[record.name])
@@ -198,7 +198,7 @@ class RegistryFacade:
         return known
 
     async def _scores(self, index: RecordIndex) -> dict[str, int | None]:
-        seen = set(await self.store.observed(self._clock() - 86400.0))
+        seen = set(await self.store.observed_servers(self._clock() - 86400.0))
         linked = self.links(index) if seen else {}
         scores: dict[str, int | None] = {}
         for name, servers in linked.items():
@@ -238,7 +238,7 @@ class RegistryFacade:
         index = await self.registry.index()
         own = {key.rpartition(".")[0] for key in await self.store.usage(principal)}
         public = {*self._catalogue.servers, *index.records, *own}
-        return {name for name in await self.store.observed(self._clock() - USAGE_WINDOW) if name in public}
+        return {name for name in await self.store.observed_servers(self._clock() - USAGE_WINDOW) if name in public}
 
     async def _measure_one(self, server: str, principal: Principal) -> ServerHealth:
         index = await self.registry.index()

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.config.model.names import is_valid
 from wicket_mcp.errors import BadArguments, Unavailable
-from wicket_mcp.tasks import uninterrupted
+from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.upstream.egress_rules import EgressRules
 
 Kind: TypeAlias = Literal["npm", "pypi", "docker", "remote"]
@@ -148,7 +148,7 @@ async def _need_engine(request: InstallRequest) -> None:
     finally:
         if process.returncode is None:
             process.kill()
-            await uninterrupted(process.wait())
+            await run_uninterrupted(process.wait())
     if not running:
         raise Unavailable(
             request.name, "No Docker engine is running here.", hint="Start it, or choose an npm or PyPI package."

@@ -22,7 +22,7 @@ from wicket_mcp.registry.install import InstallRequest, prepare
 from wicket_mcp.spelling import nearest
 from wicket_mcp.store.base import ListingStore, ManagedStore
 from wicket_mcp.store.model import StoredManaged
-from wicket_mcp.tasks import uninterrupted
+from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.upstream.egress import HttpClient
 from wicket_mcp.upstream.egress_rules import EgressRules
 from wicket_mcp.upstream.pool import Pool
@@ -97,7 +97,7 @@ class Managed:
         """Bring back what ran when the gateway ended, or when a configuration got in its way. Connects to nothing."""
         if not self._allowed:
             return
-        for stored in await self._store.managed():
+        for stored in await self._store.managed_servers():
             if not self._allowed:
                 return
             if stored.name.lower() in self._configured:
@@ -124,7 +124,7 @@ class Managed:
         Raises WicketError; then nothing is kept.
         """
         config = await self.plan(request)
-        known = {record.name.lower() for record in await self._store.managed()}
+        known = {record.name.lower() for record in await self._store.managed_servers()}
         if request.name.lower() in known | self._taken_names:
             raise BadArguments(f"Server '{request.name}' already exists.", hint="Use control_mcp_server to manage it.")
         record = StoredManaged(request.name, request.kind, _options(config), start, principal.name, self._clock())
@@ -141,7 +141,7 @@ class Managed:
         Raises WicketError; then nothing is kept.
         """
         self.permit()
-        managed = await self._store.managed()
+        managed = await self._store.managed_servers()
         if config.name.lower() in {stored.name.lower() for stored in managed} | self._taken_names:
             raise BadArguments(f"Backend '{config.name}' already exists.", hint="Deregister it first, or rename it.")
         if sum(stored.kind == MANUAL for stored in managed) >= MOST_MANUALS:
@@ -163,7 +163,9 @@ class Managed:
                 f"backend '{name}' is a static (config-file) backend and cannot be deregistered.",
                 hint="Remove it from the configuration.",
             )
-        manuals = {stored.name.lower(): stored.name for stored in await self._store.managed() if stored.kind == MANUAL}
+        manuals = {
+            stored.name.lower(): stored.name for stored in await self._store.managed_servers() if stored.kind == MANUAL
+        }
         if name.lower() not in manuals:
             raise UnknownName("backend", name, nearest(name, manuals.values()), hint="It may have been removed.")
         await self.control(manuals[name.lower()], "remove")
@@ -208,7 +210,7 @@ class Managed:
             )
 
     async def list(self) -> list[ManagedServer]:
-        return [self._status(stored) for stored in await self._store.managed()]
+        return [self._status(stored) for stored in await self._store.managed_servers()]
 
     @property
     def _taken_names(self) -> frozenset[str]:
@@ -216,7 +218,7 @@ class Managed:
         return self._configured | {name.lower() for name in self._ours}
 
     async def _find(self, name: str) -> StoredManaged:
-        known = {stored.name: stored for stored in await self._store.managed()}
+        known = {stored.name: stored for stored in await self._store.managed_servers()}
         match = known.get(name) or next((stored for key, stored in known.items() if key.lower() == name.lower()), None)
         if match is None:
             hint = "Use list_managed_servers to see available servers."
@@ -251,7 +253,7 @@ class Managed:
                     stored.name, f"Server '{stored.name}' was removed while it was starting.", hint=_AGAIN
                 )
         except BaseException:
-            await uninterrupted(self._withdraw(stored))
+            await run_uninterrupted(self._withdraw(stored))
             raise
 
     async def _await_tools(self, name: str) -> None:

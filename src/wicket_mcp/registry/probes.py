@@ -107,8 +107,8 @@ class Probes:
 
     async def _due(self) -> set[str]:
         now = self._clock()
-        used = set(await self._store.called(now - IN_USE))
-        return used | set(self._managed.running) | set(await self._store.watched(now))
+        used = set(await self._store.call_counts(now - IN_USE))
+        return used | set(self._managed.running) | set(await self._store.watched_servers(now))
 
     async def _probe(self, server: str) -> str:
         async with self._slots:

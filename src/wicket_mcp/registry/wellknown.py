@@ -33,8 +33,8 @@ async def read(domain: str, rules: EgressRules, principal: Principal) -> str:
         why = problem.message.removeprefix(f"Server 'domain' at https://{domain}").strip(" .")
         raise LookupFailed(f"{url} cannot be read: it {why}") from None
     except NotPublic as problem:
-        shown = problem if principal.may("admin") else problem.discreet()
-        raise LookupFailed(f"{url} cannot be read: {shown.message}") from None
+        visible = problem if principal.may("admin") else problem.discreet()
+        raise LookupFailed(f"{url} cannot be read: {visible.message}") from None
     except WicketError as problem:
         raise LookupFailed(f"{url} cannot be read: {problem.message}") from None
     finally:

@@ -75,8 +75,8 @@ def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:
         return limit_hint(kind)
     if kind == "deadlock":
         return "Await only calls of tools, or promises that are settled somewhere."
-    if (found := _UNBOUND.search(message)) and found[1] in api.servers:
-        return f"A variable named '{found[1]}' hides the server of that name: give the variable another name."
+    if (match := _UNBOUND.search(message)) and match[1] in api.servers:
+        return f"A variable named '{match[1]}' hides the server of that name: give the variable another name."
     if _SHADOWED.search(message):
         return "A variable named 'result' hides the function result(): give the variable another name."
     if match := _NO_TOOL.search(message) or _NO_ATTRIBUTE.search(message):

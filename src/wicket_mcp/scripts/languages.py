@@ -156,7 +156,7 @@ def missing_package(language: Language) -> str:
     return next((package for package, module in language.packages.items() if find_spec(module) is None), "")
 
 
-def installed() -> list[Language]:
+def installed_languages() -> list[Language]:
     """The languages that scripts can be run in here, the default one first."""
     return [language for language in LANGUAGES.values() if not missing_package(language)]
 

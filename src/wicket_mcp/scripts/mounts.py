@@ -78,10 +78,10 @@ def hide_host(keep: Iterable[str]) -> bool:
     """Leave nothing but these files and folders of the host in sight, for good; False where that is not possible."""
     if sys.platform != "linux" or os.uname().machine not in _PIVOT_ROOT:
         return False
-    kept = [path for path in keep if Path(path).exists()]
-    taken = [Path(path).resolve() for path in kept] + [Path(path) for path in kept]
+    existing = [path for path in keep if Path(path).exists()]
+    used = [Path(path).resolve() for path in existing] + [Path(path) for path in existing]
     places = (Path(place) for place in _PLACES if Path(place).is_dir())
-    place = next((place for place in places if not any(path.is_relative_to(place) for path in taken)), None)
+    place = next((place for place in places if not any(path.is_relative_to(place) for path in used)), None)
     try:
         if place is None:
             return False
@@ -89,7 +89,7 @@ def hide_host(keep: Iterable[str]) -> bool:
         _enter_namespace()
         _mount(None, "/", None, _RECURSIVE | _PRIVATE)
         _mount("tmpfs", str(place), "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS)
-        for path in kept:
+        for path in existing:
             _bind(path, place)
         _change_root(place)
         _drop_capabilities()

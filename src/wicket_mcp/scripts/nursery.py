@@ -152,7 +152,7 @@ class Nursery:
             except OSError:
                 data, handles = b"", []
             if not data:
-                self._zygote_ended()
+                self._on_zygote_ended()
                 return
             self._handle_message(msgspec.json.decode(data), handles[0] if handles else -1)
 
@@ -179,7 +179,7 @@ class Nursery:
                 queue.remove(child)
                 child.sock.close()
 
-    def _zygote_ended(self) -> None:
+    def _on_zygote_ended(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
@@ -194,7 +194,7 @@ class Nursery:
     async def close(self) -> None:
         """End all children and the zygote."""
         if self._link is not None:
-            self._zygote_ended()
+            self._on_zygote_ended()
         await self._tasks.wait()
 
 

@@ -47,7 +47,7 @@ class Kept(msgspec.Struct):
     fields: frozenset[str] | None = None
     """The fields of the value that others have not written; None where they have written nothing."""
 
-    def concealed(self, kind: CallKind) -> Json:
+    def conceal(self, kind: CallKind) -> Json:
         if self.fields is None:
             return self.value
         return conceal_body(as_object(self.value), self.fields) if kind == "call" else conceal(self.value, self.fields)
@@ -74,27 +74,27 @@ class Reruns:
         """Keep one call and its answer, which whoever makes it fills in."""
         self._counts[kind, name] += 1
         place = Place(kind, name, self._counts[kind, name])
-        kept = self._calls[place] = Kept(lambda: self._compare(place, arguments))
+        record = self._calls[place] = Kept(lambda: self._compare(place, arguments))
         try:
-            yield kept
+            yield record
         except WicketError as problem:
-            kept.problem = problem
+            record.problem = problem
             raise
         finally:
-            kept.answered = True
-            value = kept.value
+            record.answered = True
+            value = record.value
             self._size += size_of(as_object(value) if kind == "call" else {"structuredContent": value})
             if self._size > MAX_KEPT:
                 self._calls.clear()
 
     async def _compare(self, place: Place, arguments: JsonObject) -> frozenset[str] | None:
         """The arguments of a call that change with what others wrote; None where that cannot be found out."""
-        otherwise = await self._replay(place, Kept.concealed)
+        otherwise = await self._replay(place, Kept.conceal)
         if otherwise is None:
             return None
         changed = frozenset(name for name in arguments if name not in otherwise or otherwise[name] != arguments[name])
         if changed:
-            again = await self._replay(place, lambda kept, _: kept.value)
+            again = await self._replay(place, lambda record, _: record.value)
             if again is None or any(again.get(name) != arguments[name] for name in changed):
                 return None  # it has a clock, or throws dice
         return changed
@@ -127,14 +127,14 @@ class _Replay:
     async def __call__(self, kind: CallKind, name: str, arguments: JsonObject) -> Json:
         self._counts[kind, name] += 1
         place = Place(kind, name, self._counts[kind, name])
-        kept = self._calls.get(place)
-        if not self.caught.done() and (kept is None or place == self._target):
+        record = self._calls.get(place)
+        if not self.caught.done() and (record is None or place == self._target):
             self.caught.set_result(arguments if place == self._target else None)
-        if kept is None or not kept.answered:
+        if record is None or not record.answered:
             await _never()
-        if kept.problem is not None:
-            raise kept.problem
-        return self._give(kept, kind)
+        if record.problem is not None:
+            raise record.problem
+        return self._give(record, kind)
 
 
 async def _never() -> NoReturn:

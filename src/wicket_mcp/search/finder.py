@@ -171,7 +171,7 @@ class Finder:
                 self._index = await self._compute(lambda: self._update(snapshot))
                 self._indexed = dict(snapshot.listings)
                 self._store_segments()
-                if not self._is_encoding and await self._compute(self._index.unlearned):
+                if not self._is_encoding and await self._compute(self._index.unlearned_listings):
                     self._is_encoding = True
                     self._tasks.start(self._encode(), "encode new tools")
         return snapshot
@@ -180,7 +180,7 @@ class Finder:
         """Give new tools the encoder's vectors, server by server, while searches go on without."""
         loop = asyncio.get_running_loop()
         try:
-            while not self._closing and (waiting := await self._compute(self._index.unlearned)):
+            while not self._closing and (waiting := await self._compute(self._index.unlearned_listings)):
                 index = self._index
                 learned = await loop.run_in_executor(self._encoding, self._learn_some, index, waiting)
                 async with self._lock:
@@ -211,7 +211,7 @@ class Finder:
             for server, listing in snapshot.listings.items():
                 if self._indexed.get(server) is not listing:
                     index = index.with_listing(listing, learned=False)
-        waiting = _warm(index).unlearned()
+        waiting = _warm(index).unlearned_listings()
         if sum(len(listing.tools) for listing in waiting) > _FEW_TOOLS:
             return index
         return _join(index, {listing.server: (listing, index.learn(listing)) for listing in waiting})
@@ -273,8 +273,8 @@ def _open_model(name: str | None, base_dir: Path) -> UserModel | None:
 
 def _rename(view: View, by_key: Mapping[str, T]) -> dict[str, T]:
     """What is known of tools by their own names, by the names that they have in a view."""
-    shown = {tool.own_key: tool.key for tool in view.tools}
-    return {shown[key]: value for key, value in by_key.items() if key in shown}
+    names = {tool.own_key: tool.key for tool in view.tools}
+    return {names[key]: value for key, value in by_key.items() if key in names}
 
 
 def _tool_keys(favourites: Iterable[Favourite]) -> frozenset[str]:

@@ -45,7 +45,7 @@ class SearchIndex:
         segment = build_segment(listing, self._model, learned=learned)
         return SearchIndex({**self._parts, listing.server: (listing, segment)}, self._model)
 
-    def unlearned(self) -> list[Listing]:
+    def unlearned_listings(self) -> list[Listing]:
         """Listings that have no vectors of the encoder yet, the smallest first."""
         without = [self._parts[name][0] for name, segment in self._segments.items() if not segment.is_learned]
         return sorted(without, key=lambda listing: len(listing.tools))

@@ -7,12 +7,12 @@ the library reads its thread count only while it loads; children that Wicket sta
 import os
 
 _THREADS = "OPENBLAS_NUM_THREADS"
-_asked = os.environ.get(_THREADS)
+_requested = os.environ.get(_THREADS)
 os.environ.setdefault(_THREADS, "1")
 
 import numpy as np  # noqa: E402
 
-if _asked is None:
+if _requested is None:
     os.environ.pop(_THREADS, None)
 
 __all__ = ["np"]

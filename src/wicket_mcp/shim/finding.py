@@ -81,10 +81,10 @@ def _prepare(folder: str) -> None:
     try:
         os.makedirs(folder, 0o700)
     except FileExistsError:
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise CannotShare(f"{folder} is not a folder of ours") from None
-        if found.st_mode & 0o077:
+        if status.st_mode & 0o077:
             os.chmod(folder, 0o700)
 
 
@@ -107,7 +107,7 @@ def _start(identity: Identity, path: str, lock: int) -> None:
         listener.close()
 
 
-def _detach(command: tuple[str, ...], environment: dict[str, str], kept: tuple[int, int], log: str) -> None:
+def _detach(command: tuple[str, ...], environment: dict[str, str], descriptors: tuple[int, int], log: str) -> None:
     """Start a process that outlives us: in a session of its own, with nothing of ours but what it is given."""
     sys.stderr.flush()
     child = os.fork()
@@ -118,7 +118,7 @@ def _detach(command: tuple[str, ...], environment: dict[str, str], kept: tuple[i
         os.setsid()
         if os.fork():
             os._exit(0)  # nobody who ends us and what we started finds the daemon
-        listener, lock = (fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in kept)
+        listener, lock = (fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in descriptors)
         nowhere = os.open(os.devnull, os.O_RDWR)
         written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         if os.fstat(written).st_size > LARGEST_LOG:

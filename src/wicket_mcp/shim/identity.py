@@ -117,8 +117,8 @@ def runtime_folder() -> str:
 def installation() -> str:
     """Version, place and time of the installed package: another one has daemons of its own."""
     file = wicket_mcp.__file__
-    found = os.stat(file)
-    return f"{file} {found.st_mtime_ns} {found.st_ino} {found.st_size}"
+    status = os.stat(file)
+    return f"{file} {status.st_mtime_ns} {status.st_ino} {status.st_size}"
 
 
 def visible(environ: "Mapping[str, str]", text: bytes) -> dict[str, str]:

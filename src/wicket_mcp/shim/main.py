@@ -48,13 +48,13 @@ def read_arguments(arguments: list[str]) -> "Options | None":
     if arguments[:1] != ["serve"]:
         return None
     options = Options()
-    rest = arguments[1:]
-    while rest:
-        name, equals, value = rest.pop(0).partition("=")
+    pending = arguments[1:]
+    while pending:
+        name, equals, value = pending.pop(0).partition("=")
         if name in ("--verbose", "-v") and not equals:
             options.verbose = True
-        elif name in VALUED and (equals or rest):
-            getattr(options, VALUED[name]).append(value if equals else rest.pop(0))
+        elif name in VALUED and (equals or pending):
+            getattr(options, VALUED[name]).append(value if equals else pending.pop(0))
         else:
             return None
     return options
@@ -82,16 +82,16 @@ def run(options: Options, identity: "Identity") -> int:
 
     def find() -> "tuple[int, str] | None":
         """A connection to the daemon of who we are now: the installation or the configuration may have changed."""
-        who = first.pop() if first else identify(identity.named)
+        current = first.pop() if first else identify(identity.named)
         try:
-            return None if who is None else (find_or_start(who), who.key)
+            return None if current is None else (find_or_start(current), current.key)
         except CannotShare as problem:
             note(f"the daemon cannot be used ({problem}); serving without it")
             return None
 
     def key() -> str:
-        who = identify(identity.named)
-        return who.key if who else ""
+        current = identify(identity.named)
+        return current.key if current else ""
 
     relay = Relay(find, key, lambda: start_own(sys.argv[2:]), make_hello(options), note)
     return relay.run(on_signals(relay.stop))

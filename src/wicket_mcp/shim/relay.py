@@ -117,17 +117,17 @@ class Relay:
 
     def _turn(self, wake: int) -> None:
         links = [link for link in (self._link, self._next, *self._draining) if link is not None]
-        wanted = {wake: select.POLLIN, 1: select.POLLOUT if self._to_client else 0}
+        events = {wake: select.POLLIN, 1: select.POLLOUT if self._to_client else 0}
         room = len(self._to_client) < MOST_WAITING
         for link in links:
-            wanted[link.fd] = select.POLLIN if room else 0
+            events[link.fd] = select.POLLIN if room else 0
         for link in links:
             if link.outgoing and link.out >= 0:
-                wanted[link.out] = wanted.get(link.out, 0) | select.POLLOUT
+                events[link.out] = events.get(link.out, 0) | select.POLLOUT
         waiting = len(self._link.outgoing) if self._link else 0
         if not self._input_ended and not self._stopping and waiting < MOST_WAITING:
-            wanted[0] = select.POLLIN
-        happened = _wait(wanted, self._patience())
+            events[0] = select.POLLIN
+        happened = _wait(events, self._patience())
         if wake in happened:
             os.read(wake, 64)
         if happened.get(1, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
@@ -162,7 +162,7 @@ class Relay:
         if self._link and not self._link.ready and now >= self._link.opened + READY_WITHIN:
             self._note("the daemon does not answer; serving without it")
             self._refused = True
-            self._died(self._link)
+            self._on_died(self._link)
 
     def _leave_if_done(self) -> None:
         if not (self._input_ended or self._stopping):
@@ -181,19 +181,19 @@ class Relay:
             self._input_ended = True
             data = b"\n" if self._partial else b""  # a last line without its end is one all the same
         if self._too_long:
-            rest, newline, data = data.partition(b"\n")
+            tail, newline, data = data.partition(b"\n")
             self._too_long = not newline
-            self._pass(rest + newline)
-        whole, newline, rest = data.rpartition(b"\n")
+            self._pass(tail + newline)
+        whole, newline, tail = data.rpartition(b"\n")
         if newline:
             lines = b"".join((*self._partial, whole, newline))
             self._partial, self._partial_size = [], 0
             for line in split(lines):
                 if line.strip():
                     self._take(line)
-        if rest:
-            self._partial.append(rest)
-            self._partial_size += len(rest)
+        if tail:
+            self._partial.append(tail)
+            self._partial_size += len(tail)
         if self._partial_size > LONGEST_LINE:
             self._too_long = True
             self._pass(b"".join(self._partial))
@@ -208,8 +208,8 @@ class Relay:
     def _take(self, line: bytes) -> None:
         """A line of the client: to the gateway that it is for."""
         link = self._link or self._open()
-        told = not self._draining and not self._questions
-        if told:  # there is nobody else whom it could be for: it goes before we look at it
+        passed_on = not self._draining and not self._questions
+        if passed_on:  # there is nobody else whom it could be for: it goes before we look at it
             link.put(line)
             self._flush(link)
         message = read_object(line)
@@ -220,10 +220,10 @@ class Relay:
             self._session["notifications/initialized"] = line
         elif method == "notifications/cancelled":
             key = key_of(as_object(message.get("params")).get("requestId"))
-            link = next((each for each in self._draining if key in each.asked), link)
+            link = next((draining for draining in self._draining if key in draining.asked), link)
         elif method is None and number is not None:
             link = self._questions.pop(key_of(number), link)
-        if not told and link in (self._link, *self._draining):  # else who asked is gone
+        if not passed_on and link in (self._link, *self._draining):  # else who asked is gone
             link.put(line)
             self._flush(link)
 
@@ -256,13 +256,13 @@ class Relay:
         """Have a gateway: the daemon, or one of our own where there is none or it keeps dying."""
         now = time.monotonic()
         self._deaths = [at for at in self._deaths if now - at < DEATHS_WITHIN]
-        found = None if self._refused or len(self._deaths) >= DEATHS else self._find()
-        if found is None:
+        connection = None if self._refused or len(self._deaths) >= DEATHS else self._find()
+        if connection is None:
             self._refused = True
             fd, out, child = self._start_own()
             link = Link(fd, b"", out=out, child=child)
         else:
-            link = Link(found[0], self._hello, found[1])
+            link = Link(connection[0], self._hello, connection[1])
         self._introduce(link)
         self._link = link
         self._flush(link)
@@ -319,14 +319,14 @@ class Relay:
         except OSError:
             data = b""
         if not data:
-            self._died(link)
+            self._on_died(link)
             return
         if b"\n" not in data:
             link.incoming.append(data)
             return
-        whole, _, rest = data.rpartition(b"\n")
+        whole, _, partial = data.rpartition(b"\n")
         lines = b"".join((*link.incoming, whole, b"\n"))
-        link.incoming = [rest] if rest else []
+        link.incoming = [partial] if partial else []
         for line in split(lines):
             if line.startswith(b"!"):
                 self._obey(link, line)
@@ -352,8 +352,8 @@ class Relay:
                 self._flush(link)
                 self._name_changes(line)
             return False
-        if (asked := link.asked.pop(key_of(number), None)) is not None:
-            self._remember(*asked)
+        if (request := link.asked.pop(key_of(number), None)) is not None:
+            self._remember(*request)
         return True
 
     def _name_changes(self, line: bytes) -> None:
@@ -384,8 +384,8 @@ class Relay:
 
     def _move(self, link: Link) -> None:
         """Look for another gateway; the client goes there once it is ready."""
-        if link is self._link and self._next is None and not self._stopping and (found := self._find()):
-            self._next = Link(found[0], self._hello, found[1])
+        if link is self._link and self._next is None and not self._stopping and (connection := self._find()):
+            self._next = Link(connection[0], self._hello, connection[1])
             self._flush(self._next)
 
     def _switch(self, link: Link) -> None:
@@ -405,7 +405,7 @@ class Relay:
                 self._say_goodbye(old)
         self._flush(link)
 
-    def _died(self, link: Link) -> None:
+    def _on_died(self, link: Link) -> None:
         """A gateway is gone: answer what it cannot answer any more, and go on elsewhere with the rest."""
         self._drop(link)
         if link is self._next:
@@ -421,7 +421,7 @@ class Relay:
             return
         self._link = None
         leaving = self._input_ended or self._stopping > 0
-        kept = self._fail(link, keep=not link.child and not (leaving and link.ready))
+        requests = self._fail(link, keep=not link.child and not (leaving and link.ready))
         if link.child:
             self._end_with(link.child)
         if not link.ready:
@@ -429,23 +429,23 @@ class Relay:
             self._refused = self._refused or self._unready > 1
         elif not link.closing:
             self._deaths.append(time.monotonic())
-        if kept or not link.ready or (self._watched and not leaving):
-            again = self._open()
-            for key, (method, line) in kept:
-                again.asked[key] = method, line
-                again.put(line)
-            self._flush(again)
+        if requests or not link.ready or (self._watched and not leaving):
+            successor = self._open()
+            for key, (method, line) in requests:
+                successor.asked[key] = method, line
+                successor.put(line)
+            self._flush(successor)
 
     def _fail(self, link: Link, *, keep: bool) -> "list[tuple[Key, tuple[str, bytes]]]":
         """Answer what died with a gateway; what may be asked of the next one is returned where `keep` says so."""
-        kept: list[tuple[Key, tuple[str, bytes]]] = []
+        requests: list[tuple[Key, tuple[str, bytes]]] = []
         unsent = set(split(bytes(link.outgoing + link.later)))
         for key, (method, line) in link.asked.items():
             if keep and (method in REPEATABLE or not link.ready or line in unsent):
-                kept.append((key, (method, line)))
+                requests.append((key, (method, line)))
             else:
                 self._to_client += write_object(answer_for_lost(read_object(line), method))
-        return kept
+        return requests
 
     def _end_with(self, child: int) -> None:
         _, status = os.waitpid(child, 0)
@@ -460,9 +460,9 @@ class Relay:
         link.fd = link.out = -1
 
 
-def _wait(wanted: dict[int, int], patience: "float | None") -> dict[int, int]:
+def _wait(interests: dict[int, int], patience: "float | None") -> dict[int, int]:
     """What has happened at descriptors, for which of those is asked."""
     poll = select.poll()
-    for fd, events in wanted.items():
+    for fd, events in interests.items():
         poll.register(fd, events)
     return dict(poll.poll(None if patience is None else patience * 1000 + 1))

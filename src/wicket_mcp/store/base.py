@@ -278,7 +278,7 @@ class ManagedStore(Protocol):
 
     async def drop_managed(self, name: str) -> None: ...
 
-    async def managed(self) -> Sequence[StoredManaged]: ...
+    async def managed_servers(self) -> Sequence[StoredManaged]: ...
 
 
 class HealthStore(Protocol):
@@ -292,17 +292,17 @@ class HealthStore(Protocol):
         """Probes and real calls of a server since then, oldest first; calls that say nothing of it are left out."""
         ...
 
-    async def observed(self, since: float) -> Collection[str]:
+    async def observed_servers(self, since: float) -> Collection[str]:
         """Servers with a probe or a call since then."""
         ...
 
-    async def called(self, since: float) -> Mapping[str, int]:
+    async def call_counts(self, since: float) -> Mapping[str, int]:
         """How many calls of each server did not fail since then."""
         ...
 
     async def watch(self, server: str, until: float) -> None: ...
 
-    async def watched(self, at: float) -> Collection[str]: ...
+    async def watched_servers(self, at: float) -> Collection[str]: ...
 
 
 class PinStore(Protocol):

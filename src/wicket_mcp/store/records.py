@@ -130,9 +130,9 @@ class Recorder:
 
     async def _write_batch(self, batch: Batch) -> None:
         lost = self.lost - self._told
-        told = [_loss(lost)] if lost else []
+        losses = [_loss(lost)] if lost else []
         try:
-            await self._write(Batch([*batch.calls, *told], batch.keys_used) if told else batch)
+            await self._write(Batch([*batch.calls, *losses], batch.keys_used) if losses else batch)
             self._told += lost
             if self._failing:
                 self._failing = False

@@ -43,11 +43,11 @@ return '0'
 class RedisLimits:
     """Open it with `RedisLimits.open(address)`."""
 
-    def __init__(self, client: Redis, shown: str) -> None:
+    def __init__(self, client: Redis, display: str) -> None:
         self._share: Callable[[], int] = lambda: 1
         """Among how many replicas a limit is divided while Redis is away."""
         self._client = client
-        self._shown = shown
+        self._shown = display
         self._script: Any = client.register_script(_TAKE)
         self._away_until = 0.0
         self._away = False
@@ -60,14 +60,14 @@ class RedisLimits:
     @classmethod
     async def open(cls, address: str) -> "RedisLimits":
         """Raises ConfigError for an address that is wrong or a database that is somebody else's."""
-        shown = address.rpartition("@")[2].removeprefix("redis://").removeprefix("rediss://")
+        display = address.rpartition("@")[2].removeprefix("redis://").removeprefix("rediss://")
         try:
             client: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
                 address, socket_timeout=ANSWER_WITHIN, socket_connect_timeout=ANSWER_WITHIN, retry=None
             )
         except ValueError as problem:
             raise _wrong(f"the address of Redis cannot be read: {problem}", "Write redis://host:port/0.") from None
-        limits = cls(client, shown)
+        limits = cls(client, display)
         try:
             await limits._check()
         except BaseException:

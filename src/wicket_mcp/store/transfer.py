@@ -87,7 +87,7 @@ def _transfer_table(source: sqlite3.Connection, table: str, db: Database) -> int
     while batch := rows.fetchmany(_LARGE if table in _LARGE_TABLES else _BATCH):
         db.executemany(text, batch)
         count += len(batch)
-    (there,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
-    if there != count:
-        raise ConfigError(f"{count} rows of '{table}' were sent and {there} are there", hint="Nothing was changed.")
+    (arrived,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+    if arrived != count:
+        raise ConfigError(f"{count} rows of '{table}' were sent and {arrived} are there", hint="Nothing was changed.")
     return count

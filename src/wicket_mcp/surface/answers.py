@@ -23,14 +23,16 @@ def undress(result: JsonObject) -> JsonObject:
 def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refused:
     """An upstream's word that it has no such resource, under the code that the client's era has for it."""
     data = as_object(refusal.error.get("data"))
-    theirs = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (refusal.rpc_code == INVALID_PARAMS and "uri" in data)
-    if not theirs:
+    is_upstreams = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (
+        refusal.rpc_code == INVALID_PARAMS and "uri" in data
+    )
+    if not is_upstreams:
         return refusal
     code = INVALID_PARAMS if modern else RESOURCE_NOT_FOUND_LEGACY
     return RpcProblem(code, refusal.message, {**data, "uri": uri})
 
 
-def paged(request: "Request", key: str, entries: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
+def build_page(request: "Request", key: str, entries: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
     """One page of a list, and the cursor of the next, which names the last entry by place and `name`: where the list
     has changed since, it goes on behind that entry. Raises BadArguments for a cursor that is none of ours.
     """

@@ -13,7 +13,7 @@ from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UnknownName
 from wicket_mcp.extensions import APP_MARK
 from wicket_mcp.model import Caller, JsonObject, as_text
-from wicket_mcp.surface.answers import paged
+from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.app_pages import SEALED
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.trust.policy import demand
@@ -78,7 +78,9 @@ async def _list(protocol: "Protocol", request: "Request", caller: Caller, kind: 
     listing = (await protocol.verbs.view(caller.principal, [server])).listings.get(server)
     entries = () if listing is None else listing.templates if kind == "resourceTemplates" else getattr(listing, kind)
     rename = addresses.prompt_name if kind == "prompts" else addresses.address
-    return paged(request, kind, [{**entry, key: rename(server, as_text(entry.get(key)))} for entry in entries], key)
+    return build_page(
+        request, kind, [{**entry, key: rename(server, as_text(entry.get(key)))} for entry in entries], key
+    )
 
 
 def _owner(protocol: "Protocol", request: "Request", caller: Caller) -> str:

@@ -26,7 +26,7 @@ from wicket_mcp.identity.providers import LIFE as VISIT_LIFE
 from wicket_mcp.identity.providers import Providers, VisitFailed
 from wicket_mcp.model import JsonObject, Principal, as_object
 from wicket_mcp.surface.asgi import OnRejected
-from wicket_mcp.surface.consent_page import consent, failed, known_scopes, leave, page_headers
+from wicket_mcp.surface.consent_page import consent, failure_page, known_scopes, leave, page_headers
 from wicket_mcp.surface.front_door import OFFERED, SUPPORTED, FrontDoor
 from wicket_mcp.surface.http import (
     BodyTooLarge,
@@ -74,9 +74,9 @@ class Exchange:
     async def redirect(self, uri: str, fields: Mapping[str, str], cookie: str = "") -> None:
         """Send the browser back to a client, with our `iss`, so that an answer of another server is told apart."""
         mark = "&" if urlsplit(uri).query else "?"
-        given = {name: value for name, value in {**fields, "iss": self.base}.items() if value}
+        parameters = {name: value for name, value in {**fields, "iss": self.base}.items() if value}
         extra: Headers = ((b"set-cookie", cookie.encode()),) if cookie else ()
-        location = (b"location", f"{uri}{mark}{urlencode(given)}".encode("ascii", "replace"))
+        location = (b"location", f"{uri}{mark}{urlencode(parameters)}".encode("ascii", "replace"))
         await self._send(303, (*page_headers(uri), location, *extra), b"")
 
     async def form(self) -> list[tuple[str, str]]:
@@ -89,10 +89,10 @@ class Exchange:
 
     def cookie(self, name: str = COOKIE) -> str:
         try:
-            found = SimpleCookie(self.headers.get(b"cookie") or "").get(name)
+            morsel = SimpleCookie(self.headers.get(b"cookie") or "").get(name)
         except CookieError:
             return ""
-        return found.value if found is not None else ""
+        return morsel.value if morsel is not None else ""
 
     async def _send(self, status: int, headers: Headers, body: bytes) -> None:
         length = (b"content-length", str(len(body)).encode())
@@ -174,30 +174,30 @@ class Authorization:
             else:
                 await self._decide(exchange)
         except (OAuthError, BodyTooLarge) as problem:
-            await exchange.page(400, failed(str(problem)))
+            await exchange.page(400, failure_page(str(problem)))
         except WicketError as problem:
-            await exchange.page(400, failed(problem.message))
+            await exchange.page(400, failure_page(problem.message))
 
     async def _ask(self, exchange: Exchange) -> None:
         """Show the consent page."""
-        given = _fields(parse_qsl(exchange.query, keep_blank_values=True))
-        client = await self._clients.find(given.get("client_id", ""))
-        redirect_uri = client.redirect(given.get("redirect_uri", ""))
+        fields = _fields(parse_qsl(exchange.query, keep_blank_values=True))
+        client = await self._clients.find(fields.get("client_id", ""))
+        redirect_uri = client.redirect(fields.get("redirect_uri", ""))
         if redirect_uri is None:
             raise OAuthError("invalid_request", "The client may not be sent back to the address that it names.")
         try:
-            scopes = self._check(given, exchange.base)
+            scopes = self._check(fields, exchange.base)
         except OAuthError as problem:
-            answer = {"error": problem.code, "error_description": str(problem), "state": given.get("state", "")}
+            answer = {"error": problem.code, "error_description": str(problem), "state": fields.get("state", "")}
             await exchange.redirect(redirect_uri, answer)
             return
         request = AuthorizationRequest(
-            client.id, client.name, redirect_uri, scopes, given.get("state", ""), given["code_challenge"]
+            client.id, client.name, redirect_uri, scopes, fields.get("state", ""), fields["code_challenge"]
         )
         cookie = exchange.cookie()
-        who = await self._grants.session(cookie)
+        holder = await self._grants.session(cookie)
         sealed = self._grants.seal(request, cookie)
-        await exchange.page(200, self._consent(exchange, request, sealed, _shown(who)), redirect_uri)
+        await exchange.page(200, self._consent(exchange, request, sealed, _display_holder(holder)), redirect_uri)
 
     def _consent(
         self, exchange: Exchange, request: AuthorizationRequest, sealed: str, signed_in: str = "", problem: str = ""
@@ -205,27 +205,27 @@ class Authorization:
         action, offered = _action(exchange.base), self._providers.offered
         return consent(request, sealed, signed_in, problem=problem, action=action, providers=offered)
 
-    def _check(self, given: Mapping[str, str], base: str) -> tuple[str, ...]:
+    def _check(self, fields: Mapping[str, str], base: str) -> tuple[str, ...]:
         """The scopes that are asked for. Raises OAuthError for what goes back to the client."""
-        if given.get("response_type") != "code":
+        if fields.get("response_type") != "code":
             raise OAuthError("unsupported_response_type", "Only code is supported.")
-        challenge = given.get("code_challenge", "")
-        if given.get("code_challenge_method") != "S256" or len(challenge) != 43 or not challenge.isascii():
+        challenge = fields.get("code_challenge", "")
+        if fields.get("code_challenge_method") != "S256" or len(challenge) != 43 or not challenge.isascii():
             raise OAuthError("invalid_request", "PKCE with S256 is required.")
-        resource = given.get("resource", "").rstrip("/")
+        resource = fields.get("resource", "").rstrip("/")
         if resource and resource not in {base, *(f"{base}{path}" for path in self._paths)}:
             raise OAuthError("invalid_target", "That resource is not here.")
-        return known_scopes(given.get("scope", "").split()) or OFFERED
+        return known_scopes(fields.get("scope", "").split()) or OFFERED
 
     async def _decide(self, exchange: Exchange) -> None:
         """Do what somebody decided on the consent page: ours, and no page of another port of this machine."""
         if exchange.headers.get(b"origin") != exchange.origin:
             raise OAuthError("invalid_request", "This form was sent by another page.")
         form = await exchange.form()
-        given = _fields([(name, value) for name, value in form if name != "scope"])
+        fields = _fields([(name, value) for name, value in form if name != "scope"])
         cookie = exchange.cookie()
-        request, mark = self._grants.open(given.get("request", ""), cookie)
-        decision = given.get("decision", "")
+        request, mark = self._grants.open(fields.get("request", ""), cookie)
+        decision = fields.get("decision", "")
         scopes = [value for name, value in form if name == "scope"]
         if decision in dict(self._providers.offered):
             url, visit = await self._providers.begin(decision, request, mark, scopes, f"{exchange.base}{SIGNED_IN}")
@@ -236,19 +236,19 @@ class Authorization:
             denied = {"error": "access_denied", "error_description": "Access was denied.", "state": request.state}
             await exchange.redirect(request.redirect_uri, denied)
             return
-        who, session = await self._grants.session(cookie), ""
-        if who is None:
-            who = await self._grants.sign_in(given.get("credential", "").strip())
-            if who is None:
+        holder, session = await self._grants.session(cookie), ""
+        if holder is None:
+            holder = await self._grants.sign_in(fields.get("credential", "").strip())
+            if holder is None:
                 self._on_rejected(exchange.client, f"consent to {request.client_name}: neither token nor API key")
                 words = "That is neither this Wicket’s token nor an API key that counts."
-                html = self._consent(exchange, request, given["request"], problem=words)
+                html = self._consent(exchange, request, fields["request"], problem=words)
                 await exchange.page(401, html, request.redirect_uri)
                 return
             session = "new"
-        code = await self._grants.approve(request, mark, who, scopes)
+        code = await self._grants.approve(request, mark, holder, scopes)
         if session:
-            session = _cookie(await self._grants.open_session(who[1]))
+            session = _cookie(await self._grants.open_session(holder[1]))
         await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)
 
     async def _return(self, exchange: Exchange) -> None:
@@ -257,20 +257,22 @@ class Authorization:
         try:
             visit, issuer, claims = await self._providers.finish(query, exchange.cookie(VISIT_COOKIE))
             try:
-                who = await self._grants.welcome(issuer, claims)
+                holder = await self._grants.welcome(issuer, claims)
             except InvalidToken as problem:
                 raise VisitFailed(visit, f"What the provider says about you does not count: {problem}.") from None
-            if not any(who[0].may(scope) for scope in visit.request.scopes):
-                about = f"consent to {visit.request.client_name}: {who[0].name} has no rights"
+            if not any(holder[0].may(scope) for scope in visit.request.scopes):
+                about = f"consent to {visit.request.client_name}: {holder[0].name} has no rights"
                 self._on_rejected(exchange.client, about)
-                raise VisitFailed(visit, f"{_shown(who)} is allowed nothing here: http.issuers.scopes says who is.")
+                raise VisitFailed(
+                    visit, f"{_display_holder(holder)} is allowed nothing here: http.issuers.scopes says who is."
+                )
         except VisitFailed as problem:
             answer = {"error": problem.code, "error_description": str(problem), "state": problem.visit.request.state}
             await exchange.redirect(problem.visit.request.redirect_uri, answer)
             return
         request = visit.request
-        code = await self._grants.approve(request, visit.mark, who, visit.scopes)
-        session = _cookie(await self._grants.open_session(who[1]))
+        code = await self._grants.approve(request, visit.mark, holder, visit.scopes)
+        session = _cookie(await self._grants.open_session(holder[1]))
         await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)
 
     # The client
@@ -284,8 +286,8 @@ class Authorization:
             elif path == TOKEN:
                 body = _token_response(await self._token(_fields(await exchange.form())))
             else:
-                given = _fields(await exchange.form())
-                await self._grants.revoke_token(given.get("token", ""), given.get("client_id", ""))
+                fields = _fields(await exchange.form())
+                await self._grants.revoke_token(fields.get("token", ""), fields.get("client_id", ""))
         except OAuthError as problem:
             status, body = 400, {"error": problem.code, "error_description": str(problem)}
         except BodyTooLarge as problem:
@@ -295,15 +297,15 @@ class Authorization:
             status, body = 400, {"error": code, "error_description": str(problem)}
         await send_json(exchange.send, status, body, _ANYBODY)
 
-    async def _token(self, given: Mapping[str, str]) -> Issued:
-        client = given.get("client_id", "")
-        match given.get("grant_type"):
+    async def _token(self, fields: Mapping[str, str]) -> Issued:
+        client = fields.get("client_id", "")
+        match fields.get("grant_type"):
             case "authorization_code":
-                code, verifier = given.get("code", ""), given.get("code_verifier", "")
-                return await self._grants.redeem(code, client, given.get("redirect_uri", ""), verifier)
+                code, verifier = fields.get("code", ""), fields.get("code_verifier", "")
+                return await self._grants.redeem(code, client, fields.get("redirect_uri", ""), verifier)
             case "refresh_token":
-                scopes = given.get("scope", "").split()
-                return await self._grants.refresh(given.get("refresh_token", ""), client, scopes)
+                scopes = fields.get("scope", "").split()
+                return await self._grants.refresh(fields.get("refresh_token", ""), client, scopes)
             case _:
                 raise OAuthError("unsupported_grant_type", "Use authorization_code or refresh_token.")
 
@@ -352,7 +354,7 @@ def _action(base: str) -> str:
     return f"{urlsplit(base).path.rstrip('/')}{AUTHORIZE}"
 
 
-def _shown(who: tuple[Principal, bytes] | None) -> str:
-    if who is None:
+def _display_holder(holder: tuple[Principal, bytes] | None) -> str:
+    if holder is None:
         return ""
-    return "the owner" if who[0].name == "local" else who[0].label or who[0].name
+    return "the owner" if holder[0].name == "local" else holder[0].label or holder[0].name

@@ -94,8 +94,8 @@ class LegacyClient:
             client_name=self.name,
         )
 
-    def resource_updated(self, uri: str, said: JsonObject) -> None:
-        self.push({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {**said, "uri": uri}})
+    def resource_updated(self, uri: str, notice: JsonObject) -> None:
+        self.push({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {**notice, "uri": uri}})
 
     def list_changed(self, kinds: Iterable[ListKind]) -> None:
         for kind in kinds:

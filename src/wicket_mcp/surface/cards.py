@@ -46,7 +46,7 @@ class Cards:
             document, media_type = _card(origin, path.removesuffix(CARD)), CARD_TYPE.encode()
         body = encode(document)
         tag = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
-        known = [each.strip() for each in (headers.get(b"if-none-match") or "").split(",")]
+        known = [item.strip() for item in (headers.get(b"if-none-match") or "").split(",")]
         extra = (
             (b"content-type", media_type),
             (b"access-control-allow-origin", b"*"),

@@ -101,7 +101,7 @@ def _provider_buttons(providers: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def failed(words: str) -> str:
+def failure_page(words: str) -> str:
     """Why nothing can be approved here. Leads nowhere: the place to go back to may be what is wrong."""
     return _page(
         "Cannot sign in",

@@ -7,7 +7,7 @@ from wicket_mcp.dialects import own_completion, own_prompts, own_resources
 from wicket_mcp.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND_LEGACY, Refused, UnknownName
 from wicket_mcp.extensions import APP_SCHEME, UI, declares
 from wicket_mcp.model import Caller, JsonObject, as_object
-from wicket_mcp.surface.answers import not_found, paged
+from wicket_mcp.surface.answers import build_page, not_found
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.trust.policy import demand
 
@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
 async def list_resources(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing resources")
-    found = [*protocol.own(own_resources.list_resources), *await protocol.verbs.addresses.resources(caller.principal)]
-    return paged(request, "resources", found, "uri")
+    resources = [
+        *protocol.own(own_resources.list_resources),
+        *await protocol.verbs.addresses.resources(caller.principal),
+    ]
+    return build_page(request, "resources", resources, "uri")
 
 
 async def list_templates(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing resources")
-    found = [*protocol.own(own_resources.list_templates), *await protocol.verbs.addresses.templates(caller.principal)]
-    return paged(request, "resourceTemplates", found, "uriTemplate")
+    templates = [
+        *protocol.own(own_resources.list_templates),
+        *await protocol.verbs.addresses.templates(caller.principal),
+    ]
+    return build_page(request, "resourceTemplates", templates, "uriTemplate")
 
 
 async def read_resource(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -63,14 +69,14 @@ async def unsubscribe(protocol: "Protocol", request: "Request", caller: Caller, 
 async def list_prompts(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing prompts")
     prompts = [*protocol.own(own_prompts.list_prompts), *await protocol.verbs.addresses.prompts(caller.principal)]
-    return paged(request, "prompts", prompts, "name")
+    return build_page(request, "prompts", prompts, "name")
 
 
 async def get_prompt(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     arguments = request.params.get("arguments")
-    given, name = None if arguments is None else as_object(arguments), request.text("name")
-    own = None if protocol.unprefixed else await own_prompts.get_prompt(protocol.verbs, caller, name, given or {})
-    return own or await protocol.verbs.get_prompt(name, given, caller, request.meta, resume, request.unknown)
+    values, name = None if arguments is None else as_object(arguments), request.text("name")
+    own = None if protocol.unprefixed else await own_prompts.get_prompt(protocol.verbs, caller, name, values or {})
+    return own or await protocol.verbs.get_prompt(name, values, caller, request.meta, resume, request.unknown)
 
 
 async def complete(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

@@ -20,11 +20,11 @@ def is_preflight(method: str, headers: RequestHeaders) -> bool:
 
 async def answer_preflight(send: Send, headers: RequestHeaders, *, everybody: bool) -> None:
     """Yes. The guard has checked the origin where not everybody may ask."""
-    asked = headers.get(b"access-control-request-headers") or ""
+    requested = headers.get(b"access-control-request-headers") or ""
     allowed: Headers = (
         *_origin(headers, everybody=everybody),
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", asked.encode("latin-1", "replace")),
+        (b"access-control-allow-headers", requested.encode("latin-1", "replace")),
         (b"access-control-max-age", _MAX_AGE),
         (b"content-length", b"0"),
     )

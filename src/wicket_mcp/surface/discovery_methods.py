@@ -16,7 +16,7 @@ from wicket_mcp.errors import INVALID_PARAMS, UnknownName
 from wicket_mcp.model import Caller, JsonObject, Tool, as_object, as_text
 from wicket_mcp.schema.signature import first_sentence
 from wicket_mcp.spelling import nearest
-from wicket_mcp.surface.answers import paged
+from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.trust.policy import demand
 
@@ -32,19 +32,19 @@ TAG, PROFILE = "tag:", "profile:"
 async def list_skills(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing skills")
     verbs = protocol.verbs
-    shown = [
+    skills = [
         rewrite_skill(verbs.addresses, server, entry) for server, entry in await verbs.skills.entries(caller.principal)
     ]
-    return paged(request, "skills", shown, "uri")
+    return build_page(request, "skills", skills, "uri")
 
 
 async def get_skill(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     verbs, uri = protocol.verbs, request.text("uri")
     demand(caller.principal, "discover", "reading about skills")
     for server, entry in await verbs.skills.entries(caller.principal):
-        shown = rewrite_skill(verbs.addresses, server, entry)
-        if shown["uri"] == uri:
-            return {"skill": shown}
+        skill = rewrite_skill(verbs.addresses, server, entry)
+        if skill["uri"] == uri:
+            return {"skill": skill}
     try:  # a server may have skills that it does not list
         return await verbs.get_skill(uri, caller, request.meta)
     except UnknownName:
@@ -70,10 +70,10 @@ async def list_groups(protocol: "Protocol", request: "Request", caller: Caller, 
     for tag, servers in _tags(view).items():
         groups.append({"name": f"{TAG}{tag}", "title": tag, "description": f"Servers: {', '.join(servers)}."})
     for name, profile in view.profiles.items():
-        shown = ", ".join(server for server in view.servers if profile.shows_server(server))
-        words = first_sentence(profile.instructions) or f"A choice of the tools of: {shown}."
+        names = ", ".join(server for server in view.servers if profile.shows_server(server))
+        words = first_sentence(profile.instructions) or f"A choice of the tools of: {names}."
         groups.append({"name": f"{PROFILE}{name}", "title": name, "description": words})
-    return paged(request, "groups", groups, "name")
+    return build_page(request, "groups", groups, "name")
 
 
 async def get_group(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -102,7 +102,7 @@ def _contents(
     addresses = protocol.verbs.addresses
     named = {(tool.server, tool.name): wire for wire, tool in view.spell(wire_names).items()}
     tools = [
-        _typed(protocol, named[tool.server, tool.name], tool)
+        _definition(protocol, named[tool.server, tool.name], tool)
         for server in servers
         for tool in view.by_server.get(server, ())
         if shows(tool)
@@ -122,7 +122,7 @@ def _contents(
     return {"instructions": instructions, **body} if instructions else body
 
 
-def _typed(protocol: "Protocol", name: str, tool: Tool) -> JsonObject:
+def _definition(protocol: "Protocol", name: str, tool: Tool) -> JsonObject:
     return protocol.verbs.addresses.rewrite_apps({**tool.definition, "name": name}, tool.server)
 
 

@@ -90,8 +90,8 @@ class FrontDoor:
     authentication: Literal["open"] = "open"
 
     def serves(self, path: str) -> bool:
-        rest = path.removeprefix(WELL_KNOWN)
-        return rest != path and (rest in ("", "/") or rest.rstrip("/") in self._paths)
+        suffix = path.removeprefix(WELL_KNOWN)
+        return suffix != path and (suffix in ("", "/") or suffix.rstrip("/") in self._paths)
 
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
@@ -99,9 +99,9 @@ class FrontDoor:
         if scope["method"] not in ("GET", "HEAD"):
             await send_json(send, 405, {"error": "Use GET."}, ((b"allow", b"GET"),))
             return
-        base, rest = self.base(headers), scope["path"].removeprefix(WELL_KNOWN)
+        base, suffix = self.base(headers), scope["path"].removeprefix(WELL_KNOWN)
         body = {
-            "resource": f"{base}{rest if rest.strip('/') else '/mcp'}",
+            "resource": f"{base}{suffix if suffix.strip('/') else '/mcp'}",
             "authorization_servers": [issuer or base for issuer in self._issuers],
             "scopes_supported": list(SUPPORTED),
             "bearer_methods_supported": ["header"],

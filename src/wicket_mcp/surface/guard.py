@@ -76,19 +76,19 @@ class Guard:
         """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
         if (rejected := self._judge_place(headers, authentication)) is not None:
             return rejected
-        given = _bearer(headers)
+        token = _bearer(headers)
         if self._keys is None or authentication in _TOKENLESS:
-            return LOCAL if authentication in _TOKENLESS or self._is_owner(given) else _NO_TOKEN
-        if given.startswith(API_KEY_PREFIX):
-            known = await self._keys.principal(given)
+            return LOCAL if authentication in _TOKENLESS or self._is_owner(token) else _NO_TOKEN
+        if token.startswith(API_KEY_PREFIX):
+            known = await self._keys.principal(token)
             return known or Rejected(
                 401, "Authentication failed: this API key is unknown, expired or revoked.", invalid_token=True
             )
-        if self._is_owner(given):
+        if self._is_owner(token):
             return LOCAL
-        if self._door is not None and given:
-            return await self._door.identify(given, headers)
-        if self._public and not given and authentication == "optional":
+        if self._door is not None and token:
+            return await self._door.identify(token, headers)
+        if self._public and not token and authentication == "optional":
             return Principal(f"anonymous {client}", frozenset({"discover"}))
         return _NO_TOKEN
 
@@ -110,9 +110,9 @@ class Guard:
             return Rejected(403, "This Origin may not call here. Add it to http.allowed_origins if it should.")
         return None
 
-    def _is_owner(self, given: str) -> bool:
+    def _is_owner(self, token: str) -> bool:
         """Whether this is the gateway's token; everybody is the owner where none is asked for."""
-        return self._token is None or bool(given and hmac.compare_digest(given.encode(), self._token))
+        return self._token is None or bool(token and hmac.compare_digest(token.encode(), self._token))
 
     def challenge(self, rejected: Rejected, headers: RequestHeaders, path: str) -> Headers:
         """The headers that tell a client how to get in."""
@@ -192,8 +192,8 @@ def _origin_of(address: str) -> str:
 
 def _bearer(headers: RequestHeaders) -> str:
     """The bearer token; nothing where there is none, or more than one."""
-    scheme, _, given = (headers.get(b"authorization") or "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" and b"authorization" not in headers.repeated else ""
+    scheme, _, token = (headers.get(b"authorization") or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and b"authorization" not in headers.repeated else ""
 
 
 def _is_loopback(host: str) -> bool:

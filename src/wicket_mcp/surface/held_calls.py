@@ -45,17 +45,17 @@ class Seal:
         self._keys = keys
         self._home = f"{home}~" if home else ""
 
-    def close(self, kind: str, content: Any, principal: Principal, asked: str) -> str:
-        body = base64.urlsafe_b64encode(encode([kind, content, principal.name, asked, int(time.time() + HOLD)]))
+    def close(self, kind: str, content: Any, principal: Principal, digest: str) -> str:
+        body = base64.urlsafe_b64encode(encode([kind, content, principal.name, digest, int(time.time() + HOLD)]))
         return f"{self._home if kind == 'held' else ''}{body.decode()}.{_sign(self._keys[0], body)}"
 
-    def open(self, sealed: Any, principal: Principal, asked: str) -> tuple[str, Any]:
+    def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
         """Kind and content. Raises RpcProblem for anything that we did not seal for this very request."""
         text = str(sealed).rpartition("~")[2]
         body, _, signature = text.encode("utf-8", "replace").partition(b".")
         genuine = any(hmac.compare_digest(_sign(key, body).encode(), signature) for key in self._keys)
         fields = as_list(decode(base64.urlsafe_b64decode(body))) if genuine else []
-        if len(fields) != 5 or fields[2:4] != [principal.name, asked] or fields[4] < time.time():
+        if len(fields) != 5 or fields[2:4] != [principal.name, digest] or fields[4] < time.time():
             raise RpcProblem(INVALID_PARAMS, "requestState is not one of ours for this request, or it has expired.")
         return fields[0], fields[1]
 
@@ -158,7 +158,7 @@ class HeldCalls:
         return len(self._held)
 
     async def begin(
-        self, caller: Caller, asked: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
+        self, caller: Caller, digest: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
     ) -> JsonObject:
         """Start the work; its result, or `input_required` when it asks something first."""
         unheard = Outbox(counters=self._counters)
@@ -169,10 +169,10 @@ class HeldCalls:
 
         held.work = self._tasks.start(run(), "held call", awaited=True)
         held.work.add_done_callback(lambda _: held.changed.set())
-        return await self._next(held, asked)
+        return await self._next(held, digest)
 
     async def resume(
-        self, handle: str, caller: Caller, asked: str, replies: JsonObject, token: Any = None
+        self, handle: str, caller: Caller, digest: str, replies: JsonObject, token: Any = None
     ) -> JsonObject:
         """Hand the client's replies to the call that waits for them, and wait for what comes next."""
         held = self._held.get(handle)
@@ -186,11 +186,11 @@ class HeldCalls:
             if key in replies and not question.reply.done():
                 question.reply.set_result(as_object(replies[key]))
                 held.questions.pop(key)
-        return await self._next(held, asked)
+        return await self._next(held, digest)
 
-    def sealed(self, body: JsonObject, principal: Principal, asked: str) -> JsonObject:
+    def seal_state(self, body: JsonObject, principal: Principal, digest: str) -> JsonObject:
         """An upstream's own `input_required`, whose state the client carries under our seal."""
-        return {**body, "requestState": self.seal.close("upstream", body.get("requestState"), principal, asked)}
+        return {**body, "requestState": self.seal.close("upstream", body.get("requestState"), principal, digest)}
 
     async def close(self) -> None:
         """End every call that waits for its client."""
@@ -198,7 +198,7 @@ class HeldCalls:
             self._forget(held)
         await self._tasks.close()
 
-    async def _next(self, held: HeldCall, asked: str) -> JsonObject:
+    async def _next(self, held: HeldCall, digest: str) -> JsonObject:
         work = held.work
         if work is None:
             raise RuntimeError("a held call without work")
@@ -215,7 +215,7 @@ class HeldCalls:
         if work.done():
             self._held.pop(held.id, None)
             body = work.result()
-            return self.sealed(body, held.principal, asked) if body.get("resultType") == "input_required" else body
+            return self.seal_state(body, held.principal, digest) if body.get("resultType") == "input_required" else body
         if held.id not in self._held and not self._has_room(held.principal):
             self._forget(held)
             raise Overloaded("Too many calls are waiting for input.", hint="Answer some of them, or try again later.")
@@ -224,7 +224,7 @@ class HeldCalls:
         return {
             "resultType": "input_required",
             "inputRequests": {key: {"method": q.method, "params": q.params} for key, q in held.questions.items()},
-            "requestState": self.seal.close("held", held.id, held.principal, asked),
+            "requestState": self.seal.close("held", held.id, held.principal, digest),
         }
 
     def _has_room(self, principal: Principal) -> bool:
@@ -243,5 +243,5 @@ class HeldCalls:
 
 def digest_of(method: str, params: JsonObject) -> str:
     """What a request asks for, whatever replies it brings: a repeated request must ask for the same."""
-    asked = {key: value for key, value in params.items() if key not in ("_meta", *ANSWERS)}
-    return hashlib.blake2b(encode([method, asked]), digest_size=16).hexdigest()
+    content = {key: value for key, value in params.items() if key not in ("_meta", *ANSWERS)}
+    return hashlib.blake2b(encode([method, content]), digest_size=16).hexdigest()

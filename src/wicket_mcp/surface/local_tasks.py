@@ -193,7 +193,7 @@ class LocalTasks:
         if self._store is None or stage in task.saved:
             return
         task.saved.add(stage)
-        kept = {
+        record = {
             "ttl": task.ttl,
             "created": task.created_at.timestamp(),
             "updated": task.updated_at.timestamp(),
@@ -204,7 +204,7 @@ class LocalTasks:
             "task": task.followed.created,
         }
         until = task.created_at.timestamp() + task.ttl
-        stored = StoredResult(f"task {task.id} {stage}", task.principal.name, "wicket.task", encode(kept), until)
+        stored = StoredResult(f"task {task.id} {stage}", task.principal.name, "wicket.task", encode(record), until)
         try:
             await self._store.save_result(stored, MAX_BYTES)
         except Internal as problem:
@@ -219,11 +219,11 @@ class LocalTasks:
             stored = stored or await self._store.load_result(f"task {number} {stage}", principal)
         if stored is None or number in self._tasks:
             return self._tasks.get(number)
-        kept = as_object(decode(stored.body))
-        task = LocalTask(number, principal, kept["ttl"])
-        task.created_at, task.updated_at = (datetime.fromtimestamp(kept[key], UTC) for key in ("created", "updated"))
-        task.status, task.result, task.error = cast("Status", kept["status"]), kept["result"], kept["error"]
-        task.followed = Followed(kept["server"], kept["task"])
+        record = as_object(decode(stored.body))
+        task = LocalTask(number, principal, record["ttl"])
+        task.created_at, task.updated_at = (datetime.fromtimestamp(record[key], UTC) for key in ("created", "updated"))
+        task.status, task.result, task.error = cast("Status", record["status"]), record["result"], record["error"]
+        task.followed = Followed(record["server"], record["task"])
         self._know(task, max(0.0, stored.expires_at - time.time()))
         return task
 

@@ -127,7 +127,7 @@ def _query(name: str, text: str, **schema: Any) -> JsonObject:
     return {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
 
 
-def _deleted(text: str) -> JsonObject:
+def _include_deleted(text: str) -> JsonObject:
     return _query("include_deleted", text, type="boolean", default=False)
 
 
@@ -143,7 +143,7 @@ def _list() -> JsonObject:
             _query("search", "Part of the name.", type="string", maxLength=200),
             _query("updated_since", "Only what changed since then (RFC 3339).", **_TIME),
             _query("version", "`latest`, or one version.", type="string", maxLength=255),
-            _deleted("Deleted versions too; always with updated_since."),
+            _include_deleted("Deleted versions too; always with updated_since."),
         ],
     )
 
@@ -154,7 +154,7 @@ def _versions() -> JsonObject:
         "All versions of a server, newest first",
         "ServerList",
         (400, 404),
-        parameters=[_NAME, _deleted("Deleted versions too.")],
+        parameters=[_NAME, _include_deleted("Deleted versions too.")],
     )
 
 
@@ -164,7 +164,7 @@ def _one() -> JsonObject:
         "One version of a server",
         "ServerResponse",
         (400, 404),
-        parameters=[_NAME, _VERSION, _deleted("Also when it was deleted.")],
+        parameters=[_NAME, _VERSION, _include_deleted("Also when it was deleted.")],
     )
 
 

@@ -158,17 +158,17 @@ class PeerLink(StdioClient):
     # What the event loop calls
 
     def eof_received(self) -> bool:
-        self.vanished()
+        self.on_vanished()
         return False
 
     def pause_writing(self) -> None:
-        self.paused(True)
+        self.set_paused(True)
 
     def resume_writing(self) -> None:
-        self.paused(False)
+        self.set_paused(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.vanished()
+        self.on_vanished()
 
     # The rest is ours
 
@@ -214,7 +214,7 @@ class _OwnedServer(Protocol):
     async def notify(self, request: Request) -> None:
         """Pass on a notification, whose sender hears nothing back."""
         with suppress(WicketError):
-            await self._owned.forward(self._forwarded(request, request.caller, {}, notification=True))
+            await self._owned.forward(self._build_request(request, request.caller, {}, notification=True))
 
     async def _answer(self, request: Request) -> JsonObject:
         if request.method == "server/discover":
@@ -232,9 +232,9 @@ class _OwnedServer(Protocol):
     async def _forward(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         if request.method.startswith("notifications/"):
             raise RpcProblem(METHOD_NOT_FOUND, f"Method not found: {request.method}")
-        return (await self._owned.forward(self._forwarded(request, caller, resume))).body
+        return (await self._owned.forward(self._build_request(request, caller, resume))).body
 
-    def _forwarded(
+    def _build_request(
         self, request: Request, caller: Caller, resume: JsonObject, *, notification: bool = False
     ) -> Forwarded:
         return Forwarded(
@@ -249,8 +249,8 @@ class _OwnedServer(Protocol):
         )
 
     async def listen(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        wanted = as_object(request.params.get("notifications"))
-        if not wanted:
+        requested = as_object(request.params.get("notifications"))
+        if not requested:
             raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
         meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
@@ -259,9 +259,9 @@ class _OwnedServer(Protocol):
                 caller.notify(method, {**params, "_meta": {**as_object(params.get("_meta")), **meta}})
 
         with ExitStack() as undo:
-            for uri in as_list(wanted.get("resourceSubscriptions")):
+            for uri in as_list(requested.get("resourceSubscriptions")):
                 undo.callback(await self._owned.watch(self._server, as_text(uri), caller.principal))
             undo.callback(self._owned.listen(self._server, hear))
-            caller.notify("notifications/subscriptions/acknowledged", {"notifications": wanted, "_meta": meta})
+            caller.notify("notifications/subscriptions/acknowledged", {"notifications": requested, "_meta": meta})
             await self.closing.wait()
         return {"_meta": meta}

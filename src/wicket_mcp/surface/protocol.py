@@ -48,7 +48,7 @@ from wicket_mcp.model import (
 )
 from wicket_mcp.request import EMPTY
 from wicket_mcp.surface import content_methods, discovery_methods, subscriptions, tasks_methods
-from wicket_mcp.surface.answers import paged, undress
+from wicket_mcp.surface.answers import build_page, undress
 from wicket_mcp.surface.caller import LegacyClient, RequestCaller, Send
 from wicket_mcp.surface.feed import Feed
 from wicket_mcp.surface.held_calls import HeldCalls, digest_of
@@ -279,29 +279,31 @@ class Protocol:
             return self._dress(request, await self._resumable(method, request))
         result = await method(self, request, request.caller, {})
         if result.get("resultType") == "input_required":  # with nothing to answer, but the upstream's state to carry
-            result = self.held.sealed(result, request.caller.principal, digest_of(request.method, request.params))
+            result = self.held.seal_state(result, request.caller.principal, digest_of(request.method, request.params))
         return self._dress(request, result)
 
     async def _resumable(self, method: "Method", request: Request) -> JsonObject:
         """A modern request whose upstream may ask something: begun, or taken up again where it stopped to ask."""
-        asked = digest_of(request.method, request.params)
+        digest = digest_of(request.method, request.params)
         token = request.meta.get("progressToken")
         resume: JsonObject = {}
         if "requestState" in request.params:
             replies = as_object(request.params.get("inputResponses"))
-            kind, content = self.held.seal.open(request.params["requestState"], request.caller.principal, asked)
+            kind, content = self.held.seal.open(request.params["requestState"], request.caller.principal, digest)
             if kind == "held":
-                return await self.held.resume(content, request.caller, asked, replies, token)
+                return await self.held.resume(content, request.caller, digest, replies, token)
             resume = {"inputResponses": replies, **({} if content is None else {"requestState": content})}
         elif "inputResponses" in request.params:
             resume = {"inputResponses": as_object(request.params["inputResponses"])}
-        return await self.held.begin(request.caller, asked, lambda caller: method(self, request, caller, resume), token)
+        return await self.held.begin(
+            request.caller, digest, lambda caller: method(self, request, caller, resume), token
+        )
 
     # Methods
 
     async def initialize(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        asked = request.params.get("protocolVersion")
-        version = asked if asked in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
+        requested = request.params.get("protocolVersion")
+        version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
         if request.client is not None:
             name = client_name(request.params.get("clientInfo"))
             request.client.introduce(as_object(request.params.get("capabilities")), name, version)
@@ -341,7 +343,7 @@ class Protocol:
 
             tools = [menu.keep_for_models(tool) for tool in tools]
             tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
-        return paged(request, "tools", tools, "name", TOOLS_PAGE)
+        return build_page(request, "tools", tools, "name", TOOLS_PAGE)
 
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")

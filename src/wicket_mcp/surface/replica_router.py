@@ -133,19 +133,19 @@ class ReplicaRouter:
         try:
             work = self._relay.relay(member, scope["method"], path, headers.raw, body, answer, principal)
             running = tasks.start(work, "hand a request on", awaited=True)
-            gone = tasks.start(wait_until_left(receive), "watch client")
-            await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
-            taken = running.result() if running.done() else True
+            departure = tasks.start(wait_until_left(receive), "watch client")
+            await asyncio.wait({running, departure}, return_when=asyncio.FIRST_COMPLETED)
+            is_taken = running.result() if running.done() else True
         except Lost as problem:
             await answer.fail(problem)
-            taken = True
+            is_taken = True
         finally:
             await tasks.close()
-        if not taken and self.members is not None:
+        if not is_taken and self.members is not None:
             if member.id in self.members.suspects:
                 await self.members.forget(member)
             await self.members.look()
-        return taken
+        return is_taken
 
 
 class _Answer:

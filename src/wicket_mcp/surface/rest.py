@@ -47,7 +47,7 @@ _RFC3339_LENGTH = 19  # of a date and a time without zone
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RestRequest:
     """A request as the routes see it."""
 
     method: str
@@ -74,10 +74,10 @@ class Rest:
         if scope["path"] == DESCRIPTION:
             await _only(scope["method"], "GET", send, 200, description())
             return
-        asked = Asked(scope["method"], _parts(scope), _query(scope), principal)
+        request = RestRequest(scope["method"], _parts(scope), _query(scope), principal)
         extra: Headers = ()
         try:
-            status, body = 200, await self._route(asked, headers, receive)
+            status, body = 200, await self._route(request, headers, receive)
         except Disconnected:
             return
         except _NotAllowed as problem:
@@ -89,54 +89,54 @@ class Rest:
                 extra = ((b"retry-after", str(problem.retry_after).encode()),)
         await send_json(send, status, body, extra)
 
-    async def _route(self, asked: Asked, headers: RequestHeaders, receive: Receive) -> JsonObject:
-        match asked.parts:
+    async def _route(self, request: RestRequest, headers: RequestHeaders, receive: Receive) -> JsonObject:
+        match request.parts:
             case ["servers"]:
-                return await self._list(_allowed(asked, "GET"))
+                return await self._list(_require_method(request, "GET"))
             case ["servers", name, "versions"]:
-                return await self._versions(_allowed(asked, "GET"), name)
+                return await self._versions(_require_method(request, "GET"), name)
             case ["servers", name, "versions", version]:
-                _allowed(asked, "GET, DELETE")
-                if asked.method == "DELETE":
-                    return await self._delete(asked, name, version)
-                return await self._one(asked, name, version)
+                _require_method(request, "GET, DELETE")
+                if request.method == "DELETE":
+                    return await self._delete(request, name, version)
+                return await self._one(request, name, version)
             case ["publish"]:
-                return await self._publish(_allowed(asked, "POST"), headers, receive)
+                return await self._publish(_require_method(request, "POST"), headers, receive)
             case _:
-                raise UnknownName("path", "/".join(asked.parts)[:80], hint=f"{DESCRIPTION} names those there are.")
+                raise UnknownName("path", "/".join(request.parts)[:80], hint=f"{DESCRIPTION} names those there are.")
 
-    async def _list(self, asked: Asked) -> JsonObject:
-        await self._facade.keys.admit(asked.principal, "discover", "discovery")
-        wanted = _record_query(asked.query)
-        found = await self._facade.registry.page(wanted)
-        page = found[: wanted.limit - 1]
+    async def _list(self, request: RestRequest) -> JsonObject:
+        await self._facade.keys.admit(request.principal, "discover", "discovery")
+        query = _record_query(request.query)
+        records = await self._facade.registry.page(query)
+        page = records[: query.limit - 1]
         metadata: JsonObject = {"count": len(page)}
-        if len(found) > len(page):
+        if len(records) > len(page):
             metadata["nextCursor"] = write_cursor(page[-1].name, page[-1].version)
         return {"servers": [response(record) for record in page], "metadata": metadata}
 
-    async def _versions(self, asked: Asked, name: str) -> JsonObject:
-        await self._facade.keys.admit(asked.principal, "discover", "discovery")
-        found = await self._facade.registry.versions(name, deleted=_with_deleted(asked.query))
-        return {"servers": [response(record) for record in found], "metadata": {"count": len(found)}}
+    async def _versions(self, request: RestRequest, name: str) -> JsonObject:
+        await self._facade.keys.admit(request.principal, "discover", "discovery")
+        records = await self._facade.registry.versions(name, deleted=_with_deleted(request.query))
+        return {"servers": [response(record) for record in records], "metadata": {"count": len(records)}}
 
-    async def _one(self, asked: Asked, name: str, version: str) -> JsonObject:
-        await self._facade.keys.admit(asked.principal, "discover", "discovery")
-        record = await self._facade.registry.version(name, version, deleted=_with_deleted(asked.query))
+    async def _one(self, request: RestRequest, name: str, version: str) -> JsonObject:
+        await self._facade.keys.admit(request.principal, "discover", "discovery")
+        record = await self._facade.registry.version(name, version, deleted=_with_deleted(request.query))
         return response(record, await self._facade.describe(record))
 
-    async def _delete(self, asked: Asked, name: str, version: str) -> JsonObject:
-        await self._facade.keys.admit(asked.principal, "register", "registration")
-        return response(await self._facade.registry.delete(name, version, asked.principal))
+    async def _delete(self, request: RestRequest, name: str, version: str) -> JsonObject:
+        await self._facade.keys.admit(request.principal, "register", "registration")
+        return response(await self._facade.registry.delete(name, version, request.principal))
 
-    async def _publish(self, asked: Asked, headers: RequestHeaders, receive: Receive) -> JsonObject:
-        await self._facade.keys.admit(asked.principal, "register", "registration")
+    async def _publish(self, request: RestRequest, headers: RequestHeaders, receive: Receive) -> JsonObject:
+        await self._facade.keys.admit(request.principal, "register", "registration")
         data = await read_body(receive, headers, MAX_BODY)
         try:
             body: Any = decode(data, strict=True)
         except ValueError as problem:
             raise BadArguments(f"The body is not JSON: {problem}.", hint="Send a server.json.") from None
-        return response(await self._facade.registry.publish(body, asked.principal))
+        return response(await self._facade.registry.publish(body, request.principal))
 
 
 class _NotAllowed(Exception):
@@ -145,10 +145,10 @@ class _NotAllowed(Exception):
         self.allowed = allowed
 
 
-def _allowed(asked: Asked, methods: str) -> Asked:
-    if asked.method not in methods.split(", "):
+def _require_method(request: RestRequest, methods: str) -> RestRequest:
+    if request.method not in methods.split(", "):
         raise _NotAllowed(methods)
-    return asked
+    return request
 
 
 def _parts(scope: Scope) -> list[str]:
@@ -165,24 +165,25 @@ def _query(scope: Scope) -> dict[str, str]:
     return dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True, errors="replace"))
 
 
-def _record_query(given: Mapping[str, str]) -> RecordQuery:
+def _record_query(parameters: Mapping[str, str]) -> RecordQuery:
     """What the parameters ask for, with room for one more record, which tells whether there is another page."""
-    limit = given.get("limit", "30")
+    limit = parameters.get("limit", "30")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:4]) <= MAX_LIMIT and len(limit) < 4):
         raise BadArguments("limit is not a number from 1 to 100.", hint="Leave it out for 30.")
-    since = _seconds(given["updated_since"]) if "updated_since" in given else None
+    since = _seconds(parameters["updated_since"]) if "updated_since" in parameters else None
     return RecordQuery(
-        after=read_cursor(given["cursor"], str, str) if given.get("cursor") else ("", ""),
+        after=read_cursor(parameters["cursor"], str, str) if parameters.get("cursor") else ("", ""),
         limit=int(limit) + 1,
-        search=given.get("search", ""),
+        search=parameters.get("search", ""),
         updated_since=since,
-        version=given.get("version", ""),
-        include_deleted=_with_deleted(given) or since is not None,  # who asks for changes wants to hear of these too
+        version=parameters.get("version", ""),
+        include_deleted=_with_deleted(parameters)
+        or since is not None,  # who asks for changes wants to hear of these too
     )
 
 
-def _with_deleted(given: Mapping[str, str]) -> bool:
-    flag = _FLAGS.get(given.get("include_deleted", "false"))
+def _with_deleted(parameters: Mapping[str, str]) -> bool:
+    flag = _FLAGS.get(parameters.get("include_deleted", "false"))
     if flag is None:
         raise BadArguments("include_deleted is neither true nor false.")
     return flag

@@ -135,7 +135,7 @@ class Sessions:
             if session.used_at < oldest and not session.running and session.stream is None:
                 self.end(session)
 
-    def changed(self, changes: frozenset[Changed]) -> None:
+    def notify_changes(self, changes: frozenset[Changed]) -> None:
         for session in self._sessions.values():
             session.client.list_changed(session.protocol.changed_lists(changes))
 

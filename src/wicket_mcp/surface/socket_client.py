@@ -54,17 +54,17 @@ class SocketClient(StdioClient):
 
     def eof_received(self) -> bool:
         if not self._said_goodbye:  # who only closes its end says so; everybody else was killed
-            self.vanished()
+            self.on_vanished()
         return super().eof_received()
 
     def pause_writing(self) -> None:
-        self.paused(True)
+        self.set_paused(True)
 
     def resume_writing(self) -> None:
-        self.paused(False)
+        self.set_paused(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.vanished()
+        self.on_vanished()
 
     def _take(self, line: bytes) -> None:
         if line == b"!done":

@@ -80,7 +80,7 @@ class StdioClient(asyncio.Protocol):
         self._paused = False
         self._flushing = False
         self._flushed = asyncio.Event()
-        self._unsubscribe = protocol.feed.subscribe(self._changed)
+        self._unsubscribe = protocol.feed.subscribe(self._notify_changes)
         self._legacy = LegacyClient(self._send, id_prefix=id_prefix)
         self._greeted = False
 
@@ -121,7 +121,7 @@ class StdioClient(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.finished.set()
 
-    def paused(self, paused: bool) -> None:
+    def set_paused(self, paused: bool) -> None:
         """The client reads slowly: take in nothing more until it has caught up."""
         self._paused = paused
         if self._source is not None:
@@ -131,7 +131,7 @@ class StdioClient(asyncio.Protocol):
         if not paused:
             self._flush()
 
-    def vanished(self) -> None:
+    def on_vanished(self) -> None:
         """Nobody reads our answers any more: what is still running is for nobody."""
         if self._stall is not None:
             self._stall.resume()
@@ -247,7 +247,7 @@ class StdioClient(asyncio.Protocol):
         finally:
             self._passing -= 1
 
-    def _changed(self, changes: frozenset[Changed]) -> None:
+    def _notify_changes(self, changes: frozenset[Changed]) -> None:
         if self._greeted:
             self._legacy.list_changed(self._protocol.changed_lists(changes))
 
@@ -280,13 +280,13 @@ class _Sink(asyncio.Protocol):
         self._client = client
 
     def pause_writing(self) -> None:
-        self._client.paused(True)
+        self._client.set_paused(True)
 
     def resume_writing(self) -> None:
-        self._client.paused(False)
+        self._client.set_paused(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._client.vanished()
+        self._client.on_vanished()
 
 
 class _FileSink:
@@ -297,9 +297,9 @@ class _FileSink:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:  # a signal or a full device may cut a write short
-            rest = rest[os.write(self._fd, rest) :]
+        unwritten = memoryview(data)
+        while unwritten:  # a signal or a full device may cut a write short
+            unwritten = unwritten[os.write(self._fd, unwritten) :]
 
     def is_closing(self) -> bool:
         return self._closed

@@ -96,10 +96,10 @@ class StreamableHttp:
         principal = protocol.served.admit(principal, "")
         try:
             if self._router is not None:
-                taken = await self._router.take_session(scope, headers, receive, send, principal, protocol)
-                if taken is None:
+                body_receiver = await self._router.take_session(scope, headers, receive, send, principal, protocol)
+                if body_receiver is None:
                     return
-                receive = taken
+                receive = body_receiver
             if method == "POST":
                 connection: Connection | None = scope.get(CONNECTION)
                 if headers.get(b"mcp-method") == "subscriptions/listen":  # it waits for hours, and costs nothing
@@ -210,13 +210,13 @@ class StreamableHttp:
         """
         if not principal.may("invoke"):  # who may not call learns nothing of a name, and starts no server with it
             return None
-        given: dict[str, list[str]] = {}
+        parameters: dict[str, list[str]] = {}
         for key, value in headers.raw:
             if key.startswith(_PARAMETER):
-                given.setdefault(key.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
+                parameters.setdefault(key.decode("latin-1"), []).append(value.decode("latin-1").strip(" \t"))
         params = as_object(body.get("params"))
         named = await protocol.menu_for(principal).find(protocol.verbs, as_text(params.get("name")), principal)
-        if named and (problem := disagreement(named.tool, as_object(params.get("arguments")), given)):
+        if named and (problem := disagreement(named.tool, as_object(params.get("arguments")), parameters)):
             raise HttpProblem(400, HEADER_MISMATCH, problem, None, body["id"])
         return named
 
@@ -298,8 +298,8 @@ class StreamableHttp:
         tasks = Tasks()
         try:
             running = tasks.start(stream.run(send, greeting=b": open\n\n"), "session stream")
-            gone = tasks.start(wait_until_left(receive), "watch client")
-            await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+            departure = tasks.start(wait_until_left(receive), "watch client")
+            await asyncio.wait({running, departure}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             session.close_stream()
             await tasks.close()

@@ -32,26 +32,26 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
     # What changed before everything was watched: nothing comes before the acknowledgment.
     early: list[tuple[str, JsonObject]] | None = []
 
-    def changed(changes: frozenset[Changed]) -> None:
+    def on_changed(changes: frozenset[Changed]) -> None:
         for kind in protocol.changed_lists(changes):
             if _FLAGS[kind] in honoured:
                 caller.notify(f"notifications/{kind}/list_changed", {"_meta": meta})
 
-    def updated(uri: str, said: JsonObject) -> None:
+    def on_updated(uri: str, notice: JsonObject) -> None:
         if early is not None:
-            early.append((uri, said))
+            early.append((uri, notice))
             return
-        tagged = {**as_object(said.get("_meta")), **meta}
-        caller.notify("notifications/resources/updated", {**said, "uri": uri, "_meta": tagged})
+        tagged = {**as_object(notice.get("_meta")), **meta}
+        caller.notify("notifications/resources/updated", {**notice, "uri": uri, "_meta": tagged})
 
     with ExitStack() as undo:  # also the first watches, when a later address is wrong
         for uri in honoured.get("resourceSubscriptions", ()):
-            undo.callback(await protocol.verbs.watch(uri, caller, updated))
+            undo.callback(await protocol.verbs.watch(uri, caller, on_updated))
         caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
-        undo.callback(protocol.feed.subscribe(changed))
+        undo.callback(protocol.feed.subscribe(on_changed))
         before, early = early, None
-        for uri, said in before:
-            updated(uri, said)
+        for uri, notice in before:
+            on_updated(uri, notice)
         await _follow_tasks(protocol, request, caller, honoured.get("taskIds", []))
     return {"_meta": meta}
 
@@ -60,13 +60,13 @@ def _honour(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObj
     """What of a client's wishes we carry out. Raises RpcProblem."""
     if not isinstance(request.params.get("notifications"), dict):
         raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
-    wanted = as_object(request.params["notifications"])
+    requested = as_object(request.params["notifications"])
     honoured: JsonObject = {
         flag: True
         for kind, flag in _FLAGS.items()
-        if wanted.get(flag) is True and not (kind == "tools" and protocol.settled)
+        if requested.get(flag) is True and not (kind == "tools" and protocol.settled)
     }
-    uris = [as_text(uri) for uri in as_list(wanted.get("resourceSubscriptions"))]
+    uris = [as_text(uri) for uri in as_list(requested.get("resourceSubscriptions"))]
     if len(uris) > MAX_WATCHED:
         raise RpcProblem(INVALID_PARAMS, f"A client may watch {MAX_WATCHED} resources at most.")
     if uris:

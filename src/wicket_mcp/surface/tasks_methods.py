@@ -18,7 +18,7 @@ from wicket_mcp.calls.task_wait import Followed, wait_for_task
 from wicket_mcp.errors import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY, Crashed, Refused, UnknownName
 from wicket_mcp.extensions import TASKS, declares
 from wicket_mcp.model import META_SUBSCRIPTION, Caller, JsonObject, as_list, as_object, as_text
-from wicket_mcp.surface.answers import paged
+from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.caller import RequestCaller
 from wicket_mcp.surface.local_tasks import POLL_MS, TTL, LocalTask, TaskCaller
 from wicket_mcp.surface.problems import RpcProblem
@@ -82,8 +82,10 @@ async def call_legacy(
     protocol: "Protocol", request: "Request", call: Callable[[Caller], Awaitable[JsonObject]]
 ) -> JsonObject:
     """A call that a legacy client makes as a task."""
-    wanted: Any = as_object(request.params.get("task")).get("ttl")
-    ttl = wanted / 1000 if isinstance(wanted, int | float) and not isinstance(wanted, bool) else TTL
+    requested_ttl: Any = as_object(request.params.get("task")).get("ttl")
+    ttl = (
+        requested_ttl / 1000 if isinstance(requested_ttl, int | float) and not isinstance(requested_ttl, bool) else TTL
+    )
 
     async def work(task: LocalTask) -> JsonObject:
         return await call(TaskCaller(request.caller, task))
@@ -117,7 +119,7 @@ async def get(protocol: "Protocol", request: "Request", caller: Caller, resume: 
     if task is None:
         body = await _of_server(protocol, request, caller)
         return body if request.modern else _as_legacy(body)
-    return _detailed(protocol, task) if request.modern else _legacy(protocol, task)
+    return _task_detail(protocol, task) if request.modern else _legacy(protocol, task)
 
 
 async def update(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -161,7 +163,7 @@ async def result(protocol: "Protocol", request: "Request", caller: Caller, resum
 async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     """Legacy: the client's own, oldest first."""
     own = [_legacy(protocol, task) for task in protocol.tasks.of(caller.principal)]
-    return paged(request, "tasks", own, "taskId", LIST_PAGE)
+    return build_page(request, "tasks", own, "taskId", LIST_PAGE)
 
 
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
@@ -188,7 +190,7 @@ async def _watch(
     known: tuple[Any, ...] = ()
     while True:
         task = await _find(protocol, about, caller)
-        state = _detailed(protocol, task) if task is not None else await _of_server(protocol, about, caller)
+        state = _task_detail(protocol, task) if task is not None else await _of_server(protocol, about, caller)
         seen = (state.get("status"), state.get("statusMessage"), sorted(as_object(state.get("inputRequests"))))
         if seen != known:
             known = seen
@@ -198,8 +200,8 @@ async def _watch(
         if task is not None:
             await task.wait()
         else:
-            asked: Any = state.get("pollIntervalMs")
-            await asyncio.sleep(max(asked if isinstance(asked, int) else POLL_MS, 50) / 1000)
+            interval: Any = state.get("pollIntervalMs")
+            await asyncio.sleep(max(interval if isinstance(interval, int) else POLL_MS, 50) / 1000)
 
 
 async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:
@@ -269,16 +271,18 @@ def _modern(protocol: "Protocol", task: LocalTask) -> JsonObject:
     }
 
 
-def _detailed(protocol: "Protocol", task: LocalTask) -> JsonObject:
-    shown = _modern(protocol, task)
+def _task_detail(protocol: "Protocol", task: LocalTask) -> JsonObject:
+    body = _modern(protocol, task)
     if task.status == "completed":
-        shown["result"] = task.result
+        body["result"] = task.result
     elif task.status == "failed":
-        shown["error"] = task.error
+        body["error"] = task.error
     elif task.questions:
-        asked = {key: {"method": one.method, "params": one.params} for key, one in task.questions.items()}
-        shown |= {"status": "input_required", "inputRequests": asked}
-    return shown
+        requests = {
+            key: {"method": question.method, "params": question.params} for key, question in task.questions.items()
+        }
+        body |= {"status": "input_required", "inputRequests": requests}
+    return body
 
 
 def _legacy(protocol: "Protocol", task: LocalTask) -> JsonObject:

@@ -52,8 +52,8 @@ class Durations:
         if len(self._series) >= _MOST_SERIES:
             method, error = "other", ""
         named = {"mcp.method.name": method, "error.type": error}
-        made = _Series({name: value for name, value in named.items() if value})
-        return self._series.setdefault((method, error), made)
+        series = _Series({name: value for name, value in named.items() if value})
+        return self._series.setdefault((method, error), series)
 
     def encode(self, since: int, now: int) -> bytes:
         """What was recorded since `since`; empty where nothing was. Both are nanoseconds of the wall clock."""

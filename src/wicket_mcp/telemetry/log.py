@@ -36,11 +36,11 @@ def cut(text: str, limit: int | None) -> str:
 
 def escape(json_text: str) -> str:
     """JSON text in which everything that a terminal could obey, or nobody could see, is escaped: the same value."""
-    return _UNPRINTABLE.sub(_escaped, json_text)
+    return _UNPRINTABLE.sub(_escape, json_text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 

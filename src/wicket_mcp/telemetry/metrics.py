@@ -128,8 +128,8 @@ def _render_histogram(name: str, family: Family, labels: Labels, histogram: _His
         so_far += count
         edge = "+Inf" if bound == float("inf") else f"{bound:g}"
         lines.append(f"{name}_bucket{_render_labels((*family.labels, 'le'), (*labels, edge))} {so_far}")
-    shown = _render_labels(family.labels, labels)
-    return [*lines, f"{name}_sum{shown} {histogram.total:.17g}", f"{name}_count{shown} {so_far}"]
+    label_text = _render_labels(family.labels, labels)
+    return [*lines, f"{name}_sum{label_text} {histogram.total:.17g}", f"{name}_count{label_text} {so_far}"]
 
 
 def _render_labels(names: Labels, values: Labels) -> str:

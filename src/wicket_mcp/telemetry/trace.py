@@ -216,8 +216,8 @@ class Tracing:
         error = ""
         meta = as_object(request.params.get("_meta"))
         context = read_context(meta["traceparent"], meta.get("tracestate")) if "traceparent" in meta else None
-        kept = self._begin(request, transport, context) if self._keeps(context) else False
-        token = _CURRENT.set(kept)
+        span = self._begin(request, transport, context) if self._keeps(context) else False
+        token = _CURRENT.set(span)
         try:
             result = await work(request)
             if result.get("isError"):
@@ -225,21 +225,21 @@ class Tracing:
             return result
         except WicketError as problem:
             error = str(problem.rpc_code)
-            if kept:
-                kept.attributes |= {"rpc.response.status_code": error, "error.type": error}
-                kept.failed = problem.rpc_code == INTERNAL_ERROR or -32099 <= problem.rpc_code <= -32000
+            if span:
+                span.attributes |= {"rpc.response.status_code": error, "error.type": error}
+                span.failed = problem.rpc_code == INTERNAL_ERROR or -32099 <= problem.rpc_code <= -32000
             raise
         except Exception:
             error = str(INTERNAL_ERROR)
-            if kept:
-                kept.fail(error)
+            if span:
+                span.fail(error)
             raise
         finally:
             _CURRENT.reset(token)
-            if kept:
+            if span:
                 if error == TOOL_ERROR:
-                    kept.fail(error)
-                self._spans.add(kept.encode())
+                    span.fail(error)
+                self._spans.add(span.encode())
             self._served.record(time.perf_counter() - started, _method(request.method), error)
 
     def _begin(self, request: Incoming, transport: str, context: Context | None) -> Kept:
@@ -252,14 +252,14 @@ class Tracing:
         }
         if version := MODERN_VERSION if request.modern else request.legacy_version:
             values["mcp.protocol.version"] = version
-        kept = Kept(_title(request.method, name), _SERVER, values, context)
+        span = Kept(_title(request.method, name), _SERVER, values, context)
         if transport == "tcp":
             if not request.modern:
                 values["mcp.session.id"] = request.caller.session
             if (origin := _ORIGIN.get()) is not None:
                 values |= _describe_origin(origin)
-                kept.link = read_context(origin.traceparent)
-        return kept
+                span.link = read_context(origin.traceparent)
+        return span
 
     # Around the request to a server
 
@@ -271,9 +271,9 @@ class Tracing:
                 name, error = request.span.name or request.name, ""
                 context = Context(outer.trace, outer.id, sampled=True, state=outer.state) if outer else None
                 values = self._describe(request, name, target(request.server))
-                kept = Kept(_title(request.method, name), _CLIENT, values, context)
+                span = Kept(_title(request.method, name), _CLIENT, values, context)
                 try:
-                    result = await inner(replace(request, meta={**request.meta, "traceparent": kept.traceparent}))
+                    result = await inner(replace(request, meta={**request.meta, "traceparent": span.traceparent}))
                     if result.body.get("isError"):
                         error = TOOL_ERROR
                     if self._content:
@@ -286,10 +286,10 @@ class Tracing:
                     raise
                 finally:
                     if error:
-                        kept.fail(error)
+                        span.fail(error)
                     if spoken := version(request.server):  # known once it is connected
                         values["mcp.protocol.version"] = spoken
-                    self._spans.add(kept.encode())
+                    self._spans.add(span.encode())
 
             def handle(request: Request) -> Awaitable[Result]:
                 outer = _CURRENT.get()
@@ -314,17 +314,17 @@ class Tracing:
         """The outermost layer: the client's span learns which tool was really called."""
 
         def layer(inner: Handler) -> Handler:
-            async def name_span(request: Request, kept: Kept) -> Result:
+            async def name_span(request: Request, span: Kept) -> Result:
                 try:
                     return await inner(request)
                 finally:
                     if request.span.name and not request.span.run:  # a script has many calls
-                        kept.name = _title(request.method, request.span.name)
-                        kept.attributes |= _about(request.method, request.span.name, "")
+                        span.name = _title(request.method, request.span.name)
+                        span.attributes |= _about(request.method, request.span.name, "")
 
             def handle(request: Request) -> Awaitable[Result]:
-                kept = _CURRENT.get()
-                return name_span(request, kept) if kept else inner(request)
+                span = _CURRENT.get()
+                return name_span(request, span) if span else inner(request)
 
             return handle
 

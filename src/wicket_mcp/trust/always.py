@@ -148,11 +148,11 @@ def _parse(text: str, at: float) -> list[StandingApproval]:
         covered = canonical(rule.arguments)
         digest = hashlib.sha256(canonical([rule.principal, rule.server, rule.tool, rule.arguments])).hexdigest()
         number = f"always-{digest[:8]}"
-        kept = StandingApproval(number, rule.principal, rule.server, rule.tool, covered, by, round(at, 3))
-        if (problem := _compile(kept).problem) is not None:
+        approval = StandingApproval(number, rule.principal, rule.server, rule.tool, covered, by, round(at, 3))
+        if (problem := _compile(approval).problem) is not None:
             raise ValueError(f"{rule.name}: {problem}")
         if rule.action == "allow":
-            rules.append(kept)
+            rules.append(approval)
     return rules
 
 
@@ -168,8 +168,8 @@ def _compile(rule: StandingApproval) -> Checker:
 
 
 def _covers(rule: StandingApproval, condition: Checker, call: Call) -> bool:
-    whose = (rule.principal, rule.server, rule.tool) == (call.principal, call.server, call.tool)
-    return whose and condition.errors(call.arguments) == []
+    is_same_call = (rule.principal, rule.server, rule.tool) == (call.principal, call.server, call.tool)
+    return is_same_call and condition.errors(call.arguments) == []
 
 
 def _condition(value: Any) -> JsonObject:

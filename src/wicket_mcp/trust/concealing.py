@@ -17,36 +17,36 @@ _ALPHABETS = (ascii_lowercase, ascii_uppercase, digits)
 _ROTATED = str.maketrans({letter: alphabet[at - 1] for alphabet in _ALPHABETS for at, letter in enumerate(alphabet)})
 
 
-def conceal_body(body: JsonObject, kept: Collection[str]) -> JsonObject:
+def conceal_body(body: JsonObject, exempt: Collection[str]) -> JsonObject:
     """A tool's result with its prose concealed, except in the fields of these names."""
     concealed = dict(body)
     if "structuredContent" in body:
-        concealed["structuredContent"] = conceal(body["structuredContent"], kept)
+        concealed["structuredContent"] = conceal(body["structuredContent"], exempt)
     if isinstance(body.get("content"), list):
-        concealed["content"] = [_conceal_block(as_object(block), kept) for block in as_list(body["content"])]
+        concealed["content"] = [_conceal_block(as_object(block), exempt) for block in as_list(body["content"])]
     return concealed
 
 
-def conceal(value: Any, kept: Collection[str], name: str = "") -> Any:
+def conceal(value: Any, exempt: Collection[str], name: str = "") -> Any:
     """The value with its prose concealed, except in the fields of these names; its structure stays."""
     if isinstance(value, str):
-        written = name not in kept and is_prose(name, value) and not is_field(name, value)
+        written = name not in exempt and is_prose(name, value) and not is_field(name, value)
         return _conceal_text(value) if written else value
     if isinstance(value, Mapping):
-        return {key: conceal(item, kept, key.lower()) for key, item in as_object(value).items()}
+        return {key: conceal(item, exempt, key.lower()) for key, item in as_object(value).items()}
     if isinstance(value, list):
-        return [conceal(item, kept, name) for item in as_list(value)]
+        return [conceal(item, exempt, name) for item in as_list(value)]
     return value
 
 
-def _conceal_block(block: JsonObject, kept: Collection[str]) -> JsonObject:
+def _conceal_block(block: JsonObject, exempt: Collection[str]) -> JsonObject:
     text = block.get("text")
     if not isinstance(text, str):
         return block
     value = parse(text)
     if isinstance(value, str):
-        return {**block, "text": conceal(text, kept)}
-    return {**block, "text": encode(conceal(value, kept)).decode()}
+        return {**block, "text": conceal(text, exempt)}
+    return {**block, "text": encode(conceal(value, exempt)).decode()}
 
 
 def _conceal_text(text: str) -> str:

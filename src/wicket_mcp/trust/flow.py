@@ -146,15 +146,15 @@ class Flow:
 
         `stored` is what its arguments refer to; `derived` are those that a script is known to have made of such data.
         """
-        found = list(self._traces(request, call, self._memory.session(request.caller), stored, derived))
-        if not found:
+        traces = list(self._traces(request, call, self._memory.session(request.caller), stored, derived))
+        if not traces:
             return None
         labels: list[DataLabel] = []
-        if any(labels_.untrusted for _, labels_ in found):
+        if any(labels_.untrusted for _, labels_ in traces):
             labels.append("untrusted")
-        if any(labels_.private for _, labels_ in found):
+        if any(labels_.private for _, labels_ in traces):
             labels.append("private")
-        words = "; ".join(dict.fromkeys(words for words, _ in found[:_NAMED]))
+        words = "; ".join(dict.fromkeys(words for words, _ in traces[:_NAMED]))
         return Finding(tuple(labels), f"{words[:1].upper()}{words[1:]}.")
 
     def _traces(
@@ -170,16 +170,18 @@ class Flow:
         if effect_of(call.tool, call.annotations) is None:
             yield from _visits(call, sources)
             return
-        referred = {each.argument for each in stored}
-        for each in stored:
-            labels = self._labels(_tool(each.tool), each.meta)
+        referred = {reference.argument for reference in stored}
+        for reference in stored:
+            labels = self._labels(_tool(reference.tool), reference.meta)
             if labels.untrusted or labels.private:
-                yield f"'{each.argument}' is from a stored result of {each.tool}", labels
+                yield f"'{reference.argument}' is from a stored result of {reference.tool}", labels
         for name, value in call.arguments.items():
             if name not in referred:
-                made = None if derived is None else name in derived
-                yield from _origin(name, value, request, session, made)
-        asking = next((each for each in reversed(sources) if each.labels.untrusted and each.asks_for(call.tool)), None)
+                is_derived = None if derived is None else name in derived
+                yield from _origin(name, value, request, session, is_derived)
+        asking = next(
+            (source for source in reversed(sources) if source.labels.untrusted and source.asks_for(call.tool)), None
+        )
         if asking is not None:
             yield f"{asking.words} asks for it", Labels(untrusted=True, private=False)
 
@@ -215,13 +217,13 @@ def _origin(
     """Where an argument came from, if others wrote that; `derived`: whether a script made it of what it has read."""
     run, known = request.span.run, session.fields
     # What does not depend on what its script has read may still be what the model read before it wrote the script.
-    sources = [each for each in reversed(session.sources) if derived is not False or each.run != run]
-    source = next((each for each in sources if matching.comes_from(value, each.text, known)), None)
+    sources = [entry for entry in reversed(session.sources) if derived is not False or entry.run != run]
+    source = next((entry for entry in sources if matching.comes_from(value, entry.text, known)), None)
     if source is not None:
         yield f"'{name}' came from {source.words}", source.labels
         return
     reading = _read_by(run, session.sources) if derived is not False else []
-    if reading and (derived or matching.computed(value, request.span.script, known)):
+    if reading and (derived or matching.is_computed(value, request.span.script, known)):
         yield f"'{name}' was computed by the script, which had read {reading[0].words}", _join(reading)
 
 
@@ -236,13 +238,13 @@ def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labe
 
 def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:
     """The texts that others wrote and that a script has read, the latest first."""
-    return [each for each in reversed(sources) if each.run == run and each.text.prose] if run else []
+    return [source for source in reversed(sources) if source.run == run and source.text.prose] if run else []
 
 
 def _join(sources: Sequence[Source]) -> Labels:
     """The labels of what was made of all of these: joined, never weakened."""
-    labels = [each.labels for each in sources]
-    return Labels(any(each.untrusted for each in labels), any(each.private for each in labels))
+    labels = [source.labels for source in sources]
+    return Labels(any(label.untrusted for label in labels), any(label.private for label in labels))
 
 
 def _tool(key: str) -> Tool:
@@ -251,7 +253,7 @@ def _tool(key: str) -> Tool:
 
 
 def _moment(at: float) -> str:
-    then = time.localtime(at)
-    if time.localtime()[:3] == then[:3]:
-        return time.strftime("at %H:%M", then)
-    return f"on {then.tm_mday} {time.strftime('%B at %H:%M', then)}"
+    local = time.localtime(at)
+    if time.localtime()[:3] == local[:3]:
+        return time.strftime("at %H:%M", local)
+    return f"on {local.tm_mday} {time.strftime('%B at %H:%M', local)}"

@@ -43,10 +43,10 @@ class Image(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, spec: str) -> "Image":
         name = spec.partition("@")[0]
-        host, slash, rest = name.partition("/")
+        host, slash, path = name.partition("/")
         if not slash or not ("." in host or ":" in host or host == "localhost"):
-            host, rest = _HUB, name
-        repository, _, tag = rest.partition(":")
+            host, path = _HUB, name
+        repository, _, tag = path.partition(":")
         if host == _HUB and "/" not in repository:
             repository = f"library/{repository}"
         return cls(host, repository, tag or "latest")
@@ -87,30 +87,30 @@ def _ask_registry(image: Image, patience: float) -> str:
     headers = {"Accept": ", ".join(_KINDS), "User-Agent": "wicket"}
     try:
         try:
-            body, said = _get(image.manifest, headers, patience)
+            body, response_headers = _get(image.manifest, headers, patience)
         except HTTPError as refusal:
             if refusal.code != 401:
                 raise
             headers["Authorization"] = _token(image, refusal.headers.get("WWW-Authenticate", ""), patience)
-            body, said = _get(image.manifest, headers, patience)
+            body, response_headers = _get(image.manifest, headers, patience)
     except (OSError, HTTPException, ValueError) as problem:
         raise ConfigError(
             f"the digest of {image.repository}:{image.tag} could not be had from {image.registry}: {problem}",
             hint=f"Pull it first, then its digest is taken from there: docker pull {image.registry}/{image.repository}",
         ) from None
     digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
-    if said.get("docker-content-digest", digest) != digest:
+    if response_headers.get("docker-content-digest", digest) != digest:
         raise ConfigError(f"{image.registry} sends another manifest than the one that it names.", hint="Try again.")
     return digest
 
 
 def _token(image: Image, challenge: str, patience: float) -> str:
     """What anybody may have: a token to read a public image. Raises ValueError."""
-    said = dict(_PARAMETER.findall(challenge))
-    realm = said.pop("realm", "")
+    parameters = dict(_PARAMETER.findall(challenge))
+    realm = parameters.pop("realm", "")
     if not challenge.startswith("Bearer ") or not realm.startswith(f"{image.scheme}://"):
         raise ValueError("it is not public")
-    body, _ = _get(f"{realm}?{urlencode(said)}", {"User-Agent": "wicket"}, patience)
+    body, _ = _get(f"{realm}?{urlencode(parameters)}", {"User-Agent": "wicket"}, patience)
     answer = as_object(decode(body))
     return f"Bearer {as_text(answer.get('token')) or as_text(answer.get('access_token'))}"
 

@@ -53,8 +53,8 @@ class Finding(msgspec.Struct, frozen=True):
 def lint(listings: Iterable[Listing]) -> list[Finding]:
     """Everything that is wrong with what servers say, and with their names among each other."""
     every = list(listings)
-    found = [finding for listing in every for finding in lint_listing(listing)]
-    return found + list(_look_alikes(tool for listing in every for tool in listing.tools))
+    findings = [finding for listing in every for finding in lint_listing(listing)]
+    return findings + list(_look_alikes(tool for listing in every for tool in listing.tools))
 
 
 def lint_listing(listing: Listing) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def lint_listing(listing: Listing) -> Iterator[Finding]:
 def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
     """Id, severity and words of what is wrong with one text; each id once."""
     looked_at = text[:LOOKED_AT]
-    if (hidden := _hidden(looked_at)) is not None:
+    if (hidden := _find_hidden(looked_at)) is not None:
         yield "hidden-characters", "high", hidden
     if (escape := _ESCAPE.search(looked_at)) is not None:
         yield "terminal-escape", "high", _quote(looked_at, escape.start(), escape.end())
@@ -77,7 +77,7 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
         return
     plain = looked_at if looked_at.isascii() else unicodedata.normalize("NFKC", _HIDDEN.sub("", looked_at))
     lowered = plain.lower()
-    for name, pattern, severity, stems in _compiled():
+    for name, pattern, severity, stems in _compile_patterns():
         if name == "reassures" and len(plain) > _VAGUE:
             continue  # a text of some length says what its tool does
         if any(stem in lowered for stem in stems) and (match := pattern.search(plain)) is not None:
@@ -88,7 +88,7 @@ def lint_name(name: str) -> Iterator[tuple[str, Severity, str]]:
     """As `lint_text`, for the name of a tool."""
     yield from lint_text(name)
     words = " ".join(word.lower() for word in _NAME_WORD.findall(name))
-    if (match := _named().search(words)) is not None:
+    if (match := _name_pattern().search(words)) is not None:
         yield "attack-name", "medium", f"‘{match[0]}’"
 
 
@@ -102,7 +102,7 @@ class Suspicion(msgspec.Struct, frozen=True):
 def suspect(definition: JsonObject) -> Suspicion | None:
     """The worst that is wrong with the text of a definition, where it is more than its length."""
     worst: Suspicion | None = None
-    texts = (lint_text(text) for _, text in _described(definition))
+    texts = (lint_text(text) for _, text in _definition_texts(definition))
     for name, severity, _ in chain(lint_name(as_text(definition.get("name"))), *texts):
         if severity == "high":
             return Suspicion("high", f"its text has {WORDS[name]}")
@@ -112,13 +112,13 @@ def suspect(definition: JsonObject) -> Suspicion | None:
 
 
 @cache
-def _named() -> Any:
+def _name_pattern() -> Any:
     re2: Any = import_module("re2")  # as below
     return re2.compile(rf"\b(?:{NAMED})\b")
 
 
 @cache
-def _compiled() -> tuple[tuple[str, Any, Severity, tuple[str, ...]], ...]:
+def _compile_patterns() -> tuple[tuple[str, Any, Severity, tuple[str, ...]], ...]:
     re2: Any = import_module("re2")  # loaded when there is a text to look at, not when the gateway starts
     return tuple(
         (name, re2.compile(f"(?i){regex}"), level, tuple(stems.split())) for name, regex, level, stems in ORDERS
@@ -186,13 +186,13 @@ def _look_alikes(tools: Iterable[Tool]) -> Iterator[Finding]:
         names.add(tool)
 
 
-def _deceives(one: str, other: str) -> bool:
+def _deceives(left: str, right: str) -> bool:
     """Whether two names that look alike are more than two spellings of one word (`get_user`, `getUser`)."""
-    plain = [_SEPARATORS.sub("", name).casefold() for name in (one, other)]
+    plain = [_SEPARATORS.sub("", name).casefold() for name in (left, right)]
     return plain[0] != plain[1]
 
 
-def _hidden(text: str) -> str | None:
+def _find_hidden(text: str) -> str | None:
     for match in _HIDDEN.finditer(text):
         if match[0] in _JOINERS and match.start() and ord(text[match.start() - 1]) > 0x2000:
             continue
@@ -218,15 +218,15 @@ def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
         yield "instructions", listing.instructions
     for tool in listing.tools:
         yield f"tool {tool.key}: name", tool.name
-        yield from ((f"tool {tool.key}: {place}", text) for place, text in _described(tool.definition))
+        yield from ((f"tool {tool.key}: {place}", text) for place, text in _definition_texts(tool.definition))
     others = (("prompt", listing.prompts), ("template", listing.templates), ("resource", listing.resources))
     for kind, entries in others:
         for entry in entries:
             label = f"{kind} {as_text(entry.get('name'))}"
-            yield from ((f"{label}: {place}", text) for place, text in _described(entry))
+            yield from ((f"{label}: {place}", text) for place, text in _definition_texts(entry))
 
 
-def _described(definition: JsonObject) -> Iterator[tuple[str, str]]:
+def _definition_texts(definition: JsonObject) -> Iterator[tuple[str, str]]:
     """Every text of a definition that a model may read, and where it stands."""
     yield from _walk(
         {key: definition[key] for key in ("title", "description", "text", "arguments") if key in definition}, ""

@@ -126,11 +126,11 @@ def sends_to(argument: Any, text: Text) -> bool:
     addresses = [leaf.casefold().strip() for _, leaf in _leaves(argument) if _URL.match(leaf)]
     if not addresses:
         return False
-    wanted = [_host_and_path(match[1].rstrip(".,;!?")) for match in _VISIT.finditer(text.prose)]
+    visited = [_host_and_path(match[1].rstrip(".,;!?")) for match in _VISIT.finditer(text.prose)]
     for address in addresses:
         host_and_path = _host_and_path(address)
         host = host_and_path.partition("/")[0]
-        if any(host_and_path == each or host_and_path.startswith(f"{each}/") for each in wanted):
+        if any(host_and_path == place or host_and_path.startswith(f"{place}/") for place in visited):
             return True
         if "." in host and len(host) >= SHORTEST and _carries(host_and_path) and host in text.prose:
             return host_and_path not in text.prose
@@ -146,7 +146,7 @@ def _carries(host_and_path: str) -> bool:
     return "?" in host_and_path or "#" in host_and_path
 
 
-def computed(argument: Any, script: str, known: Collection[str]) -> bool:
+def is_computed(argument: Any, script: str, known: Collection[str]) -> bool:
     """Whether a script made an argument of something else than its own words and whole fields of results."""
     words: set[str] | None = None
     for _, leaf in _leaves(argument, numbers=True):

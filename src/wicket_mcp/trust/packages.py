@@ -55,8 +55,8 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
     if package.registry == "npm":
         retries = ("--fetch-retries=0",) if patience < PATIENCE else ()
         answer = _run(["npm", "view", package.spec, "version", "dist.integrity", "--json", *retries], patience)
-        said = as_object(decode(answer))
-        return as_text(said.get("version")), as_text(said.get("dist.integrity"))
+        document = as_object(decode(answer))
+        return as_text(document.get("version")), as_text(document.get("dist.integrity"))
     if (uv := shutil.which("uv")) is not None:
         options = ("--no-deps", "--generate-hashes", "--no-header", "--no-annotate", "--quiet", "-")
         compiled = _run([uv, "pip", "compile", *options], patience, package.requirement)
@@ -69,8 +69,8 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
     return as_text(as_object(chosen.get("metadata")).get("version")), as_text(archive.get("hash")).replace("=", ":")
 
 
-def fetch(package: Package, kept: str, patience: float) -> str:
-    """The hash of the archive that the launcher would get now, as `kept` has it; OTHER_FILES where its tool says so.
+def fetch(package: Package, pinned: str, patience: float) -> str:
+    """The hash of the archive that the launcher would get now, as `pinned` has it; OTHER_FILES where its tool says so.
 
     Raises ConfigError where it cannot be had.
     """
@@ -79,17 +79,17 @@ def fetch(package: Package, kept: str, patience: float) -> str:
             options = ("--ignore-scripts", "--fetch-retries=0", "--pack-destination", folder)
             correct = _is_correct(["npm", "pack", package.spec, *options], patience)
         elif (uv := shutil.which("uv")) is not None:
-            hashes = " ".join(f"--hash={each}" for each in kept.split())
+            hashes = " ".join(f"--hash={digest}" for digest in pinned.split())
             options = ("--require-hashes", "--no-deps", "--no-build", "--quiet", "--python", sys.executable)
             command = [uv, "pip", "install", *options, "--target", folder, "-r", "-"]
-            return kept if _is_correct(command, patience, f"{package.requirement} {hashes}") else OTHER_FILES
+            return pinned if _is_correct(command, patience, f"{package.requirement} {hashes}") else OTHER_FILES
         else:
             options = ("--no-deps", "--only-binary=:all:", "--quiet", "--dest", folder)
             correct = _is_correct([sys.executable, "-m", "pip", "download", *options, package.requirement], patience)
         archive = next(iter(Path(folder).iterdir()), None)
         if correct and archive is None:
             raise ConfigError(f"no archive of {package.spec} could be had")
-        return hash_of(archive.read_bytes(), kept) if correct and archive is not None else OTHER_FILES
+        return hash_of(archive.read_bytes(), pinned) if correct and archive is not None else OTHER_FILES
 
 
 def hash_of(archive: bytes, like: str) -> str:
@@ -115,9 +115,9 @@ def _is_correct(command: list[str], patience: float, text: str = "") -> bool:
 class _ToolFailed(ConfigError):
     """A tool ended badly, and said why."""
 
-    def __init__(self, message: str, said: str) -> None:
+    def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.said = output
 
 
 def _run(command: list[str], patience: float, text: str = "") -> str:
@@ -126,13 +126,13 @@ def _run(command: list[str], patience: float, text: str = "") -> str:
     except FileNotFoundError:
         raise ConfigError(f"'{command[0]}' is needed to ask for versions and is not on the PATH.") from None
     except (subprocess.SubprocessError, OSError) as problem:
-        said = (getattr(problem, "stderr", "") or str(problem)).strip()
-        if said.endswith("No module named pip"):
+        lines = (getattr(problem, "stderr", "") or str(problem)).strip()
+        if lines.endswith("No module named pip"):
             raise ConfigError(
                 "'uv' or 'pip' is needed to ask for versions.", hint="Install uv, then try again."
             ) from None
-        last = said.splitlines()[-1] if said else problem
-        raise _ToolFailed(f"no version could be found: {last}", said) from None
+        last = lines.splitlines()[-1] if lines else problem
+        raise _ToolFailed(f"no version could be found: {last}", lines) from None
     return done.stdout
 
 
@@ -152,35 +152,35 @@ class Integrity:
         if package is None or not package.pinned or package.registry == "oci":
             return
         try:
-            kept = await self._kept(server.name, package)
+            pinned = await self._pinned_integrity(server.name, package)
             note = f"integrity {package.registry} {package.spec}"
-            if not kept or await self._is_recent(note, kept):
+            if not pinned or await self._is_recent(note, pinned):
                 return
-            now = await asyncio.to_thread(_hashes_now, package, kept)
+            now = await asyncio.to_thread(_hashes_now, package, pinned)
         except (WicketError, ValueError) as problem:
             log.warning("whether %s is what was pinned could not be checked: %s", package.spec, problem)
             return
-        if not is_same(kept, now):
+        if not is_same(pinned, now):
             raise CannotStart(
                 server.name,
                 f"{package.spec} is not what was pinned: its registry has other files for this version{_name(now)}.",
                 hint=f"Look into it before anything else. If it is meant to be so: wicket pin {server.name} --renew",
             )
-        await self._store.save_note(note, f"{time.time():.0f} {kept}")
+        await self._store.save_note(note, f"{time.time():.0f} {pinned}")
 
-    async def _kept(self, server: str, package: Package) -> str:
+    async def _pinned_integrity(self, server: str, package: Package) -> str:
         pins = [pin for pin in await self._store.pins(server) if pin.kind == KIND and pin.name == package.spec]
         return max(pins, key=lambda pin: pin.at).digest if pins else ""
 
-    async def _is_recent(self, note: str, kept: str) -> bool:
+    async def _is_recent(self, note: str, pinned: str) -> bool:
         at, _, hashes = (await self._store.load_note(note) or "0").partition(" ")
-        return hashes == kept and at.isdecimal() and time.time() - int(at) < EVERY
+        return hashes == pinned and at.isdecimal() and time.time() - int(at) < EVERY
 
 
-def _hashes_now(package: Package, kept: str) -> str:
+def _hashes_now(package: Package, pinned: str) -> str:
     """The hash of the archive itself; where it cannot be had alone, what the registry says. Raises ConfigError."""
     try:
-        return fetch(package, kept, START_PATIENCE)
+        return fetch(package, pinned, START_PATIENCE)
     except ConfigError as problem:
         log.debug("the archive of %s could not be had: %s", package.spec, problem)
         return look_up(package, START_PATIENCE)[1]
@@ -190,7 +190,7 @@ def _name(hashes: str) -> str:
     return "" if hashes == OTHER_FILES else f" ({hashes})"
 
 
-def is_same(kept: str, now: str) -> bool:
+def is_same(pinned: str, now: str) -> bool:
     """Whether a registry has the files that were pinned and no others; pip names only the one that it would take."""
-    before, after = set(kept.split()), set(now.split())
+    before, after = set(pinned.split()), set(now.split())
     return bool(after) and (after <= before or (len(before) == 1 and before <= after))

@@ -72,8 +72,8 @@ class Held(msgspec.Struct, frozen=True):
         """What changed, without a word of the server's own: an agent may read this."""
         if self.pinned is None:
             return self.suspicion or f"it is new: server '{self.server}' did not have it when it was first seen"
-        found = changes(self.pinned, self.definition) or ["its definition changed"]
-        return "; ".join([*found, self.suspicion] if self.suspicion else found)
+        reasons = changes(self.pinned, self.definition) or ["its definition changed"]
+        return "; ".join([*reasons, self.suspicion] if self.suspicion else reasons)
 
     @property
     def remedy(self) -> str:
@@ -81,7 +81,7 @@ class Held(msgspec.Struct, frozen=True):
 
     def diff(self) -> str:
         """What changed, word for word: for a person."""
-        before, after = (pretty(each).splitlines() if each else [] for each in (self.pinned, self.definition))
+        before, after = (pretty(version).splitlines() if version else [] for version in (self.pinned, self.definition))
         return "\n".join(list(unified_diff(before, after, "approved", "now", lineterm="", n=1))[2:])
 
 
@@ -123,10 +123,10 @@ class Pins:
             await self.load()
 
     async def save(self, pins: Iterable[StoredPin]) -> None:
-        kept = tuple(pins)
-        if kept:
-            await self._store.save_pins(kept)
-            for pin in kept:
+        saved = tuple(pins)
+        if saved:
+            await self._store.save_pins(saved)
+            for pin in saved:
                 self._remember(pin)
 
     async def approve(self, held: Held, source: str, by: str) -> None:
@@ -165,7 +165,7 @@ def _review(
 ) -> Review:
     held: dict[Entry, Held] = {}
     pins: list[StoredPin] = []
-    told: list[str] = []
+    messages: list[str] = []
     fresh = [
         (entry, key, body, digest)
         for entry, key, body in _entries(listing)
@@ -183,14 +183,14 @@ def _review(
         change = Held(server.name, *entry, digest, body, pinned, wrong)
         if policy == "hold" and (known is not None or wrong):
             held[key] = change
-            told.append(f"{entry[0]} '{change.key}' is held: {change.words}")
+            messages.append(f"{entry[0]} '{change.key}' is held: {change.words}")
             continue
         pins.append(_pin(server.name, source, entry, body, FIRST_SIGHT if known is None else ACCEPTED))
         if known is not None and policy == "tell":
-            told.append(f"{entry[0]} '{change.key}' is accepted: {change.words}")
+            messages.append(f"{entry[0]} '{change.key}' is accepted: {change.words}")
         elif doubt is not None and doubt.severity in _WORTH_TELLING[policy]:
-            told.append(f"{entry[0]} '{change.key}' is accepted, but {doubt.words}; see: wicket lint {server.name}")
-    return Review(_as_shown(listing, held) if held else listing, held, tuple(pins), tuple(told))
+            messages.append(f"{entry[0]} '{change.key}' is accepted, but {doubt.words}; see: wicket lint {server.name}")
+    return Review(_replace_held(listing, held) if held else listing, held, tuple(pins), tuple(messages))
 
 
 def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]) -> dict[str, Suspicion]:
@@ -201,13 +201,13 @@ def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]
     for tool in listing.tools:
         if tool.name not in fresh:
             names.add(tool)
-    found: dict[str, Suspicion] = {}
+    suspicions: dict[str, Suspicion] = {}
     for tool in listing.tools:
         if tool.name in fresh and (imitation := names.find(tool)) is not None:
             _, severity, other = imitation
-            found[tool.name] = Suspicion(severity, f"its name only looks like that of {_safe(other.key)}")
+            suspicions[tool.name] = Suspicion(severity, f"its name only looks like that of {_safe(other.key)}")
         names.add(tool)
-    return found
+    return suspicions
 
 
 def policy_for(server: ServerConfig, *, added: bool) -> Change:
@@ -241,17 +241,17 @@ def digest_of(kind: str, definition: Mapping[str, Any]) -> str:
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """What is different, in words of ours."""
-    found: list[str] = []
+    texts: list[str] = []
     for name in ("title", "description", "text", "uriTemplate", "mimeType"):
         if before.get(name) != after.get(name):
             lengths = len(as_text(before.get(name))), len(as_text(after.get(name)))
-            found.append(f"its {name} changed ({lengths[0]} to {lengths[1]} characters)")
-    found += _changed_flags(as_object(before.get("annotations")), as_object(after.get("annotations")))
-    for schema, what in (("inputSchema", "parameter"), ("outputSchema", "output field")):
-        found += _changed_fields(as_object(before.get(schema)), as_object(after.get(schema)), what)
+            texts.append(f"its {name} changed ({lengths[0]} to {lengths[1]} characters)")
+    texts += _changed_flags(as_object(before.get("annotations")), as_object(after.get("annotations")))
+    for schema, noun in (("inputSchema", "parameter"), ("outputSchema", "output field")):
+        texts += _changed_fields(as_object(before.get(schema)), as_object(after.get(schema)), noun)
     if before.get("arguments") != after.get("arguments"):
-        found.append("its arguments changed")
-    return found
+        texts.append("its arguments changed")
+    return texts
 
 
 def _changed_flags(before: JsonObject, after: JsonObject) -> list[str]:
@@ -259,14 +259,14 @@ def _changed_flags(before: JsonObject, after: JsonObject) -> list[str]:
     return [f"its {_safe(name)} went from {_flag(before.get(name))} to {_flag(after.get(name))}" for name in names]
 
 
-def _changed_fields(before: JsonObject, after: JsonObject, what: str) -> list[str]:
+def _changed_fields(before: JsonObject, after: JsonObject, noun: str) -> list[str]:
     old, new = as_object(before.get("properties")), as_object(after.get("properties"))
-    found = [f"the {what} {_safe(name)} was added" for name in new if name not in old]
-    found += [f"the {what} {_safe(name)} was removed" for name in old if name not in new]
-    found += [f"the {what} {_safe(name)} changed" for name in new if name in old and old[name] != new[name]]
-    if not found and before != after:
-        found.append(f"the schema of its {what}s changed")
-    return found
+    texts = [f"the {noun} {_safe(name)} was added" for name in new if name not in old]
+    texts += [f"the {noun} {_safe(name)} was removed" for name in old if name not in new]
+    texts += [f"the {noun} {_safe(name)} changed" for name in new if name in old and old[name] != new[name]]
+    if not texts and before != after:
+        texts.append(f"the schema of its {noun}s changed")
+    return texts
 
 
 def _safe(name: str) -> str:
@@ -293,19 +293,19 @@ def _entries(listing: Listing) -> Iterable[tuple[Entry, Entry, JsonObject]]:
 
 def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> StoredPin:
     kind, name = entry
-    kept = {field: body[field] for field in _FIELDS[kind] if field in body}
-    return StoredPin(server, source, kind, name, digest_of(kind, body), encode(kept), by, time.time())
+    fields = {field: body[field] for field in _FIELDS[kind] if field in body}
+    return StoredPin(server, source, kind, name, digest_of(kind, body), encode(fields), by, time.time())
 
 
-def _as_shown(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
+def _replace_held(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
     """The listing with what was accepted in place of what is held."""
     instructions = held.get(("instructions", ""))
     texts = Counter(tool.name for tool in listing.tools)
     return replace(
         listing,
         tools=tuple(_mark(tool, held.get(held_entry(tool)), alone=texts[tool.name] == 1) for tool in listing.tools),
-        prompts=tuple(_accepted(listing.prompts, "prompt", "name", held)),
-        templates=tuple(_accepted(listing.templates, "template", "uriTemplate", held)),
+        prompts=tuple(_accepted_entries(listing.prompts, "prompt", "name", held)),
+        templates=tuple(_accepted_entries(listing.templates, "template", "uriTemplate", held)),
         instructions=as_text((instructions.pinned or {}).get("text")) if instructions else listing.instructions,
     )
 
@@ -320,7 +320,9 @@ def _mark(tool: Tool, held: Held | None, *, alone: bool) -> Tool:
     return replace(tool, definition={**held.pinned, "description": f"{mark} {as_text(held.pinned.get('description'))}"})
 
 
-def _accepted(entries: Iterable[JsonObject], kind: str, key: str, held: Mapping[Entry, Held]) -> Iterable[JsonObject]:
+def _accepted_entries(
+    entries: Iterable[JsonObject], kind: str, key: str, held: Mapping[Entry, Held]
+) -> Iterable[JsonObject]:
     for entry in entries:
         change = held.get((kind, as_text(entry.get(key))))
         if change is None:

@@ -116,9 +116,9 @@ def _left_out(tool: Tool) -> Denied:
     )
 
 
-def scope_hint(scope: str, what: str) -> str:
+def scope_hint(scope: str, subject: str) -> str:
     """What to do for somebody who may not look for `what`."""
-    return f"Looking for {what} needs an API key with the scope '{scope}'."
+    return f"Looking for {subject} needs an API key with the scope '{scope}'."
 
 
 def demand(principal: Principal, scope: str, doing: str = "this") -> None:
@@ -131,13 +131,13 @@ def demand(principal: Principal, scope: str, doing: str = "this") -> None:
 
 
 @contextmanager
-def discreet(principal: Principal, what: str) -> Generator[None]:
+def discreet(principal: Principal, subject: str) -> Generator[None]:
     """Here a name that means nothing does not tell somebody who may not look for `what` which names do."""
     try:
         yield
     except (UnknownName, AmbiguousName) as problem:
         if not principal.may("discover"):
-            problem.hint = f"Looking for {what} needs an API key with the scope 'discover'."
+            problem.hint = f"Looking for {subject} needs an API key with the scope 'discover'."
             if isinstance(problem, UnknownName):
                 problem.near = ()
             else:

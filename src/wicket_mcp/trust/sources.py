@@ -117,17 +117,17 @@ def labels_of(tool: Tool, meta: JsonObject, annotations: JsonObject, trusted: Se
     """The labels of one result: the table, then what the configuration trusts, then what the result says of itself."""
     kind = kind_of(tool.server, tool.own_name or tool.name)
     hints = as_object(tool.definition.get("annotations"))
-    computed = hints.get("openWorldHint") is False or not kind.untrusted
-    untrusted = not computed and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
+    is_computed = hints.get("openWorldHint") is False or not kind.untrusted
+    untrusted = not is_computed and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
     ifc = as_object(meta.get(META_IFC))
-    said = {**as_object(meta.get(META_TRUST)), **annotations}
+    declared = {**as_object(meta.get(META_TRUST)), **annotations}
     untrusted = (
         untrusted
         or ifc.get("integrity") == "untrusted"
-        or said.get("maliciousActivityHint") is True
-        or said.get("openWorldHint") is True
+        or declared.get("maliciousActivityHint") is True
+        or declared.get("openWorldHint") is True
     )
-    private = kind.private or ifc.get("confidentiality") == "private" or said.get("privateHint") is True
+    private = kind.private or ifc.get("confidentiality") == "private" or declared.get("privateHint") is True
     return Labels(untrusted, private, kind.kind)
 
 

@@ -161,7 +161,7 @@ class HttpAnswer:
             # aiohttp takes the connection back at the end of the stream, which is usually in the next packet.
             self._grace = asyncio.get_running_loop().call_later(FINISH_GRACE, self.abandon)
             self._session.finishing.add(self)
-            content.on_eof(self._finished)
+            content.on_eof(self._on_finished)
 
     def close(self) -> None:
         if not self._done:
@@ -170,10 +170,10 @@ class HttpAnswer:
 
     def abandon(self) -> None:
         """Finishing has lasted too long, or has to stop with everything else."""
-        self._finished()
+        self._on_finished()
         self._response.close()
 
-    def _finished(self) -> None:
+    def _on_finished(self) -> None:
         self._session.finishing.discard(self)
         if self._grace:
             self._grace.cancel()
@@ -226,19 +226,19 @@ def _connection_lost_error(endpoint: Endpoint, problem: BaseException) -> Crashe
 
 def _connect_error(endpoint: Endpoint, problem: Exception) -> UpstreamError:
     if isinstance(problem, aiohttp.ClientConnectorDNSError):
-        what, hint = "has a host name that cannot be resolved", "Check its URL and the network."
+        fault, hint = "has a host name that cannot be resolved", "Check its URL and the network."
     elif isinstance(problem, aiohttp.ClientConnectorCertificateError):
         reason = getattr(problem.certificate_error, "verify_message", "") or "it cannot be verified"
-        what = f"has a certificate that is not accepted ({reason})"
+        fault = f"has a certificate that is not accepted ({reason})"
         hint = "Check the host name in its URL, and that the authority that signed it is installed."
     elif isinstance(problem, aiohttp.ClientConnectorSSLError):
-        what, hint = (
+        fault, hint = (
             "offers no TLS connection",
             "Check whether its URL should begin with http:// instead of https://.",
         )
     elif isinstance(problem, aiohttp.ConnectionTimeoutError):
-        what = f"did not accept a connection within {CONNECT_LIMIT:.0f} seconds"
+        fault = f"did not accept a connection within {CONNECT_LIMIT:.0f} seconds"
         hint = "Check host and port in its URL, and the firewall."
     else:
-        what, hint = "cannot be connected to", "Check that it is running, and host and port in its URL."
-    return Unavailable(endpoint.server, f"Server '{endpoint.server}' at {endpoint.shown} {what}.", hint=hint)
+        fault, hint = "cannot be connected to", "Check that it is running, and host and port in its URL."
+    return Unavailable(endpoint.server, f"Server '{endpoint.server}' at {endpoint.shown} {fault}.", hint=hint)

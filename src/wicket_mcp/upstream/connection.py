@@ -36,7 +36,7 @@ class Host(Protocol):
         """A request by the upstream. The returned object is the result; WicketError becomes a JSON-RPC error."""
         ...
 
-    def closed(self, reason: UpstreamError) -> None:
+    def on_closed(self, reason: UpstreamError) -> None:
         """The connection is gone (never called for a close that we asked for)."""
         ...
 

@@ -15,7 +15,7 @@ from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import NotSent, Unavailable
 from wicket_mcp.model import Principal
-from wicket_mcp.tasks import uninterrupted
+from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.credentials import CredentialSource
@@ -107,12 +107,12 @@ class Connector:
         name, key = server.config.name, ownership_key(server.config, principal)
         children: list[StdioConnection] = []
 
-        def lost() -> None:
+        def on_lost() -> None:
             for child in children:
                 child.abandon(f"Server '{name}' has another owner now.")
 
         most = self._max_message
-        while not (claim := await ownership.claim(key, lost)).ours:
+        while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
                 return await _greet(link, name, roots=False)
@@ -123,7 +123,7 @@ class Connector:
             children.append(child)
             session = await _greet(child, name, roots=self._offers_roots(server.config))
         except BaseException:
-            await uninterrupted(ownership.release(key))
+            await run_uninterrupted(ownership.release(key))
             raise
         return Session(cast("Connection", OwnedChild(child, lambda: ownership.release(key))), session.greeting)
 
@@ -183,7 +183,7 @@ async def _greet(connection: Connection, server: str, *, roots: bool) -> Session
         session = await negotiate(connection, server, roots=roots)
         await connection.listen()
     except BaseException:
-        await uninterrupted(connection.close())
+        await run_uninterrupted(connection.close())
         raise
     return session
 

@@ -34,12 +34,12 @@ class Challenge(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, header: str) -> "Challenge":
-        found = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(header)}
+        parameters = {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(header)}
         schemes = [scheme.lower() for scheme in _SCHEME.findall(header.strip())]
         return cls(
-            found.get("resource_metadata", ""),
-            found.get("scope", ""),
-            found.get("error", ""),
+            parameters.get("resource_metadata", ""),
+            parameters.get("scope", ""),
+            parameters.get("error", ""),
             token=bool(schemes),
             dpop="dpop" in schemes,
         )
@@ -52,7 +52,7 @@ class Credentials(Protocol):
         """What to send with this request. Raises NeedsSignIn, or SignInFailed."""
         ...
 
-    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         """A request with the headers `sent` was answered with 401 or 403, so nothing was done: whether to send it
         again, with other headers. Raises NeedsSignIn, or SignInFailed.
         """

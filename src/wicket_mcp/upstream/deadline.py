@@ -134,7 +134,7 @@ class Deadlines:
     def _expire(self) -> None:
         self._timer = None
         now = self._loop.time() + EARLY
-        for deadline in [each for each in self._open if each.when <= now]:
+        for deadline in [entry for entry in self._open if entry.when <= now]:
             self._open.discard(deadline)
             deadline.expire()
         if self._open:
@@ -175,10 +175,10 @@ def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, 
     return Callbacks(extending.notify, extending.ask)
 
 
-def timed_out(server: str, method: str, allowance: float, longest: float, taken: float) -> TimedOut:
+def timed_out(server: str, method: str, allowance: float, longest: float, elapsed: float) -> TimedOut:
     """What a caller hears when the deadline is over."""
     setting = f"the server's 'timeout' ({allowance:g} s)"
-    if taken + EARLY >= longest:
+    if elapsed + EARLY >= longest:
         allowance, setting = longest, f"'limits.max_call' ({longest:g} s)"
     return TimedOut(
         server,

@@ -26,19 +26,19 @@ class CheckedSockets:
 
     def recheck(self) -> None:
         """Hang up wherever the rules do not lead any more, in use or not."""
-        for one, target in list(self._open.items()):
+        for connection, target in list(self._open.items()):
             try:
                 self._rules.check_target(target)
             except Denied:
                 with suppress(OSError):  # it has ended by itself
-                    one.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def _make(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
         self._rules.check_target(where[0])
-        made = socket.socket(family, kind, proto)
-        self._open[made] = where[0]
-        return made
+        created = socket.socket(family, kind, proto)
+        self._open[created] = where[0]
+        return created
 
 
 class _CheckedResolver(AbstractResolver):
@@ -49,9 +49,11 @@ class _CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         return [
-            ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=socket.AI_NUMERICHOST)
-            for found, address in await self._rules.resolve(host, port)
-            if family in (socket.AF_UNSPEC, found)
+            ResolveResult(
+                hostname=host, host=address, port=port, family=resolved_family, proto=0, flags=socket.AI_NUMERICHOST
+            )
+            for resolved_family, address in await self._rules.resolve(host, port)
+            if family in (socket.AF_UNSPEC, resolved_family)
         ]
 
     async def close(self) -> None:

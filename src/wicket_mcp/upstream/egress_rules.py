@@ -76,7 +76,7 @@ class NotPublic(Denied):
 
     def discreet(self) -> Denied:
         """The same for those who need not know it."""
-        return _refused("is not a public address")
+        return _refusal("is not a public address")
 
 
 class EgressRules:
@@ -91,7 +91,7 @@ class EgressRules:
     def use(self, allowed: Allowed | Iterable[str]) -> None:
         """Allow these from now on. Raises ConfigError, and then everything is as it was."""
         self._allowed = allowed if isinstance(allowed, Allowed) else Allowed.parse(allowed)
-        self._named = {host: found for host, found in self._named.items() if host in self._allowed.hosts}
+        self._named = {host: addresses for host, addresses in self._named.items() if host in self._allowed.hosts}
 
     def check_url(self, url: str) -> None:
         """What can be said before anything is looked up. Raises Denied."""
@@ -99,50 +99,50 @@ class EgressRules:
             split = urlsplit(url)
             host, port = (split.hostname or "").lower().rstrip("."), split.port
         except ValueError:
-            raise _refused("is not a web address") from None
+            raise _refusal("is not a web address") from None
         if split.scheme not in ("http", "https") or not host:
-            raise _refused("is not a web address")
+            raise _refusal("is not a web address")
         if split.username is not None or split.password is not None:
-            raise _refused("carries a user name or password", "Put credentials into headers.")
+            raise _refusal("carries a user name or password", "Put credentials into headers.")
         if set(url) & set(" \t\r\n\\") or not url.isascii():
-            raise _refused("has characters that no address has", "Encode them.")
+            raise _refusal("has characters that no address has", "Encode them.")
         if host in self._allowed.hosts:
             return
         literal = _literal(host)
         if literal is not None:
             self.check(literal)
-            if self._listed(literal):
+            if self._is_listed(literal):
                 return
         if split.scheme == "http":
-            raise _refused("is not encrypted", "Use https.")
+            raise _refusal("is not encrypted", "Use https.")
         if port is not None and port not in _PORTS and port < _LOWEST_FREE_PORT:
-            raise _refused(f"uses port {port}, which belongs to another service", "Use port 443.")
+            raise _refusal(f"uses port {port}, which belongs to another service", "Use port 443.")
 
     def check(self, address: Address) -> None:
         """Raises Denied unless the address, and every address that it stands for, is public or allowed."""
-        for inner in unwrapped(address):
-            if not self._listed(inner) and not _public(inner):
+        for inner in unwrap(address):
+            if not self._is_listed(inner) and not _public(inner):
                 raise NotPublic(f"The address leads to {inner}, which is not a public address.", hint=_ALLOW)
 
     async def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
         """Every address of `host`, all of them checked. Raises Denied, or OSError when there is none."""
-        found = list(await self._lookup(host, port))
-        addresses = [ip_address(text.partition("%")[0]) for _, text in found]
+        resolved = list(await self._lookup(host, port))
+        addresses = [ip_address(text.partition("%")[0]) for _, text in resolved]
         name = host.lower().rstrip(".")
         if name in self._allowed.hosts:
             self._named.setdefault(name, set()).update(addresses)
         else:
             for address in addresses:
                 self.check(address)
-        return found
+        return resolved
 
     def check_target(self, target: str) -> None:
         """Look once more at what a socket is about to connect to, or is connected to. Raises Denied."""
         address = ip_address(target.partition("%")[0])
-        if not any(address in found for found in self._named.values()):
+        if not any(address in addresses for addresses in self._named.values()):
             self.check(address)
 
-    def _listed(self, address: Address) -> bool:
+    def _is_listed(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self._allowed.networks)
 
 
@@ -156,7 +156,7 @@ def _host_name(entry: str) -> str:
     return entry.lower().rstrip(".")
 
 
-def unwrapped(address: Address) -> list[Address]:
+def unwrap(address: Address) -> list[Address]:
     """The address and every IPv4 address that it carries inside, whatever the wrapping."""
     if isinstance(address, IPv4Address):
         return [address]
@@ -202,5 +202,5 @@ async def _system_lookup(host: str, port: int) -> list[ResolvedAddress]:
     return [(family, str(where[0])) for family, _, _, _, where in infos]
 
 
-def _refused(why: str, hint: str = "") -> Denied:
+def _refusal(why: str, hint: str = "") -> Denied:
     return Denied(f"The address {why}.", hint=hint or _ALLOW)

@@ -53,11 +53,11 @@ class EventParser:
         lines = chunk.splitlines()
         if chunk[-1:] == b"\r":
             self._after_cr = True
-        rest = b"" if chunk[-1:] in (b"\r", b"\n") else lines.pop()
+        partial = b"" if chunk[-1:] in (b"\r", b"\n") else lines.pop()
         events: list[Event] = []
         for line in lines:
             self._take(line, events)
-        self._hold(rest)
+        self._hold(partial)
         return events
 
     def end(self) -> list[Event]:

@@ -30,7 +30,7 @@ class GenerationHost:
             raise Unasked("This connection has been replaced by a later one.")
         return await self._callbacks.request(method, params)
 
-    def closed(self, reason: UpstreamError) -> None:
+    def on_closed(self, reason: UpstreamError) -> None:
         if isinstance(reason, NotSent):
             self._report(Lost(self._generation))
             return

@@ -172,15 +172,15 @@ class HttpConnection(PostingConnection):
             self._closed = True
             if self._listening and self._listening is not asyncio.current_task():
                 self._listening.cancel()
-            self._host.closed(reason)
+            self._host.on_closed(reason)
 
     # Reading answers
 
     async def _read_document(self, answer: Answer, number: Id, callbacks: Callbacks) -> JsonObject:
         """The result in an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
-            what = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
-            raise violation(self._endpoint, what, await answer.read())
+            fault = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
+            raise violation(self._endpoint, fault, await answer.read())
         body = await answer.body(self._max_message)
         try:
             result = self._take(await decode_message(body), number, callbacks)
@@ -201,7 +201,7 @@ class HttpConnection(PostingConnection):
                 return result
             silent = silent + 1 if parser.last_id == before else 0
             if not resumable or not parser.last_id or silent > RESUMES:
-                raise self._stream_ended()
+                raise self._end_of_stream()
             await asyncio.sleep(min(RESUME_PAUSE if parser.retry is None else parser.retry, LONGEST_RESUME_PAUSE))
             answer = await self._resume(parser.last_id)
 
@@ -246,10 +246,10 @@ class HttpConnection(PostingConnection):
         except UpstreamError:
             answer = None
         if answer is None:
-            raise self._stream_ended()
+            raise self._end_of_stream()
         return answer
 
-    def _stream_ended(self) -> Crashed:
+    def _end_of_stream(self) -> Crashed:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its answer before the result came."
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 

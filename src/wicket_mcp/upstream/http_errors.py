@@ -82,17 +82,17 @@ async def refusal(answer: Answer) -> UpstreamError:
             return _busy(answer, wait)
     if error is not None:
         return HttpRpcError(endpoint.server, error, status=status)
-    message = _told(answer, excerpt(body, endpoint))
+    message = _describe(answer, excerpt(body, endpoint))
     if status < 500 and status != HTTPStatus.REQUEST_TIMEOUT:
         hint = "Check that its URL is the address of its MCP endpoint."
         return HttpRefused(endpoint.server, message, status=status, hint=hint)
     return HttpFailed(endpoint.server, message, status=status, hint=MAY_HAVE_ACTED)
 
 
-def violation(endpoint: Endpoint, what: str, body: bytes = b"") -> ProtocolViolation:
+def violation(endpoint: Endpoint, fault: str, body: bytes = b"") -> ProtocolViolation:
     """`what` the server did that is not MCP, with the beginning of what it said."""
-    said = excerpt(body, endpoint)
-    message = f"Server '{endpoint.server}' at {endpoint.shown} {what}{said and f': {said}'}."
+    text = excerpt(body, endpoint)
+    message = f"Server '{endpoint.server}' at {endpoint.shown} {fault}{text and f': {text}'}."
     hint = "Check that its URL is the address of its MCP endpoint; if it is, the server has a defect."
     return ProtocolViolation(endpoint.server, message, hint=hint)
 
@@ -105,28 +105,28 @@ def excerpt(body: bytes, endpoint: Endpoint) -> str:
 
 def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:
     endpoint = answer.endpoint
-    said = excerpt(str(error.get("message", "")).encode("utf-8", "replace"), endpoint) if error else ""
+    text = excerpt(str(error.get("message", "")).encode("utf-8", "replace"), endpoint) if error else ""
     hint = "Check the headers (token, key) configured for this server."
     if answer.status == HTTPStatus.UNAUTHORIZED and "resource_metadata" in answer.header("WWW-Authenticate"):
         hint = f"It wants OAuth: put an access token into its Authorization header. {hint}"
-    return HttpRefused(endpoint.server, _told(answer, said), status=answer.status, hint=hint)
+    return HttpRefused(endpoint.server, _describe(answer, text), status=answer.status, hint=hint)
 
 
 def _busy(answer: Answer, wait: float | None) -> HttpRefused:
     hint = "Try again later."
     if wait is not None:
         hint = f"It asks to be left alone for {wait:.0f} seconds; try again then."
-    return HttpRefused(answer.endpoint.server, _told(answer, ""), status=answer.status, hint=hint, wait=wait)
+    return HttpRefused(answer.endpoint.server, _describe(answer, ""), status=answer.status, hint=hint, wait=wait)
 
 
-def _told(answer: Answer, said: str) -> str:
+def _describe(answer: Answer, text: str) -> str:
     try:
         phrase = f" {HTTPStatus(answer.status).phrase}"
     except ValueError:
         phrase = ""
     endpoint = answer.endpoint
     message = f"Server '{endpoint.server}' at {endpoint.shown} answered HTTP {answer.status}{phrase}"
-    return f"{message}: {said}." if said else f"{message}."
+    return f"{message}: {text}." if text else f"{message}."
 
 
 def _retry_after(value: str) -> float | None:

@@ -32,10 +32,10 @@ _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri
 
 def standing(configured: Mapping[str, str]) -> dict[str, str]:
     """What every request carries: the configured headers and our own."""
-    given = {name: value for name, value in configured.items() if name.lower() not in _OWNED}
-    if all(name.lower() != "user-agent" for name in given):
-        given["User-Agent"] = f"wicket/{__version__}"
-    return given | _ALWAYS
+    headers = {name: value for name, value in configured.items() if name.lower() not in _OWNED}
+    if all(name.lower() != "user-agent" for name in headers):
+        headers["User-Agent"] = f"wicket/{__version__}"
+    return headers | _ALWAYS
 
 
 def routing(version: str, method: str, params: JsonObject | None) -> dict[str, str]:

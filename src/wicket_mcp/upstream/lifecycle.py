@@ -303,9 +303,9 @@ class Life(Generic[S]):
             case Failed(_, problem):
                 return problem
             case Needed(now) if before is State.BROKEN:
-                what = f"Server '{name}' failed {self.failures} times in a row: {self.problem}"
+                reason = f"Server '{name}' failed {self.failures} times in a row: {self.problem}"
                 wait = self.retry_at - now
-                return Unavailable(name, what, hint=f"It is tried again in {wait:.0f} s; `wicket status` shows more.")
+                return Unavailable(name, reason, hint=f"It is tried again in {wait:.0f} s; `wicket status` shows more.")
             case Needed():
                 return Unavailable(name, f"Server '{name}' is stopped: it was removed, or the gateway is closing.")
             case _:

@@ -67,19 +67,19 @@ class LockOwnership:
         if key in self._held:
             self._held[key] = self._held[key][0], lost
             return Claim(self._held[key][0])
-        taken = await self._members.claim(key)
-        if taken is None:
+        claim = await self._members.claim(key)
+        if claim is None:
             holder = await self._members.holder(key)
             return (
                 None
                 if holder is None or holder.member.id == self._members.me
                 else Claim(holder.epoch, holder.member.address)
             )
-        if taken.earlier is not None:
-            await self._wait_for(taken.earlier, key, taken.epoch - 1)
-        self._held[key] = taken.epoch, lost
-        log.info("this replica runs server '%s' from now on (epoch %d)", key, taken.epoch)
-        return Claim(taken.epoch)
+        if claim.earlier is not None:
+            await self._wait_for(claim.earlier, key, claim.epoch - 1)
+        self._held[key] = claim.epoch, lost
+        log.info("this replica runs server '%s' from now on (epoch %d)", key, claim.epoch)
+        return Claim(claim.epoch)
 
     async def _ask_members(self, key: str) -> Claim | None:
         """The database does not answer us: those whom it answers know who owns it, and own it where nobody does."""
@@ -114,13 +114,13 @@ class LockOwnership:
         """The database lost our locks: take them again, and stop what somebody else has by now."""
         for key in list(self._held):
             try:
-                taken = await self._members.claim(key)
+                claim = await self._members.claim(key)
             except ClaimsAway:
                 return
             if key not in self._held:
                 continue
-            if taken is not None:
-                self._held[key] = taken.epoch, self._held[key][1]
+            if claim is not None:
+                self._held[key] = claim.epoch, self._held[key][1]
             else:
                 log.warning("another replica runs server '%s' by now: it is stopped here", key)
                 self._held.pop(key)[1]()

@@ -285,7 +285,7 @@ class OwnerLink(asyncio.Protocol):
 
     def _tell(self, reason: UpstreamError) -> None:
         if not self._closing and self._accepted is None:
-            self._host.closed(reason)
+            self._host.on_closed(reason)
 
     def _hang_up(self) -> None:
         if self._transport is not None:

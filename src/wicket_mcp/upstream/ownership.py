@@ -89,9 +89,9 @@ class FileOwnership:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            said = _read(file)
+            owner = _read(file)
             os.close(file)
-            return said if said and said.address else None
+            return owner if owner and owner.address else None
         except BaseException:
             os.close(file)
             raise
@@ -121,14 +121,14 @@ class FileOwnership:
 def _read(file: int) -> Claim | None:
     """What the file says; None where its owner has not said anything yet, or has just left."""
     try:
-        said = as_object(decode(os.pread(file, 4096, 0)))
+        record = as_object(decode(os.pread(file, 4096, 0)))
     except ValueError:
         return None
-    epoch, address = said.get("epoch"), said.get("address")
+    epoch, address = record.get("epoch"), record.get("address")
     return Claim(epoch, address) if isinstance(epoch, int) and isinstance(address, str) else None
 
 
-def _write(file: int, said: dict[str, object]) -> None:
-    data = encode(said)
+def _write(file: int, record: dict[str, object]) -> None:
+    data = encode(record)
     os.pwrite(file, data, 0)
     os.ftruncate(file, len(data))

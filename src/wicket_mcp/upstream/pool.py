@@ -152,10 +152,10 @@ class Pool:
             Load(
                 server,
                 self.state(server)[0],
-                calls=sum(each.calls for each in upstreams),
-                waiting=sum(each.waiting for each in upstreams),
-                restarts=sum(max(0, each.connections - 1) for each in upstreams),
-                strays=sum(each.strays for each in upstreams),
+                calls=sum(entry.calls for entry in upstreams),
+                waiting=sum(entry.waiting for entry in upstreams),
+                restarts=sum(max(0, entry.connections - 1) for entry in upstreams),
+                strays=sum(entry.strays for entry in upstreams),
             )
             for server, upstreams in by_server.items()
         ]
@@ -165,11 +165,16 @@ class Pool:
 
     def stderr(self, server: str) -> Sequence[str]:
         """The last lines of a server on stderr."""
-        return next((one.stderr for key, one in self._upstreams.items() if key.server == server and one.stderr), ())
+        return next(
+            (upstream.stderr for key, upstream in self._upstreams.items() if key.server == server and upstream.stderr),
+            (),
+        )
 
     def greeting(self, server: str) -> Greeting | None:
         upstreams = self._upstreams.items()
-        return next((one.greeting for key, one in upstreams if key.server == server and one.greeting), None)
+        return next(
+            (upstream.greeting for key, upstream in upstreams if key.server == server and upstream.greeting), None
+        )
 
     async def start(self, server: str, session: str = "", principal: Principal = LOCAL) -> Greeting:
         return await self._find(server, principal, session).start()
@@ -330,10 +335,10 @@ class Pool:
             return
         key = self._key(config, principal, session)
         upstream = self._upstreams.get(key)
-        if upstream is not None and uri not in self._watched_over(key):
+        if upstream is not None and uri not in self._watched_uris(key):
             upstream.unwatch(uri)
 
-    def _watched_over(self, key: Key) -> set[str]:
+    def _watched_uris(self, key: Key) -> set[str]:
         """The resources that somebody watches over the connection with this key."""
         config = self._configs[key.server]
         return {
@@ -386,7 +391,7 @@ class Pool:
             max_call=self._max_call,
             session=key.session,
             principal=principal,
-            watched=self._watched_over(key),
+            watched=self._watched_uris(key),
             log_level=self._log_level,
             on_rest=(lambda: self._evict(key)) if single or key.version or key.roots else None,
             roots=next((roots for mark, roots in self._roots.values() if key.roots and mark == key.roots), None),

@@ -90,11 +90,11 @@ class PostingConnection(abc.ABC):
             if answer.status not in (401, 403) or attempt == ATTEMPTS - 1:
                 return answer
             try:
-                again = await credentials.rejected(answer, own)
+                retry = await credentials.handle_rejection(answer, own)
             except BaseException:
                 answer.close()
                 raise
-            if not again:
+            if not retry:
                 return answer
             answer.close()
         raise AssertionError("unreachable: the last turn of the loop returns")
@@ -104,11 +104,11 @@ class PostingConnection(abc.ABC):
 
         Raises ProtocolViolation where it has been too much for too long.
         """
-        said = self._rpc.heard - heard
-        if not said:
+        received = self._rpc.heard - heard
+        if not received:
             return
         was_slowed = self._throttle.slowed
-        pause = self._throttle.spend(said, asyncio.get_running_loop().time())
+        pause = self._throttle.spend(received, asyncio.get_running_loop().time())
         if self._throttle.exceeded:
             problem = violation(self._endpoint, "floods us with messages that nobody asked for")
             self._cut(problem)

@@ -106,11 +106,11 @@ class SseConnection(PostingConnection):
             del headers["Content-Type"]
             answer = await self._send("GET", self._endpoint, headers)
             await self._follow(answer)
-            problem: UpstreamError = self._stream_ended()
+            problem: UpstreamError = self._end_of_stream()
         except OversizedEventError:
             problem = violation(self._endpoint, f"sent an event larger than {in_words(self._max_message)}")
         except Crashed:
-            problem = self._stream_ended()
+            problem = self._end_of_stream()
         except UpstreamError as other:
             problem = other
         finally:
@@ -122,8 +122,8 @@ class SseConnection(PostingConnection):
         if answer.status >= 400:
             raise await refusal(answer)
         if answer.media_type != EVENTS:
-            what = f"answered HTTP {answer.status} with content type '{answer.media_type}', not with events"
-            raise violation(self._endpoint, what)
+            fault = f"answered HTTP {answer.status} with content type '{answer.media_type}', not with events"
+            raise violation(self._endpoint, fault)
         parser = EventParser(self._max_message)
         while chunk := await answer.read():
             heard = self._rpc.heard
@@ -148,7 +148,7 @@ class SseConnection(PostingConnection):
             else:
                 self._rpc.receive(message)
 
-    def _stream_ended(self) -> UpstreamError:
+    def _end_of_stream(self) -> UpstreamError:
         text = f"Server '{self._server}' at {self._endpoint.shown} ended its stream of events"
         if self._post_endpoint is None:
             hint = "Check that its URL is the address of its MCP endpoint."
@@ -164,7 +164,7 @@ class SseConnection(PostingConnection):
         self._ended = reason
         self._opening_ended.set()
         # What waits here was sent already, even if the reason is one that lets others try again.
-        sent = Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason
-        self._rpc.fail(sent)
+        error = Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason
+        self._rpc.fail(error)
         if report:
-            self._host.closed(reason)
+            self._host.on_closed(reason)

@@ -321,8 +321,8 @@ class StdioConnection(asyncio.SubprocessProtocol):
         since, count = (now, 1) if now - since > 60 else (since, count + 1)
         self._garbage_since = since, count
         if count == 1:
-            shown = self._redact(text.decode("utf-8", "replace"), 80)
-            log.warning("server '%s' writes to stdout what is not JSON, for example: %s", self._server, shown)
+            sample = self._redact(text.decode("utf-8", "replace"), 80)
+            log.warning("server '%s' writes to stdout what is not JSON, for example: %s", self._server, sample)
         elif count > GARBAGE_PER_MINUTE:
             self._abort(f"Server '{self._server}' floods stdout with lines that are not JSON.")
 
@@ -387,7 +387,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         # What was sent may have been done: it must not be taken for something that can be tried again.
         self._rpc.fail(Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason)
         if not self._closing:
-            self._host.closed(reason)
+            self._host.on_closed(reason)
 
     def stderr_tail(self) -> list[str]:
         return [self._redact(line, 300) for line in self._stderr.lines(STDERR_SHOWN)]
@@ -459,8 +459,8 @@ class _Ring:
             self._is_cut = True
 
     def lines(self, count: int) -> list[str]:
-        kept = b"".join(self._chunks)
-        if self._is_cut or len(kept) > self._limit:  # the first line may begin in the middle of a secret
-            kept = kept[-self._limit :].partition(b"\n")[2]
-        text = kept.decode("utf-8", "replace")
+        data = b"".join(self._chunks)
+        if self._is_cut or len(data) > self._limit:  # the first line may begin in the middle of a secret
+            data = data[-self._limit :].partition(b"\n")[2]
+        text = data.decode("utf-8", "replace")
         return [line for line in text.splitlines() if line.strip()][-count:]

@@ -15,7 +15,7 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Internal, NotSent, Overloaded, Refused, Unavailable, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Principal
 from wicket_mcp.rpc import CONNECTION_WIDE
-from wicket_mcp.tasks import Tasks, uninterrupted
+from wicket_mcp.tasks import Tasks, run_uninterrupted
 from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import Attribution
@@ -238,8 +238,8 @@ class Upstream:
             raise
         except TimeoutError:
             self._count_unanswered()
-            taken = self._loop.time() - started
-            raise timed_out(self._config.name, method, allowance, self._max_call, taken) from None
+            elapsed = self._loop.time() - started
+            raise timed_out(self._config.name, method, allowance, self._max_call, elapsed) from None
         finally:
             if extending is not None:
                 self._attribution.end(extending)
@@ -316,7 +316,7 @@ class Upstream:
         except TimeoutError:
             log.warning("%r: a call outlived its server's configuration and is ended", self)
         finally:
-            await uninterrupted(self.close())
+            await run_uninterrupted(self.close())
 
     async def close(self) -> None:
         """End the connection, and with it every call in flight; for good."""
@@ -381,7 +381,7 @@ class Upstream:
                 case Connect(generation, after):
                     work = self._open(generation, after)
                     self._connecting = self._tasks.start(work, f"connect {self._config.name}", awaited=True)
-                    self._connecting.add_done_callback(lambda task, made=generation: self._opened(made, task))
+                    self._connecting.add_done_callback(lambda task, started=generation: self._on_opened(started, task))
                 case Abandon():
                     if self._connecting and self._connecting is not asyncio.current_task():
                         self._connecting.cancel()
@@ -417,13 +417,13 @@ class Upstream:
         try:
             await self._wishes.send_log_level(session)
         except BaseException:  # nobody else knows of this session yet
-            await uninterrupted(session.connection.close())
+            await run_uninterrupted(session.connection.close())
             raise
         self._report(Connected(generation, session))
         if self._life.session is session:
             self._begin(session)
 
-    def _opened(self, generation: int, task: "asyncio.Task[None]") -> None:
+    def _on_opened(self, generation: int, task: "asyncio.Task[None]") -> None:
         """Those who wait must hear of it, also when it was a defect that ended the attempt."""
         if not task.cancelled() and (defect := task.exception()):
             text = f"Connecting to server '{self._config.name}' failed with {type(defect).__name__}: {defect}"
@@ -466,10 +466,10 @@ class Upstream:
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
         elif method == "notifications/message":  # of nobody's call, as far as can be told: for the owner alone
-            said = clean(str(params.get("data")), 300)
-            log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), said)
-            told = {"level": clean(str(params.get("level")), 20), "data": said}
-            self._on_event(UpstreamEvent(self._config.name, self._session, method, told, self._principal))
+            text = clean(str(params.get("data")), 300)
+            log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), text)
+            body = {"level": clean(str(params.get("level")), 20), "data": text}
+            self._on_event(UpstreamEvent(self._config.name, self._session, method, body, self._principal))
 
     # A server that hangs
 

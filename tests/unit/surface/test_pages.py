@@ -4,7 +4,7 @@ import pytest
 
 from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import JsonObject, Silent
-from wicket_mcp.surface.answers import paged
+from wicket_mcp.surface.answers import build_page
 from wicket_mcp.surface.protocol import Request
 
 pytestmark = pytest.mark.unit
@@ -14,7 +14,7 @@ def read(names: str, cursor: str | None = None) -> tuple[str, str | None]:
     """The names on one page of three, and the cursor of the next."""
     params: JsonObject = {} if cursor is None else {"cursor": cursor}
     request = Request(1, "x/list", params, Silent(), modern=True)
-    page = paged(request, "xs", [{"name": name} for name in names], "name", 3)
+    page = build_page(request, "xs", [{"name": name} for name in names], "name", 3)
     return "".join(entry["name"] for entry in page["xs"]), page.get("nextCursor")
 
 

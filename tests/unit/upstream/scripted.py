@@ -71,7 +71,7 @@ class ScriptedConnection:
 
     def die(self) -> None:
         self.closing.set()
-        self.host.closed(Crashed("x", "The connection broke."))
+        self.host.on_closed(Crashed("x", "The connection broke."))
 
 
 class ScriptedServer:

@@ -85,7 +85,7 @@ async def test_what_a_replaced_connection_says_is_not_listened_to() -> None:
         await upstream.start()
         old, new = server.connections
         events.clear()
-        old.host.closed(Crashed("x", "Once more."))
+        old.host.on_closed(Crashed("x", "Once more."))
         old.host.notification("notifications/tools/list_changed", {})
         new.host.notification("notifications/prompts/list_changed", {})
         assert upstream.state is State.READY

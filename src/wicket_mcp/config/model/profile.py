@@ -106,7 +106,7 @@ def check(profile: ProfileConfig) -> None:
 
 
 def _check_names(profile: ProfileConfig) -> None:
-    taken: dict[str, str] = {}
+    used: dict[str, str] = {}
     for key, name in profile.names.items():
         server, dot, tool = key.partition(".")
         if not (server and dot and tool):
@@ -114,6 +114,6 @@ def _check_names(profile: ProfileConfig) -> None:
         if not _NAME.fullmatch(name):
             words = "Use letters, digits, _ and -, 64 at most, without the server's name."
             raise InvalidOption(("names", key), f"'{name}' cannot be the name of a tool.", words)
-        other = taken.setdefault(f"{server}.{name}", key)
+        other = used.setdefault(f"{server}.{name}", key)
         if other != key:
             raise InvalidOption(("names", key), f"'{name}' is the name of '{other}' already.", "Choose another.")

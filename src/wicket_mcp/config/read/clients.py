@@ -149,7 +149,7 @@ class Vocabulary:
 
     def __init__(self, top: Mapping[str, Any]) -> None:
         self._inputs = _input_defaults(top.get("inputs"))
-        self._excluded = _excluded(top.get("mcp"))
+        self._excluded_names = _excluded_names(top.get("mcp"))
 
     def translate(self, name: str, entry: Mapping[str, Any]) -> Words:
         words = Words()
@@ -162,7 +162,7 @@ class Vocabulary:
         _command_list(words, entry)
         _one_address(words, entry)
         _named_variables(words, entry)
-        if name in self._excluded:
+        if name in self._excluded_names:
             words.put("enabled", False, ())
         if words.values.get("timeout") == 0:
             del words.values["timeout"]
@@ -251,7 +251,7 @@ def _input_defaults(inputs: Any) -> dict[str, str]:
     return defaults
 
 
-def _excluded(settings: Any) -> set[str]:
+def _excluded_names(settings: Any) -> set[str]:
     """Gemini CLI: servers that are listed but switched off."""
     excluded: Any = cast("Mapping[str, Any]", settings).get("excluded") if isinstance(settings, Mapping) else None
     return (

@@ -56,9 +56,9 @@ class OAuthClient:
     async def close(self) -> None:
         await self._http.close()
 
-    async def discover(self, challenge: Challenge, wanted: str = "") -> tuple[Resource, Issuer]:
+    async def discover(self, challenge: Challenge, issuer_name: str = "") -> tuple[Resource, Issuer]:
         """Who protects the server. Raises SignInFailed."""
-        resource = await self._find_resource(challenge.resource_metadata, wanted)
+        resource = await self._find_resource(challenge.resource_metadata, issuer_name)
         for address in issuer_candidates(resource.issuer):
             document = await self._fetch(address)
             if document is not None:
@@ -81,10 +81,10 @@ class OAuthClient:
         headers = {**_JSON, "Content-Type": "application/json"}
         status, document = await self._send("POST", issuer.registration_endpoint, headers, body)
         if status not in (200, 201) or document is None:
-            said = read_error(document or {})
+            reason = read_error(document or {})
             raise SignInFailed(
                 self.server,
-                f"The authorization server of '{self.server}' did not register us{f': {said}' if said else ''}.",
+                f"The authorization server of '{self.server}' did not register us{f': {reason}' if reason else ''}.",
                 hint="Register Wicket there by hand, and set auth.client_id (and auth.client_secret).",
             )
         return read_registration(self.server, issuer, redirect_uri, document)
@@ -123,15 +123,15 @@ class OAuthClient:
             return document
         raise AssertionError("unreachable: the second attempt returns or raises")
 
-    async def _find_resource(self, announced: str, wanted: str) -> Resource:
+    async def _find_resource(self, announced: str, issuer_name: str) -> Resource:
         if announced and not is_safe(announced, encrypted=self.encrypted):
             announced = ""
         for address in resource_candidates(self.url, announced):
             document = await self._fetch(address)
             if document is not None:
-                return read_resource(self.server, self.url, document, wanted)
+                return read_resource(self.server, self.url, document, issuer_name)
         # Before 2025-06-18 a server was its own authorization server.
-        return Resource(self.url, wanted or origin_of(self.url))
+        return Resource(self.url, issuer_name or origin_of(self.url))
 
     async def _fetch(self, address: str) -> JsonObject | None:
         """A document of metadata; None where there is none."""
@@ -162,13 +162,13 @@ class OAuthClient:
         except (UpstreamError, Denied) as problem:
             raise self._unreachable(endpoint, f"cannot be asked ({problem.message})") from None
         try:
-            found: Any = decode(data)
+            document: Any = decode(data)
         except ValueError:
             return answer.status, None
-        return answer.status, as_object(found) or None
+        return answer.status, as_object(document) or None
 
-    def _unreachable(self, endpoint: Endpoint, what: str) -> SignInFailed:
-        text = f"The authorization server of '{self.server}' at {endpoint.shown} {what}."
+    def _unreachable(self, endpoint: Endpoint, fault: str) -> SignInFailed:
+        text = f"The authorization server of '{self.server}' at {endpoint.shown} {fault}."
         return SignInFailed(self.server, text, hint="Try again later. If it is a server of your own, set auth.issuer.")
 
     def _no_token(self) -> SignInFailed:

@@ -96,7 +96,7 @@ class PersonCredentials(_Tokens):
             grant = await self.renew(grant)
         return self._headers(grant, verb, url, body)
 
-    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         challenge = Challenge.read(answer.header("WWW-Authenticate"))
         if self._take_nonce(answer, challenge):
             return True
@@ -158,9 +158,9 @@ class PersonCredentials(_Tokens):
                 return grant
             text = f"The sign-in to '{self._server}' could not be renewed: {refused}."
             raise SignInFailed(self._server, text, hint=f"Sign in again with: wicket login {self._server}")
-        kept = await self.current(fresh=True)
-        if kept is not None and kept.refresh_token != grant.refresh_token:
-            return kept  # another process was quicker, with the same refresh token
+        stored = await self.current(fresh=True)
+        if stored is not None and stored.refresh_token != grant.refresh_token:
+            return stored  # another process was quicker, with the same refresh token
         await self._keep.drop_grant(self._owner, self._server)
         self._grant = None
         await self._on_need(self._server, self._owner, Challenge(scope=grant.scope))
@@ -207,7 +207,7 @@ class MachineCredentials(_Tokens):
         self._uses += 1
         return self._headers(grant, verb, url, body)
 
-    async def rejected(self, answer: Answer, sent: Mapping[str, str]) -> bool:
+    async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
         challenge = Challenge.read(answer.header("WWW-Authenticate"))
         if self._take_nonce(answer, challenge):
             return True

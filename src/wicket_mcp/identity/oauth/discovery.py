@@ -67,7 +67,7 @@ def origin_of(url: str) -> str:
     return _at(url, "")
 
 
-def read_resource(server: str, url: str, document: JsonObject, wanted: str = "") -> Resource:
+def read_resource(server: str, url: str, document: JsonObject, issuer_name: str = "") -> Resource:
     """The protected-resource metadata; `wanted` is the issuer that the configuration names. Raises SignInFailed."""
     resource = as_text(document.get("resource"))
     if not _covers(resource, url):
@@ -77,7 +77,7 @@ def read_resource(server: str, url: str, document: JsonObject, wanted: str = "")
             hint="Check its url; if it is right, the server is set up wrongly, or somebody stands in between.",
         )
     issuers = [as_text(issuer) for issuer in as_list(document.get("authorization_servers")) if as_text(issuer)]
-    if wanted and wanted not in issuers:
+    if issuer_name and issuer_name not in issuers:
         raise SignInFailed(
             server,
             f"Server '{server}' does not name the issuer that is configured for it.",
@@ -85,7 +85,7 @@ def read_resource(server: str, url: str, document: JsonObject, wanted: str = "")
         )
     if not issuers:
         raise SignInFailed(server, f"Server '{server}' names no authorization server.", hint="Ask its operator.")
-    return Resource(resource, wanted or issuers[0], _texts(document.get("scopes_supported")))
+    return Resource(resource, issuer_name or issuers[0], _texts(document.get("scopes_supported")))
 
 
 def read_issuer(server: str, issuer: str, document: JsonObject, *, encrypted: bool) -> Issuer:
@@ -96,7 +96,7 @@ def read_issuer(server: str, issuer: str, document: JsonObject, *, encrypted: bo
             f"The authorization server of '{server}' says that it is another one than was asked for.",
             hint="Nothing was sent to it. Tell the server's operator: the issuer must be the same to the byte.",
         )
-    found = Issuer(
+    metadata = Issuer(
         issuer,
         as_text(document.get("token_endpoint")),
         as_text(document.get("authorization_endpoint")),
@@ -108,16 +108,16 @@ def read_issuer(server: str, issuer: str, document: JsonObject, *, encrypted: bo
         document.get("client_id_metadata_document_supported") is True,
         _texts(document.get("dpop_signing_alg_values_supported")),
     )
-    for endpoint in (found.token_endpoint, found.authorization_endpoint, found.registration_endpoint):
+    for endpoint in (metadata.token_endpoint, metadata.authorization_endpoint, metadata.registration_endpoint):
         if endpoint and not is_safe(endpoint, encrypted=encrypted):
             raise SignInFailed(
                 server,
                 f"The authorization server of '{server}' names an address that is not https.",
                 hint="Nothing was sent to it. Tell the server's operator.",
             )
-    if not found.token_endpoint:
+    if not metadata.token_endpoint:
         raise SignInFailed(server, f"The authorization server of '{server}' names no token endpoint.")
-    return found
+    return metadata
 
 
 def check_code_flow(server: str, issuer: Issuer) -> None:

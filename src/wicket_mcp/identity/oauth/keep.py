@@ -22,11 +22,11 @@ class Keep:
 
     async def grant(self, owner: str, server: str, url: str) -> Grant | None:
         """What `owner` signed in for; never what was given for another address."""
-        kept = await self._vault.get(owner, f"oauth {server}")
-        if kept is None:
+        stored = await self._vault.get(owner, f"oauth {server}")
+        if stored is None:
             return None
         try:
-            grant = _GRANT.decode(kept)
+            grant = _GRANT.decode(stored)
         except msgspec.DecodeError:
             return None
         return grant if grant.url == url else None
@@ -39,29 +39,29 @@ class Keep:
 
     async def client(self, issuer: str, redirect_uri: str) -> Client | None:
         """Who we are to an issuer, for this address to come back to."""
-        return next((one for one in await self.clients(issuer) if one.redirect_uri == redirect_uri), None)
+        return next((client for client in await self.clients(issuer) if client.redirect_uri == redirect_uri), None)
 
     async def clients(self, issuer: str) -> list[Client]:
-        kept = await self._vault.get(SHARED, f"client {issuer}")
+        stored = await self._vault.get(SHARED, f"client {issuer}")
         try:
-            known = [] if kept is None else _CLIENTS.decode(kept)
+            known = [] if stored is None else _CLIENTS.decode(stored)
         except msgspec.DecodeError:
             return []
-        return [one for one in known if one.issuer == issuer]
+        return [client for client in known if client.issuer == issuer]
 
     async def save_client(self, client: Client) -> None:
-        others = [one for one in await self.clients(client.issuer) if one.redirect_uri != client.redirect_uri]
-        kept = [client, *others][:_MOST_CLIENTS]
-        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(kept))
+        others = [known for known in await self.clients(client.issuer) if known.redirect_uri != client.redirect_uri]
+        clients = [client, *others][:_MOST_CLIENTS]
+        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(clients))
 
     async def drop_client(self, client: Client) -> None:
-        kept = [one for one in await self.clients(client.issuer) if one.client_id != client.client_id]
-        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(kept))
+        clients = [known for known in await self.clients(client.issuer) if known.client_id != client.client_id]
+        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(clients))
 
     async def environment(self, owner: str, server: str) -> dict[str, str] | None:
         """The variables that `owner` gave for a command."""
-        kept = await self._vault.get(owner, f"env {server}")
-        return None if kept is None else msgspec.json.decode(kept, type=dict[str, str])
+        stored = await self._vault.get(owner, f"env {server}")
+        return None if stored is None else msgspec.json.decode(stored, type=dict[str, str])
 
     async def save_environment(self, owner: str, server: str, variables: dict[str, str]) -> None:
         await self._vault.put(owner, f"env {server}", msgspec.json.encode(variables))

@@ -51,8 +51,8 @@ class Loopback:
             writer.close()
 
     async def _answer(self, head: bytes) -> tuple[str, str]:
-        verb, _, rest = head.decode("latin-1").partition(" ")
-        split = urlsplit(rest.partition(" ")[0])
+        verb, _, tail = head.decode("latin-1").partition(" ")
+        split = urlsplit(tail.partition(" ")[0])
         if verb != "GET" or split.path != PATH:
             return "404 Not Found", "Nothing is served here."
         return "200 OK", await self._on_query(read_query(split.query))

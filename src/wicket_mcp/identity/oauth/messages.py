@@ -116,10 +116,10 @@ def read_redirect(server: str, issuer: Issuer, query: dict[str, str]) -> str:
             hint="It was not used. Sign in again; if it happens again, tell the server's operator.",
         )
     if error := query.get("error"):
-        said = query.get("error_description", "")
+        detail = query.get("error_description", "")
         raise SignInFailed(
             server,
-            f"Signing in to '{server}' was refused: {clean(f'{error}: {said}' if said else error, _SAID)}.",
+            f"Signing in to '{server}' was refused: {clean(f'{error}: {detail}' if detail else error, _SAID)}.",
             hint="Sign in again, and allow it.",
         )
     if not query.get("code"):
@@ -155,8 +155,8 @@ def read_registration(server: str, issuer: Issuer, redirect_uri: str, document: 
     if not client_id:
         raise SignInFailed(server, f"The authorization server of '{server}' registered us without a client id.")
     secret = as_text(document.get("client_secret"))
-    said = as_text(document.get("token_endpoint_auth_method"))
-    method = said if said in _METHODS else "" if secret else "none"
+    preferred = as_text(document.get("token_endpoint_auth_method"))
+    method = preferred if preferred in _METHODS else "" if secret else "none"
     return Client(
         issuer=issuer.issuer,
         client_id=client_id,

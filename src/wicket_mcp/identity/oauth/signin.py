@@ -129,7 +129,7 @@ class SignIns:
 
     def credentials(self, config: ServerConfig, url: str, owner: str) -> PersonCredentials | MachineCredentials:
         """The credentials of one owner for one server."""
-        oauth = self._oauth(config.name, url, owner, _trusted(config))
+        oauth = self._oauth(config.name, url, owner, _trusted_issuers(config))
         if config.auth.kind in ("auto", "oauth"):
             return PersonCredentials(
                 config.name, owner, oauth, self.keep, self._accounts.need, self._accounts.refreshes
@@ -148,7 +148,7 @@ class SignIns:
         if server.url is None or config.auth.kind not in ("auto", "oauth"):
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
         self._drop_expired()
-        oauth = self._oauth(config.name, server.url, owner, _trusted(config))
+        oauth = self._oauth(config.name, server.url, owner, _trusted_issuers(config))
         challenge = self._accounts.challenge(config.name, owner)
         resource, issuer = await oauth.discover(challenge, server.auth.issuer)
         check_code_flow(config.name, issuer)
@@ -179,7 +179,7 @@ class SignIns:
             issuer=issuer,
             authorization=request,
             grant=grant,
-            trusted=_trusted(config),
+            trusted=_trusted_issuers(config),
             personal=config.credentials == "user",
             address=self._accounts.address,
             ticket=secrets.token_urlsafe(32),
@@ -209,7 +209,7 @@ class SignIns:
         if problem:
             _fail(pending, SignInFailed(server, problem))
             return
-        await self._accounts.signed_in(server, pending.begun.owner, pending.begun.grant.version)
+        await self._accounts.on_signed_in(server, pending.begun.owner, pending.begun.grant.version)
         if not pending.done.done():
             pending.done.set_result(None)
 
@@ -224,13 +224,13 @@ class SignIns:
         return begun is not None and hmac.compare_digest(begun.browser.encode(), browser.encode())
 
     async def _read(self, state: str) -> Begun | None:
-        return _begun(await self._accounts.waiting.peek(_BEGUN, state))
+        return _read_begun(await self._accounts.waiting.peek(_BEGUN, state))
 
     async def finish(self, query: dict[str, str]) -> str:
         """Take what a browser brought back; the sentence that it shows."""
         self._drop_expired()
         state = query.get("state", "")
-        begun, pending = _begun(await self._accounts.waiting.take(_BEGUN, state)), self._pending.pop(state, None)
+        begun, pending = _read_begun(await self._accounts.waiting.take(_BEGUN, state)), self._pending.pop(state, None)
         if begun is None:
             return "This sign-in is unknown, has expired or was used already. Begin again from your client."
         problem = ""
@@ -256,7 +256,7 @@ class SignIns:
         forgotten = await self.keep.drop_grant(owner, config.name)
         forgotten |= await self.keep.drop_environment(owner, config.name)
         if forgotten:
-            await self._accounts.signed_in(config.name, owner)
+            await self._accounts.on_signed_in(config.name, owner)
             await self._accounts.need(config.name, owner, Challenge())
         return forgotten
 
@@ -283,7 +283,7 @@ class SignIns:
             text = f"The authorization server of '{server}' refused the sign-in: {refused}."
             raise SignInFailed(server, text, hint="Sign in again.") from None
         await self.keep.save_grant(owner, server, grant)
-        await self._accounts.signed_in(server, owner, grant.version)
+        await self._accounts.on_signed_in(server, owner, grant.version)
 
     def _oauth(self, server: str, url: str, owner: str, trusted: tuple[str, ...]) -> OAuthClient:
         known = self._clients.get((server, owner))
@@ -334,11 +334,11 @@ class SignIns:
             _fail(pending, SignInFailed(server, f"The sign-in to '{server}' has expired."))
 
 
-def _begun(content: Any) -> Begun | None:
+def _read_begun(content: Any) -> Begun | None:
     return None if content is None else convert(content, Begun)
 
 
-def _trusted(config: ServerConfig) -> tuple[str, ...]:
+def _trusted_issuers(config: ServerConfig) -> tuple[str, ...]:
     return tuple(address for address in (config.auth.issuer, config.auth.idp) if address)
 
 

@@ -87,8 +87,8 @@ class PostgresMembers:
             if self._leaving:
                 return None
             lock = advisory_lock(self._schema, f"owner {name}")
-            (got,) = await self._fetch("SELECT pg_try_advisory_lock(%s)", lock)
-            if not got:
+            (acquired,) = await self._fetch("SELECT pg_try_advisory_lock(%s)", lock)
+            if not acquired:
                 return None
             before = await self._fetch("SELECT replica, address FROM wicket_owner WHERE name = %s", name)
             text = """INSERT INTO wicket_owner VALUES (%s, %s, %s, 1) ON CONFLICT (name) DO UPDATE SET
@@ -117,7 +117,7 @@ class PostgresMembers:
         with suppress(psycopg.Error, TimeoutError):
             async with self._lock:
                 await self._run("DELETE FROM wicket_replica WHERE id = %s", (member.id,))
-        self.suspects = {number: kept for number, kept in self.suspects.items() if number != member.id}
+        self.suspects = {number: suspect for number, suspect in self.suspects.items() if number != member.id}
 
     async def leave(self) -> None:
         self._leaving = True

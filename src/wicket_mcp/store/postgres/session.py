@@ -115,7 +115,7 @@ class Session:
         try:
             return work(self._ready())
         except (psycopg.OperationalError, psycopg.InterfaceError):
-            if not self._lost():
+            if not self._is_lost():
                 raise
         return work(self._ready())
 
@@ -142,13 +142,13 @@ class Session:
         try:
             db.execute("BEGIN")
         except (psycopg.OperationalError, psycopg.InterfaceError):
-            if not self._lost():
+            if not self._is_lost():
                 raise
             db = self._ready()
             db.execute("BEGIN")
         return db
 
-    def _lost(self) -> bool:
+    def _is_lost(self) -> bool:
         """Whether the connection is gone; then the next use makes another."""
         if self._connection is None or not (self._connection.closed or self._connection.broken):
             return False

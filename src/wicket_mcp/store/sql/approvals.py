@@ -12,14 +12,22 @@ _SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ?
 
 class SqlApprovals(Part):
     async def save_approval(self, approval: StoredApproval) -> None:
-        one = approval
+        stored = approval
         row = (
-            *(one.id, one.principal, one.server, one.tool, one.arguments_digest, one.policy, one.words),
-            *(one.asked_at, one.expires_at, one.approved_by, one.spent),
+            *(
+                stored.id,
+                stored.principal,
+                stored.server,
+                stored.tool,
+                stored.arguments_digest,
+                stored.policy,
+                stored.words,
+            ),
+            *(stored.asked_at, stored.expires_at, stored.approved_by, stored.spent),
         )
 
         def save(db: Database) -> None:
-            db.execute("DELETE FROM approval WHERE expires_at < ?", (one.asked_at,))
+            db.execute("DELETE FROM approval WHERE expires_at < ?", (stored.asked_at,))
             db.execute(insert("approval", _APPROVAL), row)
 
         await self._connection.write("approval", save)
@@ -41,13 +49,13 @@ class SqlApprovals(Part):
         return await self._connection.write("approval", decide)
 
     async def spend(self, call: StoredApproval, at: float) -> str | None:
-        which = (call.principal, call.server, call.tool, call.arguments_digest, call.policy)
+        identity = (call.principal, call.server, call.tool, call.arguments_digest, call.policy)
 
         def use(db: Database) -> str | None:
             row = db.execute(
                 f"""SELECT id, approved_by FROM approval WHERE {_SAME_CALL} AND approved_by <> '' AND spent = 0
                     AND expires_at >= ? ORDER BY asked_at LIMIT 1""",  # noqa: S608  (our own words)
-                (*which, at),
+                (*identity, at),
             ).fetchone()
             if row is None:
                 return None
@@ -61,8 +69,16 @@ class SqlApprovals(Part):
         return [StandingApproval(*row) for row in await self._rows(text)]
 
     async def save_standing_approval(self, approval: StandingApproval) -> None:
-        one = approval
-        row = (one.id, one.principal, one.server, one.tool, one.conditions, one.approved_by, one.at)
+        stored = approval
+        row = (
+            stored.id,
+            stored.principal,
+            stored.server,
+            stored.tool,
+            stored.conditions,
+            stored.approved_by,
+            stored.at,
+        )
 
         def save(db: Database) -> None:
             db.execute(f"{insert('standing_approval', _STANDING)} ON CONFLICT (id) DO NOTHING", row)

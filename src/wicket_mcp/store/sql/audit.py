@@ -36,9 +36,9 @@ class SqlAudit(Part):
 
     async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
         await self._recorder.settle()
-        wanted = {"principal": query.principal, "server": query.server, "tool": query.tool, "method": query.method}
-        conditions = [f"{column} = ?" for column, value in wanted.items() if value]
-        values: list[object] = [value for value in wanted.values() if value]
+        filters = {"principal": query.principal, "server": query.server, "tool": query.tool, "method": query.method}
+        conditions = [f"{column} = ?" for column, value in filters.items() if value]
+        values: list[object] = [value for value in filters.values() if value]
         if query.outcome == "failed":
             conditions.append(f"outcome NOT IN {SUCCESSES}")
         elif query.outcome:
@@ -57,11 +57,11 @@ class SqlAudit(Part):
 
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
         await self._recorder.settle()
-        whose, values = ("AND principal = ?", (principal,)) if principal else ("", ())
+        filter_sql, values = ("AND principal = ?", (principal,)) if principal else ("", ())
         hours = int(width // HOUR)  # of our own, and as a literal: an engine must see that it groups by what it selects
         text = f"""SELECT hour / {hours} AS stretch, server, sum(calls), sum(failed), sum(cached),
                           sum(duration_ms), sum(arguments_bytes), sum(result_bytes)
-                   FROM audit_hour WHERE hour >= ? {whose} GROUP BY stretch, server ORDER BY stretch"""  # noqa: S608
+                   FROM audit_hour WHERE hour >= ? {filter_sql} GROUP BY stretch, server ORDER BY stretch"""  # noqa: S608
         rows = await self._rows(text, int(since // HOUR), *values, long=True)
         return [CallTotals(float(stretch * hours * HOUR), *sums) for stretch, *sums in rows]
 
@@ -94,7 +94,7 @@ def write_batch(db: Database, batch: Batch) -> None:
         db.executemany(
             """INSERT INTO usage VALUES (?, ?, ?)
                ON CONFLICT (principal, tool) DO UPDATE SET calls = usage.calls + excluded.calls""",
-            [(*whose, count) for whose, count in batch.usage().items()],
+            [(*owner, count) for owner, count in batch.usage().items()],
         )
     db.executemany(
         "UPDATE api_key SET used_at = ? WHERE digest = ?", [(at, digest) for digest, at in batch.keys_used.items()]

@@ -74,8 +74,8 @@ class SqlGrants(Part):
 
 
 def _grant(row: Row) -> StoredGrant:
-    grant_id, client, name, principal, credential, scopes, *rest = row
-    return StoredGrant(grant_id, client, name, principal, credential, frozenset(scopes.split()), *rest)
+    grant_id, client, name, principal, credential, scopes, *times = row
+    return StoredGrant(grant_id, client, name, principal, credential, frozenset(scopes.split()), *times)
 
 
 def _ticket(row: Row) -> StoredTicket:

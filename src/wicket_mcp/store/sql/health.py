@@ -38,7 +38,7 @@ class SqlHealth(Part):
         rows = await self._rows(text, server, since, server, since, long=True)
         return [Observation(at, bool(ok), bool(faulty), duration) for at, ok, faulty, duration in rows]
 
-    async def observed(self, since: float) -> Collection[str]:
+    async def observed_servers(self, since: float) -> Collection[str]:
         await self._recorder.settle()
         text = """SELECT server FROM audit WHERE at >= ? AND at < ? AND server != ''
                   UNION SELECT server FROM audit_hour WHERE hour >= ?
@@ -46,7 +46,7 @@ class SqlHealth(Part):
         rows = await self._rows(text, since, *_whole_hours(since), since, long=True)
         return {row[0] for row in rows}
 
-    async def called(self, since: float) -> Mapping[str, int]:
+    async def call_counts(self, since: float) -> Mapping[str, int]:
         await self._recorder.settle()
         text = """SELECT server, sum(calls) FROM (
                     SELECT server, count(*) AS calls FROM audit
@@ -58,7 +58,7 @@ class SqlHealth(Part):
     async def watch(self, server: str, until: float) -> None:
         await self._change(upsert("watch", "server, until", "server"), server, until)
 
-    async def watched(self, at: float) -> Collection[str]:
+    async def watched_servers(self, at: float) -> Collection[str]:
         return {row[0] for row in await self._rows("SELECT server FROM watch WHERE until >= ?", at)}
 
 

@@ -18,7 +18,7 @@ class SqlManaged(Part):
     async def drop_managed(self, name: str) -> None:
         await self._change("DELETE FROM managed_server WHERE name = ?", name)
 
-    async def managed(self) -> Sequence[StoredManaged]:
+    async def managed_servers(self) -> Sequence[StoredManaged]:
         rows = await self._rows(f"SELECT {_MANAGED} FROM managed_server ORDER BY created_at, name")  # noqa: S608
         return [
             StoredManaged(name, kind, decode(options), bool(running), owner, created_at)

@@ -20,14 +20,14 @@ class SqlPins(Part):
     async def save_pins(self, pins: Sequence[StoredPin]) -> None:
         def save(db: Database) -> None:
             for pin in pins:
-                whose = (pin.server, pin.source, pin.kind, pin.name)
-                row = (*whose, pin.digest, pin.definition, pin.approved_by, pin.at)
+                identity = (pin.server, pin.source, pin.kind, pin.name)
+                row = (*identity, pin.digest, pin.definition, pin.approved_by, pin.at)
                 db.execute(upsert("pin", _PIN, "server, source, kind, name, digest"), row)
                 db.execute(
                     """DELETE FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ? AND rowid NOT IN (
                        SELECT rowid FROM pin WHERE server = ? AND source = ? AND kind = ? AND name = ?
                        ORDER BY at DESC, rowid DESC LIMIT ?)""",
-                    (*whose, *whose, KEPT),
+                    (*identity, *identity, KEPT),
                 )
 
         await self._connection.write("pin", save)

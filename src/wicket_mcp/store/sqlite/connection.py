@@ -164,10 +164,10 @@ class Connection:
 
     def _follow_file(self) -> None:
         """Notice that the file was deleted or replaced; what we still hold open is written again where it was."""
-        there = inode_of(self._path)
-        if there == self._inode:
+        inode = inode_of(self._path)
+        if inode == self._inode:
             return
-        if there == 0:
+        if inode == 0:
             copy_to(self._writer, self._path)
             log.warning("the state file %s was deleted; it was written again from what is open", self._path)
         else:

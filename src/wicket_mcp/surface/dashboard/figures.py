@@ -47,8 +47,8 @@ def short(number: float) -> str:
     """`812k` for 812,000: what fits on a card."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(number) >= size * (1 if unit == "M" else 10):
-            shown = number / size
-            return f"{shown:.1f}{unit}" if shown < 10 else f"{shown:.0f}{unit}"
+            scaled = number / size
+            return f"{scaled:.1f}{unit}" if scaled < 10 else f"{scaled:.0f}{unit}"
     return f"{number:,.0f}"
 
 

@@ -25,7 +25,7 @@ class Field:
     value: str = ""
 
 
-def fields_of(tool: Tool, given: Mapping[str, str]) -> list[Field]:
+def fields_of(tool: Tool, form: Mapping[str, str]) -> list[Field]:
     """The fields of a tool's form, filled with what was given before."""
     schema = tool.input_schema
     required = {name for name in as_list(schema.get("required")) if isinstance(name, str)}
@@ -34,7 +34,7 @@ def fields_of(tool: Tool, given: Mapping[str, str]) -> list[Field]:
         details = as_object(about)
         choices = tuple(str(value) for value in as_list(details.get("enum")) if isinstance(value, str | int | float))
         default: Any = details.get("default")
-        shown = "" if default is None else default if isinstance(default, str) else pretty(default)
+        default_text = "" if default is None else default if isinstance(default, str) else pretty(default)
         fields.append(
             Field(
                 name,
@@ -42,17 +42,17 @@ def fields_of(tool: Tool, given: Mapping[str, str]) -> list[Field]:
                 as_text(details.get("description")),
                 name in required,
                 choices,
-                given.get(PREFIX + name, shown if name in required else ""),
+                form.get(PREFIX + name, default_text if name in required else ""),
             )
         )
     return sorted(fields, key=lambda field: not field.required)
 
 
-def arguments_of(tool: Tool, given: Mapping[str, str]) -> JsonObject:
+def arguments_of(tool: Tool, form: Mapping[str, str]) -> JsonObject:
     """The arguments that a filled form means; what was left empty is left out. Raises BadArguments."""
     arguments: JsonObject = {}
-    for field in fields_of(tool, given):
-        text = given.get(PREFIX + field.name, "")
+    for field in fields_of(tool, form):
+        text = form.get(PREFIX + field.name, "")
         if text == "":
             continue
         if field.kind in ("json", "number", "flag"):

@@ -100,19 +100,19 @@ class Dashboard:
         if code and self._token and await self._sessions.take_link(code, self._token):
             await reply.move(ROOT, self._sessions.begin(self._token))
             return
-        session, who = await self._visitor(headers)
-        if session is None or who is None:
+        session, principal = await self._visitor(headers)
+        if session is None or principal is None:
             if self._token is None and parts != ["sign-in"]:
                 await reply.move(ROOT, self._sessions.begin(""))
             else:
                 await reply.page(401 if code else 200, "sign_in", {"stale": bool(code)})
             return
-        reply.visitor(session, who)
-        await self._show(parts or ["overview"], query, who, reply)
+        reply.visitor(session, principal)
+        await self._show(parts or ["overview"], query, principal, reply)
 
-    async def _show(self, parts: list[str], query: Mapping[str, str], who: Principal, reply: "_Reply") -> None:
+    async def _show(self, parts: list[str], query: Mapping[str, str], principal: Principal, reply: "_Reply") -> None:
         pages = self._pages
-        name, rest = parts[0], parts[1:]
+        name, tail = parts[0], parts[1:]
         whole: dict[str, Callable[[Principal, Mapping[str, str]], Awaitable[JsonObject]]] = {
             "overview": pages.overview,
             "servers": pages.servers,
@@ -124,15 +124,15 @@ class Dashboard:
             "access": pages.access,
             "settings": pages.settings,
         }
-        if name in _FOR_ADMINISTRATORS and not who.may("admin"):
+        if name in _FOR_ADMINISTRATORS and not principal.may("admin"):
             raise Denied("This page is for administrators.", hint="Sign in with a key that has the scope 'admin'.")
-        if name == "servers" and len(rest) == 1:
-            await reply.page(200, "server", await pages.server(who, query, rest[0]))
-        elif name == "tools" and len(rest) == 1:
-            await reply.page(200, "tool", await pages.tool(who, query, rest[0]))
-        elif name in whole and not rest:
+        if name == "servers" and len(tail) == 1:
+            await reply.page(200, "server", await pages.server(principal, query, tail[0]))
+        elif name == "tools" and len(tail) == 1:
+            await reply.page(200, "tool", await pages.tool(principal, query, tail[0]))
+        elif name in whole and not tail:
             fragment = "_live" if query.get("live") == "1" and name in ("activity", "overview") else ""
-            await reply.page(200, name + fragment, {**await whole[name](who, query), "asked": query})
+            await reply.page(200, name + fragment, {**await whole[name](principal, query), "asked": query})
         else:
             raise UnknownName("page", "/".join(parts)[:100])
 
@@ -151,78 +151,78 @@ class Dashboard:
         if parts == ["sign-in"]:
             await self._sign_in(form.get("token", "").strip(), reply)
             return
-        session, who = await self._visitor(headers)
-        if session is None or who is None:
+        session, principal = await self._visitor(headers)
+        if session is None or principal is None:
             await reply.move(f"{ROOT}/sign-in")
             return
         if not hmac.compare_digest(form.get("csrf", "").encode(), session.csrf.encode()):
             raise Denied("This form is too old, or not ours.", hint="Load the page again.")
-        reply.visitor(session, who)
+        reply.visitor(session, principal)
         match parts:
             case ["sign-out"]:
                 await self._sessions.end(session.id)
                 await reply.move(f"{ROOT}/sign-in", forget=True)
             case ["tools", key, "call"]:
-                await reply.page(200, "tool", await self._pages.call(who, form, key))
+                await reply.page(200, "tool", await self._pages.call(principal, form, key))
             case ["servers", name, ("start" | "stop") as act]:
-                if not who.may("admin"):
+                if not principal.may("admin"):
                     raise Denied("Only administrators start and stop servers.")
-                server = (await self._source.verbs().known(who)).server(name).name
+                server = (await self._source.verbs().current_view(principal)).server(name).name
                 await (self._source.start if act == "start" else self._source.stop)(server)
-                self._source.audit.act(who.name, f"{act} server", server)
+                self._source.audit.act(principal.name, f"{act} server", server)
                 await reply.move(f"{ROOT}/servers/{quote(server, safe='')}")
             case ["servers", name, ("enable" | "disable") as act]:
-                if not who.may("admin"):
+                if not principal.may("admin"):
                     raise Denied("Only administrators enable and disable servers.")
                 await self._source.enable(name, act == "enable")
-                self._source.audit.act(who.name, f"{act} server", name)
+                self._source.audit.act(principal.name, f"{act} server", name)
                 await reply.move(f"{ROOT}/servers")
             case ["servers", name, "sign-in"]:
-                server = (await self._source.verbs().known(who)).server(name).name
-                link = await self._source.sign_in(server, who)
-                await reply.page(200, "server", {**await self._pages.server(who, query, server), "link": link})
+                server = (await self._source.verbs().current_view(principal)).server(name).name
+                link = await self._source.sign_in(server, principal)
+                await reply.page(200, "server", {**await self._pages.server(principal, query, server), "link": link})
             case ["approvals", approval, ("once" | "session" | "always") as act]:
-                if not who.may("admin"):
+                if not principal.may("admin"):
                     raise Denied("Only administrators approve calls.")
                 mark = {"once": "", "session": SESSION_MARK, "always": ALWAYS_MARK}[act]
-                if await self._source.approvals.approve(approval, f"{who.name}{mark}", time.time()) is None:
+                if await self._source.approvals.approve(approval, f"{principal.name}{mark}", time.time()) is None:
                     raise UnknownName("open question", approval[:40])
-                self._source.audit.act(who.name, f"approve call{mark}", approval)
+                self._source.audit.act(principal.name, f"approve call{mark}", approval)
                 await reply.move(f"{ROOT}/approvals")
             case ["approvals", number, "revoke"]:
-                if not who.may("admin"):
+                if not principal.may("admin"):
                     raise Denied("Only administrators revoke approvals.")
                 if (revoked := await self._source.always().revoke(number)) is None:
                     raise UnknownName("standing approval", number[:40])
-                self._source.audit.act(who.name, "revoke always", f"{revoked.server}.{revoked.tool} {number}")
+                self._source.audit.act(principal.name, "revoke always", f"{revoked.server}.{revoked.tool} {number}")
                 await reply.move(f"{ROOT}/approvals")
             case ["approvals", "held"]:
-                if not who.may("admin"):
+                if not principal.may("admin"):
                     raise Denied("Only administrators approve what servers say.")
-                await self._pages.accept(who, form)
+                await self._pages.accept(principal, form)
                 await reply.move(f"{ROOT}/approvals")
             case ["access", "keys", name, "revoke"]:
-                if not who.may("admin"):
+                if not principal.may("admin"):
                     raise Denied("Only administrators revoke keys.")
                 await self._source.keys.revoke(name)
-                self._source.audit.act(who.name, "revoke key", name)
+                self._source.audit.act(principal.name, "revoke key", name)
                 await reply.move(f"{ROOT}/access")
             case ["access", "grants", grant, "revoke"]:
-                held = {each.id for each in await self._source.grants().list() if each.principal == who.name}
-                if not who.may("admin") and grant not in held:
+                held = {entry.id for entry in await self._source.grants().list() if entry.principal == principal.name}
+                if not principal.may("admin") and grant not in held:
                     raise Denied("Only administrators revoke what others have allowed.")
-                await self._source.grants().revoke(grant, by=who.name)
+                await self._source.grants().revoke(grant, by=principal.name)
                 await reply.move(f"{ROOT}/access")
             case _:
                 raise UnknownName("page", "/".join(parts)[:100])
 
     async def _sign_in(self, token: str, reply: "_Reply") -> None:
-        who = await self._identify(token) if token or self._token is None else None
-        if who is None:
+        principal = await self._identify(token) if token or self._token is None else None
+        if principal is None:
             self._source.audit.reject("", "dashboard: a wrong token")
             await reply.page(401, "sign_in", {"wrong": True})
             return
-        self._source.audit.act(who.name, "sign in to the dashboard")
+        self._source.audit.act(principal.name, "sign in to the dashboard")
         await reply.move(ROOT, self._sessions.begin(token))
 
     async def _visitor(self, headers: RequestHeaders) -> tuple[UiSession | None, Principal | None]:
@@ -243,8 +243,8 @@ class _Reply:
         self._bodiless = scope["method"] == "HEAD"
         self._common: JsonObject = {}
 
-    def visitor(self, session: UiSession, who: Principal) -> None:
-        self._common = {"csrf": session.csrf, "who": who, "admin": who.may("admin")}
+    def visitor(self, session: UiSession, principal: Principal) -> None:
+        self._common = {"csrf": session.csrf, "who": principal, "admin": principal.may("admin")}
 
     async def page(self, status: int, template: str, values: Mapping[str, Any]) -> None:
         body = render(f"{template}.html", {**self._common, **values, "page": template}).encode("utf-8", "replace")

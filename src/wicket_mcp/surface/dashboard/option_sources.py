@@ -21,19 +21,19 @@ def lines_of(path: Path | None) -> Mapping[str, int]:
         text = path.read_text("utf-8")
     except (OSError, ValueError):
         return {}
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("[["):
             name = line.strip(" \t[]")
             table = f"{name}."
-            found.setdefault(name, number)
+            numbers.setdefault(name, number)
         elif match := _TABLE.match(line):
             table = f"{match[1].strip()}."
-            found.setdefault(match[1].partition(".")[0].strip(), number)
+            numbers.setdefault(match[1].partition(".")[0].strip(), number)
         elif match := _KEY.match(line):
-            found.setdefault(f"{table}{match[1]}", number)
-    return found
+            numbers.setdefault(f"{table}{match[1]}", number)
+    return numbers
 
 
 def source_of(struct: Any, name: str, section: str, path: Path | None, lines: Mapping[str, int]) -> str:

@@ -45,12 +45,12 @@ class Pages:
         self.source = source
         self._flat: tuple[View | None, dict[str, int]] = None, {}
 
-    async def overview(self, who: Principal, asked: Asked) -> JsonObject:
+    async def overview(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
-        servers = await self._servers(who)
-        totals = await self.source.store.call_totals(now - DAY, 3600.0, _own(who))
+        servers = await self._servers(principal)
+        totals = await self.source.store.call_totals(now - DAY, 3600.0, _own(principal))
         calls, failed = sum(t.calls for t in totals), sum(t.failed for t in totals)
-        saved = await self._savings(who, now)
+        saved = await self._savings(principal, now)
         return {
             "servers": servers,
             "states": Counter(server["state"] for server in servers),
@@ -59,73 +59,77 @@ class Pages:
             "failed": failed,
             "chart": _hours(totals, now),
             "saved": saved,
-            "needs": await self._needs(who, servers, now),
+            "needs": await self._needs(principal, servers, now),
             "failures": await self.source.store.find_calls(
-                AuditQuery(principal=_own(who), outcome="failed", since=now - DAY, limit=6)
+                AuditQuery(principal=_own(principal), outcome="failed", since=now - DAY, limit=6)
             ),
         }
 
-    async def servers(self, who: Principal, asked: Asked) -> JsonObject:
+    async def servers(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
-        latest = await self.source.store.find_calls(AuditQuery(principal=_own(who), method="tools/call", limit=SAMPLE))
-        counts = await self.source.store.call_totals(now - DAY, DAY, _own(who))
+        latest = await self.source.store.find_calls(
+            AuditQuery(principal=_own(principal), method="tools/call", limit=SAMPLE)
+        )
+        counts = await self.source.store.call_totals(now - DAY, DAY, _own(principal))
         calls: Counter[str] = Counter()
         failed: Counter[str] = Counter()
         for total in counts:
             calls[total.server] += total.calls
             failed[total.server] += total.failed
-        servers = await self._servers(who)
+        servers = await self._servers(principal)
         disabled = [server.name for server in self.source.config().servers if not server.enabled]
         return {
             "servers": servers,
-            "disabled": disabled if who.may("admin") else [],
+            "disabled": disabled if principal.may("admin") else [],
             "calls": calls,
             "failed": failed,
             "activity": by_server(latest),
         }
 
-    async def server(self, who: Principal, asked: Asked, name: str) -> JsonObject:
+    async def server(self, principal: Principal, params: Asked, name: str) -> JsonObject:
         verbs = self.source.verbs()
-        view = await verbs.known(who)
+        view = await verbs.current_view(principal)
         config = view.server(name)
-        (status,) = [each for each in await self._servers(who) if each["name"] == config.name]
+        (status,) = [row for row in await self._servers(principal) if row["name"] == config.name]
         listing = view.listings.get(config.name)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=_own(who), server=config.name, since=time.time() - DAY, limit=SAMPLE)
+            AuditQuery(principal=_own(principal), server=config.name, since=time.time() - DAY, limit=SAMPLE)
         )
         return {
             "server": status,
             "listing": listing,
             "tools": [(tool, signature(tool)) for tool in view.by_server.get(config.name, ())[:500]],
-            "keys": verbs.required_keys(config.name, who),
-            "stderr": self.source.stderr(config.name) if who.may("admin") else (),
+            "keys": verbs.required_keys(config.name, principal),
+            "stderr": self.source.stderr(config.name) if principal.may("admin") else (),
             "activity": by_server(records).get(config.name),
             "records": records[:20],
         }
 
-    async def tools(self, who: Principal, asked: Asked) -> JsonObject:
-        view = await self.source.verbs().known(who)
-        words, server = asked.get("q", "").lower().split(), asked.get("server", "")
-        found = [
+    async def tools(self, principal: Principal, params: Asked) -> JsonObject:
+        view = await self.source.verbs().current_view(principal)
+        words, server = params.get("q", "").lower().split(), params.get("server", "")
+        matches = [
             tool
             for tool in (view.by_server.get(server, ()) if server else view.tools)
             if all(word in f"{tool.key} {tool.description}".lower() for word in words)
         ]
-        page = max(1, int(asked["page"])) if asked.get("page", "").isdecimal() and len(asked["page"]) < 6 else 1
-        usage = await self.source.verbs().usage(who)
+        page = max(1, int(params["page"])) if params.get("page", "").isdecimal() and len(params["page"]) < 6 else 1
+        usage = await self.source.verbs().usage(principal)
         return {
-            "tools": [(tool, first_sentence(tool.description), usage.get(tool.key, 0)) for tool in _page(found, page)],
-            "found": len(found),
+            "tools": [
+                (tool, first_sentence(tool.description), usage.get(tool.key, 0)) for tool in _page(matches, page)
+            ],
+            "found": len(matches),
             "page_number": page,
-            "page_count": max(1, -(-len(found) // PAGE)),
+            "page_count": max(1, -(-len(matches) // PAGE)),
             "servers": list(view.by_server),
         }
 
-    async def tool(self, who: Principal, asked: Asked, key: str) -> JsonObject:
+    async def tool(self, principal: Principal, params: Asked, key: str) -> JsonObject:
         verbs = self.source.verbs()
-        tool = (await verbs.known(who)).resolve(key)
+        tool = (await verbs.current_view(principal)).resolve(key)
         records = await self.source.store.find_calls(
-            AuditQuery(principal=_own(who), server=tool.server, tool=tool.name, limit=500)
+            AuditQuery(principal=_own(principal), server=tool.server, tool=tool.name, limit=500)
         )
         return {
             "tool": tool,
@@ -134,36 +138,36 @@ class Pages:
             "output": pretty(tool.output_schema) if tool.output_schema else "",
             "hints": as_object(tool.definition.get("annotations")),
             "tokens": estimate_tokens(len(encode(tool.definition))),
-            "fields": fields_of(tool, asked),
+            "fields": fields_of(tool, params),
             "activity": by_server(records).get(tool.server),
             "records": records[:10],
-            "may_call": who.may("invoke"),
+            "may_call": principal.may("invoke"),
         }
 
-    async def call(self, who: Principal, given: Asked, key: str) -> JsonObject:
+    async def call(self, principal: Principal, form: Asked, key: str) -> JsonObject:
         """Call a tool with what a form was filled with; what came of it stands beside the form."""
-        tool = (await self.source.verbs().known(who)).resolve(key)
+        tool = (await self.source.verbs().current_view(principal)).resolve(key)
         started = time.perf_counter()
         answer: JsonObject
         try:
-            arguments = arguments_of(tool, given)
-            caller = Silent(who, session="dashboard", client_name="dashboard")
+            arguments = arguments_of(tool, form)
+            caller = Silent(principal, session="dashboard", client_name="dashboard")
             body = (await self.source.verbs().call(tool_call(tool, arguments, caller))).body
             text = "\n".join(texts_of(body)) or pretty(body)
             answer = {"text": text[:SHOWN_RESULT], "failed": bool(body.get("isError"))}
         except WicketError as problem:
             answer = {"text": str(problem), "failed": True}
         answer["ms"] = (time.perf_counter() - started) * 1000
-        return {**await self.tool(who, given, key), "answer": answer}
+        return {**await self.tool(principal, form, key), "answer": answer}
 
-    async def search(self, who: Principal, asked: Asked) -> JsonObject:
-        query, missing = asked.get("q", "").strip()[:500], asked.get("tool", "").strip()[:200]
+    async def search(self, principal: Principal, params: Asked) -> JsonObject:
+        query, missing = params.get("q", "").strip()[:500], params.get("tool", "").strip()[:200]
         if not query:
             return {"query": "", "missing": missing}
         started = time.perf_counter()
-        answer = await self.source.verbs().search(query, principal=who, limit=10)
+        answer = await self.source.verbs().search(query, principal=principal, limit=10)
         spent = (time.perf_counter() - started) * 1000
-        rows = [(hit.tool, await self.source.explain(query, who, hit.tool)) for hit in answer.hits]
+        rows = [(hit.tool, await self.source.explain(query, principal, hit.tool)) for hit in answer.hits]
         return {
             "query": query,
             "missing": missing,
@@ -173,30 +177,32 @@ class Pages:
                 (tool, why, signature(tool), estimate_tokens(len(signature(tool)) + len(tool.description)))
                 for tool, why in rows
             ],
-            "absent": await self._absence(query, missing, who, [tool.key for tool, _ in rows]) if missing else None,
+            "absent": await self._absence(query, missing, principal, [tool.key for tool, _ in rows])
+            if missing
+            else None,
             "best": max((why.score for _, why in rows), default=1.0) or 1.0,
         }
 
-    async def activity(self, who: Principal, asked: Asked) -> JsonObject:
+    async def activity(self, principal: Principal, params: Asked) -> JsonObject:
         now, clock = time.time(), time.perf_counter()
         query = AuditQuery(
-            principal=_own(who) or asked.get("principal", ""),
-            server=asked.get("server", ""),
-            tool=asked.get("tool", ""),
-            outcome=asked.get("outcome", ""),
+            principal=_own(principal) or params.get("principal", ""),
+            server=params.get("server", ""),
+            tool=params.get("tool", ""),
+            outcome=params.get("outcome", ""),
             limit=100,
         )
         running = [
             (entry.request, entry.request.span, (clock - entry.started) * 1000)
             for entry in list(self.source.audit.running.values())
-            if who.may("admin") or entry.request.caller.principal.name == who.name
+            if principal.may("admin") or entry.request.caller.principal.name == principal.name
         ]
         records = await self.source.store.find_calls(query)
         runs: dict[str, list[CallRecord]] = {}
         for record in records:
             if record.run:
                 runs.setdefault(record.run, []).insert(0, record)
-        view = await self.source.verbs().known(who)
+        view = await self.source.verbs().current_view(principal)
         return {
             "running": running,
             "records": records,
@@ -206,53 +212,57 @@ class Pages:
             "lost": self.source.lost(),
         }
 
-    async def tokens(self, who: Principal, asked: Asked) -> JsonObject:
+    async def tokens(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
-        view = await self.source.verbs().known(who)
+        view = await self.source.verbs().current_view(principal)
         costs = self._costs(view)
         flat = {name: sum(costs.get(tool.key, 0) for tool in tools) for name, tools in view.by_server.items()}
-        lists = await self._lists(who, now)
-        totals = await self.source.store.call_totals(now - WEEK, WEEK, _own(who))
+        lists = await self._lists(principal, now)
+        totals = await self.source.store.call_totals(now - WEEK, WEEK, _own(principal))
         results: Counter[str] = Counter()
         for total in totals:
             results[total.server] += estimate_tokens(total.result_bytes)
         return {
-            "saved": await self._savings(who, now),
+            "saved": await self._savings(principal, now),
             "flat": sorted(flat.items(), key=lambda pair: -pair[1]),
             "flat_total": sum(flat.values()),
             "heaviest": sorted(costs.items(), key=lambda pair: -pair[1])[:15],
-            "dialects": _spent(lists, "tool"),
-            "clients": _spent(lists, "client"),
+            "dialects": _tokens_spent(lists, "tool"),
+            "clients": _tokens_spent(lists, "client"),
             "results": results.most_common(15),
         }
 
-    async def approvals(self, who: Principal, asked: Asked) -> JsonObject:
+    async def approvals(self, principal: Principal, params: Asked) -> JsonObject:
         held = [(change, _lines(change.diff())) for change in self.source.held()]
-        standing = [(each, render(each)) for each in await self.source.always().list()]
+        standing = [(rule, render(rule)) for rule in await self.source.always().list()]
         questions = await self.source.approvals.approvals(time.time())
         return {"questions": questions, "held": held, "standing": standing}
 
-    async def accept(self, who: Principal, form: Asked) -> None:
+    async def accept(self, principal: Principal, form: Asked) -> None:
         """Accept what a server says, as it was shown: a definition that has changed since is another one."""
-        wanted = tuple(form.get(name, "") for name in ("server", "kind", "name", "digest"))
+        identity = tuple(form.get(name, "") for name in ("server", "kind", "name", "digest"))
         for change in self.source.held():
-            if (change.server, change.kind, change.name, change.digest) == wanted:
-                await self.source.accept(change, who.name)
-                self.source.audit.act(who.name, "approve definition", f"{change.kind} {change.key}")
+            if (change.server, change.kind, change.name, change.digest) == identity:
+                await self.source.accept(change, principal.name)
+                self.source.audit.act(principal.name, "approve definition", f"{change.kind} {change.key}")
                 return
-        raise UnknownName("held definition", ".".join(wanted[:3:2])[:100], hint="It may have changed: look again.")
+        raise UnknownName("held definition", ".".join(identity[:3:2])[:100], hint="It may have changed: look again.")
 
-    async def access(self, who: Principal, asked: Asked) -> JsonObject:
+    async def access(self, principal: Principal, params: Asked) -> JsonObject:
         now = time.time()
-        keys = [key for key in await self.source.keys.list() if who.may("admin") or key.name == who.name]
-        grants = [each for each in await self.source.grants().list() if who.may("admin") or each.principal == who.name]
-        acts = await self.source.store.find_calls(AuditQuery(principal=_own(who), method="admin", limit=30))
+        keys = [key for key in await self.source.keys.list() if principal.may("admin") or key.name == principal.name]
+        grants = [
+            entry
+            for entry in await self.source.grants().list()
+            if principal.may("admin") or entry.principal == principal.name
+        ]
+        acts = await self.source.store.find_calls(AuditQuery(principal=_own(principal), method="admin", limit=30))
         rejected: Sequence[CallRecord] = ()
-        if who.may("admin"):
+        if principal.may("admin"):
             rejected = await self.source.store.find_calls(AuditQuery(method="auth", limit=30))
         clients: dict[tuple[str, str], float] = {}
         for record in await self.source.store.find_calls(
-            AuditQuery(principal=_own(who), since=now - DAY, limit=SAMPLE)
+            AuditQuery(principal=_own(principal), since=now - DAY, limit=SAMPLE)
         ):
             if record.method not in ("admin", "auth"):
                 clients.setdefault((record.principal, record.client), record.at)
@@ -265,7 +275,7 @@ class Pages:
             "now": now,
         }
 
-    async def settings(self, who: Principal, asked: Asked) -> JsonObject:
+    async def settings(self, principal: Principal, params: Asked) -> JsonObject:
         config = self.source.config()
         lines = await asyncio.to_thread(lines_of, config.path)
         sections: dict[str, list[tuple[str, str, str]]] = {"": []}
@@ -274,11 +284,15 @@ class Pages:
             if hasattr(value, "__struct_fields__"):
                 kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
                 sections[name] = [
-                    (each, _shown(each, getattr(value, each)), source_of(value, each, name, config.path, lines))
-                    for each in options_of(kind)
+                    (
+                        option,
+                        _render_value(option, getattr(value, option)),
+                        source_of(value, option, name, config.path, lines),
+                    )
+                    for option in options_of(kind)
                 ]
             else:
-                sections[""].append((name, _shown(name, value), source_of(config, name, "", config.path, lines)))
+                sections[""].append((name, _render_value(name, value), source_of(config, name, "", config.path, lines)))
         entry = {"type": "http", "url": self.source.address(), "headers": {"Authorization": "Bearer TOKEN"}}
         return {
             "sections": sections,
@@ -289,10 +303,10 @@ class Pages:
 
     # Parts of several pages
 
-    async def _servers(self, who: Principal) -> list[JsonObject]:
-        loads, eras, signed_out = self.source.loads(), self.source.eras(), await self.source.signed_out(who)
+    async def _servers(self, principal: Principal) -> list[JsonObject]:
+        loads, eras, signed_out = self.source.loads(), self.source.eras(), await self.source.signed_out(principal)
         servers: list[JsonObject] = []
-        for status in await self.source.verbs().servers(who):
+        for status in await self.source.verbs().servers(principal):
             load = loads.get(status.name)
             servers.append(
                 {
@@ -313,7 +327,9 @@ class Pages:
             )
         return servers
 
-    async def _needs(self, who: Principal, servers: Sequence[JsonObject], now: float) -> list[tuple[str, str, str]]:
+    async def _needs(
+        self, principal: Principal, servers: Sequence[JsonObject], now: float
+    ) -> list[tuple[str, str, str]]:
         """What waits for a person: what, why, and where to go."""
         verbs = self.source.verbs()
         needs = [
@@ -323,13 +339,15 @@ class Pages:
         ]
         for server in servers:
             if server["needs_sign_in"]:
-                words = f"Nobody has signed in to it for {who.name}."
+                words = f"Nobody has signed in to it for {principal.name}."
                 needs.append((f"Sign in to {server['name']}", words, f"/ui/servers/{server['name']}"))
-            absent = [name for name, there in verbs.required_keys(server["name"], who).items() if not there]
+            absent = [
+                name for name, is_present in verbs.required_keys(server["name"], principal).items() if not is_present
+            ]
             if absent:
                 words = f"Set {', '.join(absent)} where the gateway is started."
                 needs.append((f"{server['name']} needs a secret", words, f"/ui/servers/{server['name']}"))
-        if who.may("admin"):
+        if principal.may("admin"):
             recent = await self.source.store.find_calls(AuditQuery(method="admin", since=now - DAY, limit=50))
             changes = [record for record in recent if record.tool == "tools changed"]
             needs += [("Tools changed", record.detail, "/ui/tools") for record in changes[:5]]
@@ -348,25 +366,25 @@ class Pages:
             self._flat = view, {tool.key: _cost(tool) for tool in view.tools}
         return self._flat[1]
 
-    async def _lists(self, who: Principal, now: float) -> list[CallRecord]:
-        query = AuditQuery(principal=_own(who), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
+    async def _lists(self, principal: Principal, now: float) -> list[CallRecord]:
+        query = AuditQuery(principal=_own(principal), method="tools/list", since=now - WEEK, limit=MOST_LISTS)
         return await self.source.store.find_calls(query)
 
-    async def _savings(self, who: Principal, now: float) -> int:
+    async def _savings(self, principal: Principal, now: float) -> int:
         """Tokens that this week's lists of tools would have cost more as flat lists."""
-        flat = sum(self._costs(await self.source.verbs().known(who)).values())
-        lists = await self._lists(who, now)
+        flat = sum(self._costs(await self.source.verbs().current_view(principal)).values())
+        lists = await self._lists(principal, now)
         return sum(max(0, flat - estimate_tokens(record.result_bytes)) for record in lists if record.tool != "flat")
 
-    async def _absence(self, query: str, name: str, who: Principal, shown: Sequence[str]) -> JsonObject:
+    async def _absence(self, query: str, name: str, principal: Principal, keys: Sequence[str]) -> JsonObject:
         """Why a tool is not among the answers."""
         try:
-            tool = (await self.source.verbs().known(who)).resolve(name)
+            tool = (await self.source.verbs().current_view(principal)).resolve(name)
         except WicketError as problem:
             return {"name": name, "words": str(problem)}
-        if tool.key in shown:
-            return {"name": tool.key, "words": f"It is number {shown.index(tool.key) + 1}."}
-        return {"name": tool.key, "why": await self.source.explain(query, who, tool)}
+        if tool.key in keys:
+            return {"name": tool.key, "words": f"It is number {keys.index(tool.key) + 1}."}
+        return {"name": tool.key, "why": await self.source.explain(query, principal, tool)}
 
 
 def _lines(diff: str) -> list[tuple[str, str]]:
@@ -375,9 +393,9 @@ def _lines(diff: str) -> list[tuple[str, str]]:
     return [(classes.get(line[:1], ""), line) for line in diff.splitlines()]
 
 
-def _own(who: Principal) -> str:
+def _own(principal: Principal) -> str:
     """Whose records somebody may see; everybody's for administrators."""
-    return "" if who.may("admin") else who.name
+    return "" if principal.may("admin") else principal.name
 
 
 def _page(tools: Sequence[Tool], page: int) -> Sequence[Tool]:
@@ -385,8 +403,8 @@ def _page(tools: Sequence[Tool], page: int) -> Sequence[Tool]:
 
 
 def _cost(tool: Tool) -> int:
-    shown = {"name": tool.key, "description": tool.description, "input_schema": tool.input_schema}
-    return estimate_tokens(len(encode(shown)))
+    entry = {"name": tool.key, "description": tool.description, "input_schema": tool.input_schema}
+    return estimate_tokens(len(encode(entry)))
 
 
 def _hours(totals: Sequence[CallTotals], now: float) -> list[Any]:
@@ -418,7 +436,7 @@ def _timeline(calls: Sequence[CallRecord]) -> list[tuple[CallRecord, float, floa
     ]
 
 
-def _spent(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, int]]:
+def _tokens_spent(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, int]]:
     counted: dict[str, list[int]] = {}
     for record in lists:
         row = counted.setdefault(getattr(record, by) or "unnamed", [0, 0])
@@ -434,7 +452,7 @@ def _fix(name: str, state: str, problem: str) -> str:
     return ""
 
 
-def _shown(name: str, value: Any) -> str:
+def _render_value(name: str, value: Any) -> str:
     """A value as the file would have it; what may be a secret is masked, unless it is a reference to one."""
     if value in (None, (), {}, ""):
         return "–"

@@ -78,8 +78,8 @@ class UiSessions:
 
     async def take_link(self, code: str, token: str) -> bool:
         """Whether `code` was made from `token` just now, and is used for the first time, by whichever process."""
-        expires, _, rest = code.partition(".")
-        nonce, _, _ = rest.partition(".")
+        expires, _, tail = code.partition(".")
+        nonce, _, _ = tail.partition(".")
         if not expires.isdecimal() or len(expires) > 12 or int(expires) < self._clock():
             return False
         if not hmac.compare_digest(_code(token, expires, nonce).encode(), code.encode("utf-8", "replace")):
