@@ -197,7 +197,7 @@ def build(config: Config, live: Live) -> Rooms:
             approvals=approvals,
             trace=live.tracing.name() if live.tracing else None,
             timed=config.audit.file is not None,
-            profiles=limit_profile(live.budgets, budgeted) if (budgeted := _budgeted(config)) else None,
+            profiles=limit_profile(live.budgets, budgeted) if (budgeted := _profiles_with_budget(config)) else None,
         )
     )
     verbs = Verbs(

@@ -154,7 +154,7 @@ class Pipeline:
     def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
         """The layers of one server: for its prompts, resources and all else, and for its tools."""
         parts = self._parts
-        outer: dict[str, Layer] = {"held": held(parts.catalogue)} if holds(config) else {}
+        outer: dict[str, Layer] = {"held": check_held(parts.catalogue)} if holds(config) else {}
         if parts.approvals is not None and parts.approvals.flow is not None:
             outer["approve"] = observe(parts.approvals.flow)
         others = nest(self._steps(outer), self._add_server_limit(config))
@@ -170,7 +170,7 @@ class Pipeline:
 
     def _direct(self, config: ServerConfig) -> Handler:
         parts = self._parts
-        layers: dict[str, Layer] = {"held": held(parts.catalogue)} if holds(config) else {}
+        layers: dict[str, Layer] = {"held": check_held(parts.catalogue)} if holds(config) else {}
         layers["arguments"] = check(parts.results)
         if parts.approvals is not None and parts.approvals.concern(config.name):
             layers["approve"] = approve(parts.approvals)
