@@ -60,7 +60,7 @@ class Replicas:
         self._ownership: Ownership | None = None
         self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
         sessions.name_by(self.router.session_id)
-        gateway.held.seal_with(Seal(*ring.derive("held"), home=self.me))
+        gateway.held.seal_with(Seal(*ring.derive("held"), home=self.me, clock=ring.now))
         gateway.accounts.waiting.share(ring)
         gateway.task_ids.share(ring.derive("tasks"), self.me)
 

@@ -184,7 +184,7 @@ class Front:
         most = config.http.max_body
         return (
             StreamableHttp(protocols, self._sessions, most, self._admission, self._sign_in.door, router),
-            Health(self.leaving, lambda: replicas.problem if replicas else ""),
+            Health(self.leaving, lambda: replicas.problem if replicas else "", self._warn),
             Cards(tuple(protocols)),
             Callback(self._gateway.accounts),
             *self._sign_in.mounts,
@@ -193,6 +193,10 @@ class Front:
             self._dashboard,
             *((replicas.mount(protocols["/mcp"], config.limits.max_message),) if replicas else ()),
         )
+
+    def _warn(self) -> str:
+        problem = self._gateway.store.records_problem
+        return f"Records of calls are lost: {problem}" if problem else ""
 
     def _make_grants(self) -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)

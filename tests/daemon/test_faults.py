@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import ROOT, peer
 from tests.daemon.conftest import Machine, call
 from tests.gateway.serving import META, Command
@@ -263,3 +265,74 @@ async def test_the_socket_is_for_its_user_alone(machine: Machine) -> None:
     [socket] = machine.runtime.glob("*.sock")
     assert socket.stat().st_mode & 0o777 == 0o600
     assert machine.runtime.stat().st_mode & 0o777 == 0o700
+
+
+STRANGER = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+try:
+    sock.sendall("\\x1f".join(["wicket-control", "1", "status"]).encode() + b"\\n")
+    said = sock.recv(100)
+except (BrokenPipeError, ConnectionResetError):
+    said = b""
+print(said)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+async def test_another_user_is_refused_although_the_socket_can_be_opened(machine: Machine) -> None:
+    machine.configure({"a": peer("Echo")})
+    client = await machine.client()
+    [path] = machine.runtime.glob("*.sock")
+    machine.runtime.chmod(0o755)
+    path.chmod(0o666)
+    ask = (sys.executable, "-c", STRANGER, str(path))
+    done = await asyncio.to_thread(subprocess.run, ask, capture_output=True, text=True, check=True)
+    assert done.stdout == "b''\n"
+    assert "the other end belongs to user 65534" in (await machine.run("daemon", "logs"))[1]
+    assert await call(client, "a.echo", message="still here") == "still here"
+
+
+IMPOSTOR = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o666)
+listener.listen()
+print("ready", flush=True)
+while True:
+    connection, _ = listener.accept()
+    said = connection.recv(100000)
+    print(said, flush=True)
+    connection.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+async def test_a_daemon_of_another_user_is_told_nothing_and_served_without(machine: Machine) -> None:
+    machine.configure({"a": peer("Echo")})
+    first = await machine.client()
+    [path] = machine.runtime.glob("*.sock")
+    daemon = await machine.daemon()
+    first.process.kill()
+    os.kill(daemon["pid"], signal.SIGKILL)
+    await gone(daemon["pid"])
+    path.unlink()
+    machine.runtime.chmod(0o777)
+    impostor = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", IMPOSTOR, str(path)), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        assert impostor.stdout is not None
+        assert await impostor.stdout.readline() == b"ready\n"
+        client = await machine.client(WICKET_API_KEY="")
+        assert await call(client, "a.echo", message="alone") == "alone"
+        assert client.process.stderr is not None
+        assert b"belongs to user 65534" in await client.process.stderr.readline()
+    finally:
+        impostor.kill()
+        said, _ = await impostor.communicate()
+    assert said in (b"", b"b''\n")

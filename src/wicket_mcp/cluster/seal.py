@@ -29,6 +29,10 @@ class Ring:
         self._keys = tuple(keys)
         self._clock = clock
 
+    def now(self) -> float:
+        """The time by the clock that all members share."""
+        return self._clock()
+
     def use_clock(self, clock: Callable[[], float]) -> None:
         """Tell the time by another clock: the one that all members share."""
         self._clock = clock

@@ -64,6 +64,11 @@ class AuditStore(Protocol):
     """Who called what, with what outcome."""
 
     @property
+    def records_problem(self) -> str:
+        """Why records of calls cannot be kept at the moment; empty where they are."""
+        ...
+
+    @property
     def lost_records(self) -> int:
         """Call records that could not be kept since the store was opened."""
         ...

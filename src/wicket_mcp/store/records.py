@@ -67,8 +67,8 @@ class Recorder:
         self.lost = 0
         self._told = 0
         """Losses that the audit itself has a record of."""
-        self._failing = False
-        """Whether the last batch could not be written."""
+        self.problem = ""
+        """Why the last batch could not be written; empty where it was."""
         self._settle = settle
         self._write = write
         self._calls: list[CallRecord] = []
@@ -134,14 +134,14 @@ class Recorder:
         try:
             await self._write(Batch([*batch.calls, *losses], batch.keys_used) if losses else batch)
             self._told += lost
-            if self._failing:
-                self._failing = False
+            if self.problem:
+                self.problem = ""
                 log.warning("call records are kept again; %d were lost", lost)
         except WicketError as problem:  # a full disk must not cost a call; the loss is counted, and logged once
             self.lost += len(batch.calls)
-            if not self._failing:
-                self._failing = True
+            if not self.problem:
                 log.warning("call records are lost until the state can be written again: %s", problem)
+            self.problem = problem.message or type(problem).__name__
         finally:
             self._writing, self._flushing = 0, None
             if self._calls or self._keys_used:

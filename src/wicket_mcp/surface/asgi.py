@@ -113,11 +113,13 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Says nothing but yes or no, so it needs no token. `closing` is set when we are about to leave."""
+    """Says yes or no, and why, so it needs no token. `closing` is set when we are about to leave."""
 
     closing: asyncio.Event
     problem: Callable[[], str] = lambda: ""
     """Why no calls should come here at the moment; empty where they should."""
+    warning: Callable[[], str] = lambda: ""
+    """What somebody should see to, although calls go on; empty where all is well."""
     authentication: Authentication = "none"
 
     def serves(self, path: str) -> bool:
@@ -132,5 +134,7 @@ class Health:
             await send_json(send, 503, {"status": "leaving"})
         elif problem := self.problem():
             await send_json(send, 503, {"status": problem})
+        elif warning := self.warning():
+            await send_json(send, 200, {"status": "ready", "warning": warning})
         else:
             await send_json(send, 200, {"status": "ready"})

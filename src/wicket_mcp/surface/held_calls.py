@@ -41,12 +41,14 @@ class Seal:
     so that others hand it over (`cluster/members.py`).
     """
 
-    def __init__(self, *keys: bytes, home: str = "") -> None:
+    def __init__(self, *keys: bytes, home: str = "", clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the time that all who share the keys agree on."""
         self._keys = keys
+        self._clock = clock
         self._home = f"{home}~" if home else ""
 
     def close(self, kind: str, content: Any, principal: Principal, digest: str) -> str:
-        body = base64.urlsafe_b64encode(encode([kind, content, principal.name, digest, int(time.time() + HOLD)]))
+        body = base64.urlsafe_b64encode(encode([kind, content, principal.name, digest, int(self._clock() + HOLD)]))
         return f"{self._home if kind == 'held' else ''}{body.decode()}.{_sign(self._keys[0], body)}"
 
     def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
@@ -55,7 +57,7 @@ class Seal:
         body, _, signature = text.encode("utf-8", "replace").partition(b".")
         genuine = any(hmac.compare_digest(_sign(key, body).encode(), signature) for key in self._keys)
         fields = as_list(decode(base64.urlsafe_b64decode(body))) if genuine else []
-        if len(fields) != 5 or fields[2:4] != [principal.name, digest] or fields[4] < time.time():
+        if len(fields) != 5 or fields[2:4] != [principal.name, digest] or fields[4] < self._clock():
             raise RpcProblem(INVALID_PARAMS, "requestState is not one of ours for this request, or it has expired.")
         return fields[0], fields[1]
 

@@ -9,7 +9,7 @@ import pytest
 from wicket_mcp.errors import Overloaded
 from wicket_mcp.model import Caller, JsonObject, Principal
 from wicket_mcp.surface.caller import RequestCaller
-from wicket_mcp.surface.held_calls import HeldCalls, Seal
+from wicket_mcp.surface.held_calls import HOLD, HeldCalls, Seal
 from wicket_mcp.surface.outbox import LIMIT, Counters
 from wicket_mcp.surface.problems import RpcProblem
 
@@ -142,3 +142,12 @@ def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
     for seal, text, principal, asked in wrong:
         with pytest.raises(RpcProblem, match="requestState is not one of ours"):
             seal.open(text, principal, asked)
+
+
+def test_a_state_is_sealed_and_opened_by_the_time_that_all_agree_on() -> None:
+    now = 1000.0
+    seal = Seal(KEY, clock=lambda: now)
+    state = seal.close("upstream", "x", ANN, "asked")
+    assert Seal(KEY, clock=lambda: now + HOLD - 1).open(state, ANN, "asked") == ("upstream", "x")
+    with pytest.raises(RpcProblem, match="expired"):
+        Seal(KEY, clock=lambda: now + HOLD + 1).open(state, ANN, "asked")

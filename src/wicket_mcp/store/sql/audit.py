@@ -20,6 +20,10 @@ _CALL = (
 
 class SqlAudit(Part):
     @property
+    def records_problem(self) -> str:
+        return self._recorder.problem
+
+    @property
     def lost_records(self) -> int:
         return self._recorder.lost
 

@@ -1,0 +1,93 @@
+"""What replicas stand on is wrong: a clock, or the database's disk. A clear word, no hang, and no call is lost."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.cluster.house import replicas
+from tests.cluster.test_ownership import call, pid
+from tests.cluster.test_replicas import HELLO, Legacy, readiness
+from tests.conftest import peer
+from tests.peers.postgres import Postgres
+
+
+async def test_clocks_that_are_five_minutes_apart_part_nobody_and_are_named(postgres: Postgres, tmp_path: Path) -> None:
+    if shutil.which("faketime") is None:
+        pytest.skip("faketime is not installed: run scripts/system")
+    servers = {"x": peer("Echo")}
+    async with replicas(tmp_path, postgres.database(), servers, count=2) as house, aiohttp.ClientSession() as http:
+        right, wrong = house.replicas
+        await wrong.stop()
+        wrong.prefix = ("faketime", "-f", "+5m")
+        wrong.variables = {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        await wrong.start()
+        assert "clock differs from the database's by -300 s" in wrong.log or "by -299 s" in wrong.log
+        assert len({await pid(http, replica) for replica in house.replicas}) == 1
+        for first, second in ((right, wrong), (wrong, right)):
+            client = Legacy(http)
+            await client.ask(first, "initialize", HELLO)
+            assert await client.echo(second, "at the other one") == "at the other one"
+            await first.stop()
+            assert await client.echo(second, "taken up") == "taken up"
+            await first.start()
+
+
+@contextmanager
+def small_disk(size: str) -> Generator[Path]:
+    """A folder on a disk of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("A small disk needs root")
+    folder = Path(tempfile.mkdtemp(prefix="wicket-disk-"))
+    mount = ("mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder))
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        folder.rmdir()
+        pytest.skip("A small disk cannot be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(("umount", "-l", str(folder)), check=True)
+        folder.rmdir()
+
+
+def fill(folder: Path) -> Path:
+    """Leave no room on the disk of a folder."""
+    path = folder / "filler"
+    with path.open("wb") as file:
+        try:
+            while True:
+                file.write(b"\0" * 65536)
+                file.flush()
+        except OSError:
+            return path
+
+
+async def test_a_full_disk_under_the_database_costs_no_call_and_is_named(tmp_path: Path) -> None:
+    with small_disk("200m") as disk:
+        data = disk / "postgres"
+        data.mkdir()
+        with Postgres(data=data) as server:
+            servers = {"x": peer("Echo")}
+            async with replicas(tmp_path, server.database(), servers, count=2) as house:
+                async with aiohttp.ClientSession() as http:
+                    for replica in house.replicas:
+                        assert (await call(http, replica, "echo", message="a"))["content"][0]["text"] == "a"
+                    filler = fill(disk)
+                    async with asyncio.timeout(60):
+                        while "No space left" not in await readiness(http, house.replicas[0]):
+                            for replica in house.replicas:
+                                result = await call(http, replica, "echo", message="b" * 1000)
+                                assert result["content"][0]["text"] == "b" * 1000
+                    filler.unlink()
+                    async with asyncio.timeout(60):
+                        for replica in house.replicas:
+                            while "No space left" in await readiness(http, replica):
+                                await call(http, replica, "echo", message="c")
+                            await replica.ready()
