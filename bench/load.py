@@ -1,9 +1,10 @@
 """What a gateway does under load: `python bench/load.py neighbours|goodput [SECONDS] [TURN]`.
 
 `neighbours`: sixty-four clients call sixteen healthy servers for SECONDS (60), in short turns with and without four bad
-servers beside them: one floods, one hangs, one crashes, one is slow. Wicket's turns and those of FastMCP's proxy, with
-the same servers behind it, follow each other, so that whatever else the machine does hits all alike. Printed: what
-became of the healthy calls, and the ratio of their p50 and p99.
+servers beside them, which sixteen more clients call: one floods, one hangs, one crashes, one is slow. Wicket's turns
+and those of FastMCP's proxy, with the same servers behind it, follow each other, so that whatever else the machine does
+hits all alike. Printed: what became of the healthy calls, the ratio of their p50 and p99, and that of the gateway's
+processor time for each of them, bad ones' work included.
 
 `goodput`: 64, 320, 1,000 and 3,000 clients, each with a connection of its own, call one server as fast as they are
 answered, in turns of SECONDS (5), once all of them are connected. Who is turned away comes back after the time that
@@ -22,7 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,21 +34,20 @@ from contenders import write_mcp_servers
 from machine import cpu_seconds, free_port
 from peers.http_hop import Hop, HopLost
 from wicket_mcp.codec import encode
-from wicket_mcp.model import MODERN_VERSION
+from wicket_mcp.model import LATEST_LEGACY_VERSION, MODERN_VERSION, JsonObject
 
 HERE = Path(__file__).parent
 HEALTHY = [f"good{number}" for number in range(16)]
 BAD = {"floods": "Floods", "hangs": "Echo", "crashes": "DiesMidCall", "slow": "Slow"}
 CLIENTS = 64
 READY = 90.0
+MOMENT = 0.1  # seconds after which somebody whose call failed tries again
 SETTLE = 4.0  # seconds in which those that come all at once are told when to come back
 CORES = sorted(os.sched_getaffinity(0))
 LEVELS = (64, 320, 1000, 3000)
 HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
-    "MCP-Protocol-Version": MODERN_VERSION,
-    "Mcp-Method": "tools/call",
 }
 
 
@@ -80,8 +80,9 @@ class Turn:
 class Gateway:
     """A program that serves the tools of all servers; `separator` stands between server and tool in a name."""
 
-    def __init__(self, name: str, port: int, separator: str, pid: int) -> None:
+    def __init__(self, name: str, port: int, separator: str, pid: int, *, modern: bool = True) -> None:
         self.name = name
+        self._modern = modern
         self.pid = pid
         self.port = port
         self._separator = separator
@@ -113,9 +114,12 @@ class Gateway:
 
     def _message(self, server: str, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, str], bytes]:
         name = f"{server}{self._separator}{tool}"
-        params = {"name": name, "arguments": arguments, "_meta": META}
-        body = encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        return {**HEADERS, "Mcp-Name": name}, body
+        params: JsonObject = {"name": name, "arguments": arguments}
+        headers = {**HEADERS, "MCP-Protocol-Version": LATEST_LEGACY_VERSION}
+        if self._modern:
+            params["_meta"] = META
+            headers |= {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": "tools/call", "Mcp-Name": name}
+        return headers, encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
     async def is_ready(self) -> bool:
         """Whether every healthy server has answered, within a minute and a half."""
@@ -170,8 +174,8 @@ async def _connect(gateway: Gateway, hop: Hop, server: str) -> None:
 async def _provoke(gateway: Gateway, server: str) -> None:
     hop = gateway.client()
     while True:
-        with suppress(HopLost, OSError):
-            await gateway.call(hop, server, "slow")
+        if (await gateway.call(hop, server, "slow"))[0] != "ok":
+            await asyncio.sleep(MOMENT)
 
 
 async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float) -> None:
@@ -196,6 +200,8 @@ async def neighbours(gateways: Sequence[Gateway], seconds: float, length: float)
                 f"{gateway.name}: p{share * 100:.0f} {ms[0]:.1f} -> {ms[1]:.1f} ms beside bad servers, "
                 f"{statistics.median(ratios):.2f} x (median of {len(ratios)} rounds)"
             )
+        spent = [statistics.median(1000 / turn.worth for turn in of if turn.outcomes["ok"]) for of in (alone, beside)]
+        print(f"{gateway.name}: {spent[0]:.2f} -> {spent[1]:.2f} ms of processor time for a healthy call")
         for title, of in (("without", alone), ("beside bad servers", beside)):
             print(f"{gateway.name}: healthy calls {title}: {dict(sum((turn.outcomes for turn in of), Counter[str]()))}")
 
@@ -285,10 +291,10 @@ async def wicket(folder: Path) -> AsyncGenerator[Gateway]:
 async def fastmcp(folder: Path) -> AsyncGenerator[Gateway]:
     port = free_port()
     target = write_mcp_servers(folder / "fastmcp.json", commands())
-    proxy = (environments.program("fastmcp", "python"), str(HERE / "peers" / "fastmcp_proxy.py"), "http", str(port))
+    proxy = (environments.program("fastmcp", "python"), str(HERE / "peers" / "fastmcp_proxy.py"), "mounted", str(port))
     program = Program((*proxy, str(target)), folder / "fastmcp.log")
     async with _running(program):
-        yield Gateway("fastmcp", port, "_", program.pid)
+        yield Gateway("fastmcp", port, "_", program.pid, modern=False)
 
 
 @asynccontextmanager

@@ -57,6 +57,16 @@ class DetachedFamily(Echo):  # pyright: ignore[reportUntypedBaseClass]
             super().on_call(number, name, arguments, meta)
 
 
+class TalksToNobody(Echo):  # pyright: ignore[reportUntypedBaseClass]
+    """Answers, and then has a thousand things to say that belong to no call."""
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        super().on_call(number, name, arguments, meta)
+        if name == "echo":
+            for line in range(1000):
+                self.notify("notifications/message", {"level": "info", "data": f"line {line}"})
+
+
 class Unreadable(Echo):  # pyright: ignore[reportUntypedBaseClass]
     """Answers `slow` with what cannot be decoded: a number that is none, or lists within lists."""
 

@@ -18,7 +18,7 @@ from wicket_mcp.request import tool_call
 from wicket_mcp.schema.checker import compile_schema
 from wicket_mcp.store.model import AuditQuery
 from wicket_mcp.upstream import throttle
-from wicket_mcp.upstream.throttle import BURST, CUT_AFTER, RATE, Throttle
+from wicket_mcp.upstream.throttle import BURST, CUT_AFTER, RATE, SAID_A_MINUTE, Throttle
 
 
 async def call(gateway: Gateway, caller: Person, tool: str, **arguments: object) -> str:
@@ -160,6 +160,19 @@ def test_v26_a_flood_is_slowed_and_then_cut() -> None:
     for second in range(1000):
         assert calm.spend(int(RATE), now=float(second)) == 0.0
     assert not calm.slowed
+
+
+@pytest.mark.promise("V26", "What a server says to nobody is written to the log some sixty times a minute at most.")
+async def test_v26_what_is_said_to_nobody_fills_no_log(
+    open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "wicket_mcp.upstream.supervisor")
+    async with open_gateway({"x": hostile("TalksToNobody")}) as gateway:
+        for _ in range(3):
+            assert await echo(gateway, "x") == "still here"
+        await gateway.call("x.pid")  # answered after all that was said before
+    said = [record for record in caplog.records if "says (info)" in record.getMessage()]
+    assert len(said) == SAID_A_MINUTE
 
 
 @pytest.mark.promise("V26", "Whoever is slowed or cut for flooding is named with the reason in the status of servers.")

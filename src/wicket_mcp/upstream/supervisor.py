@@ -41,6 +41,7 @@ from wicket_mcp.upstream.lifecycle import (
     State,
     Stopped,
 )
+from wicket_mcp.upstream.throttle import Quota
 from wicket_mcp.upstream.wishes import Wishes
 
 log = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ class Upstream:
         self._idle_check: asyncio.TimerHandle | None = None
         self._unanswered = 0
         """Calls in a row that had no answer in their time."""
+        self._messages = Quota()
         self._attribution = Attribution(config.name, one_client=config.isolation == "session", roots=roots)
 
     def __repr__(self) -> str:
@@ -465,7 +467,8 @@ class Upstream:
             self._on_event(UpstreamEvent(self._config.name, self._session, method, params, self._principal))
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
-        elif method == "notifications/message":  # of nobody's call, as far as can be told: for the owner alone
+        elif method == "notifications/message" and self._messages.take(self._loop.time()):
+            # Of nobody's call, as far as can be told: for the owner alone, who needs no thousand lines.
             text = clean(str(params.get("data")), 300)
             log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), text)
             body = {"level": clean(str(params.get("level")), 20), "data": text}

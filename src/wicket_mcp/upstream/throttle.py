@@ -12,6 +12,10 @@ FLOODS = "Server '{}' floods us with messages that nobody asked for."
 SLOWED = "server '%s' sends more messages than it is asked for; it is read more slowly"
 
 
+SAID_A_MINUTE = 60
+"""Log messages of a server, of nobody's call, that are passed on to the owner."""
+
+
 class Throttle:
     """The account of one connection."""
 
@@ -38,3 +42,20 @@ class Throttle:
     def exceeded(self) -> bool:
         """Whether it has been too much for too long."""
         return self._slowed_at is not None and self._at - self._slowed_at > CUT_AFTER
+
+
+class Quota:
+    """So many in a minute; the others do not count."""
+
+    def __init__(self, most: int = SAID_A_MINUTE) -> None:
+        self._most = most
+        self._since = float("-inf")
+        self.count = 0
+        """How many there were in this minute."""
+
+    def take(self, now: float) -> bool:
+        """Whether one more is within it."""
+        if now - self._since >= 60:
+            self._since, self.count = now, 0
+        self.count += 1
+        return self.count <= self._most
