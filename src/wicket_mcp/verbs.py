@@ -104,6 +104,11 @@ class Verbs:
         """What `principal` may see of what is known already: no server is asked."""
         return (await self._catalogue.load()).view(principal)
 
+    def shortest_ttl(self, principal: Principal) -> float | None:
+        """Seconds for which the lists of all servers together hold; None where none says so."""
+        listings = self._catalogue.view(principal).listings.values()
+        return min((listing.ttl for listing in listings if listing.ttl is not None), default=None)
+
     async def resolve(self, name: str, principal: Principal) -> Tool:
         """The tool that `name` means to `principal`. Raises UnknownName, AmbiguousName, Denied or Unavailable."""
         return await self._catalogue.resolve(name, principal)

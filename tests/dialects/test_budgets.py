@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from tests.conftest import CATALOG
 from tests.dialects.seeds import Speaker, gateway_over
@@ -101,3 +102,31 @@ class TestBudgets:
         names = await Speaker(gateway, *NAMES).names()
         assert len(names) == len(set(names)) > 1966
         assert {"find_tools", "execute", "TOOL_CALL", "call_tool_chain", "broker_invoke", "invoke_tool"} <= set(names)
+
+
+FASTMCP = {5: 731, 20: 852, 100: 916, 1966: 1063}
+"""Tokens of a first call by FastMCP's search over the same tools, as `bench/tokens.py` measured them."""
+
+
+@pytest.mark.parametrize("count", FASTMCP)
+async def test_a_first_call_costs_less_than_by_the_flat_list_or_another_search(count: int, tmp_path: Path) -> None:
+    left, servers = count, dict[str, Any]()
+    store = await open_store(tmp_path / "wicket.db")
+    for path in sorted(CATALOG.glob("*.json"), key=lambda path: (len(stored(path).listing.tools), path.name)):
+        listed = stored(path)
+        tools = listed.listing.tools[:left]
+        left -= len(tools)
+        if tools:
+            await store.save_listing(replace(listed, listing=replace(listed.listing, tools=tools)))
+            servers[path.stem] = {"command": COMMAND}
+    await store.close()
+    async with gateway_over(servers, tmp_path) as gateway:
+        tools = sorted(await gateway.tools(), key=lambda tool: tool.server)
+        tool = tools[len(tools) // 2]
+        told, call = await gateway.instructions("native"), tokens({"name": tool.key, "arguments": {}})
+        flat = tokens(await gateway.protocol("flat").menu.list(gateway.verbs)) + call
+        cost = tokens(await gateway.protocol("native").menu.list(gateway.verbs)) + tokens(told) + call
+        if f"{tool.key}(" not in told:
+            query = (tool.description or tool.title or tool.name)[:80]
+            cost += tokens(await Speaker(gateway, "native").text("find_tools", query=query)) + tokens({"query": query})
+        assert cost < min(flat, FASTMCP[count])

@@ -37,6 +37,8 @@ Era = Literal["legacy", "modern"]
 T = TypeVar("T")
 PAGE = 3
 READ = CacheHint(ttl_ms=45_000, scope="public")
+LISTED = CacheHint(ttl_ms=50_000, scope="public")
+LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 TEXTS = {f"era://{name}": f"the text of {name}" for name in ("static", "inside", "third", "fourth")}
 """The resources that are there from the start."""
 WORDS = ("lisbon", "lima", "london", "oslo")
@@ -148,7 +150,7 @@ def build() -> Server[Any]:
     server = Reference(
         "upstream",
         version="1.0.0",
-        cache_hints={"resources/read": READ},
+        cache_hints={"resources/read": READ, **dict.fromkeys(LISTS, LISTED)},
         get_tool_input_schema=lambda name: TOOLS[name][0].input_schema if name in TOOLS else None,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,

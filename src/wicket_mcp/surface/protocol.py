@@ -70,6 +70,7 @@ _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resource
     "skills/get",
     "groups/list",
 }
+_OF_SERVERS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 _KNOWN_PARAMETERS = frozenset({"name", "uri", "arguments", "task", "_meta", "inputResponses", "requestState"})
 """Of the methods that go to one server."""
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -414,11 +415,18 @@ class Protocol:
             "completions": {},
         }
 
+    def _list_ttl(self, request: Request) -> int:
+        """Milliseconds for which a client may keep a list: of servers' entries, no longer than any of them says."""
+        if request.method not in _OF_SERVERS or (request.method == "tools/list" and self.menu.fixed):
+            return LIST_TTL_MS
+        shortest = self.verbs.shortest_ttl(request.caller.principal)
+        return LIST_TTL_MS if shortest is None else min(LIST_TTL_MS, int(shortest * 1000))
+
     def _dress(self, request: Request, result: JsonObject) -> JsonObject:
         meta: JsonObject = {**result.get("_meta", {}), META_SERVER_INFO: SERVER_INFO}
         dressed = {"resultType": "complete", **result, "_meta": meta}
         if request.method in _LISTS:
-            dressed |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
+            dressed |= {"ttlMs": self._list_ttl(request), "cacheScope": "private"}
         elif request.method in ("resources/read", "resources/directory/read") and dressed["resultType"] == "complete":
             dressed = {"ttlMs": 0, "cacheScope": "private", **dressed}
         return dressed
