@@ -36,6 +36,7 @@ from wicket_mcp.model import (
     ServerStatus,
     Silent,
     Tool,
+    as_object,
 )
 from wicket_mcp.reload import staying, watch
 from wicket_mcp.request import tool_call
@@ -52,6 +53,7 @@ from wicket_mcp.surface.protocol import Protocol, Serving
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.flow import Memory
 from wicket_mcp.trust.policy import demand
+from wicket_mcp.upstream.pool import ROOTS_WITHHELD
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 from wicket_mcp.verbs import Verbs
 
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PATHS = frozenset({"path", "paths", "file", "file_path", "directory", "folder", "repo_path", "root", "cwd"})
 FIRST_ANSWER = 3.0  # seconds that a client waits for servers that were never seen; those that take longer are named
 
 
@@ -348,6 +351,12 @@ class Gateway(Library):
         await self.catalogue.renew(server)
 
     def _on_event(self, event: UpstreamEvent) -> None:
+        if event.method == ROOTS_WITHHELD:
+            if any(map(_takes_paths, self.catalogue.now.by_server.get(event.server, ()))):
+                words = f"{event.server} is shared by clients and not offered the folders that one has open"
+                log.warning('%s; isolation = "session" gives each client one of its own', words)
+                self.audit.act("gateway", ROOTS_WITHHELD, words)
+            return
         if event.method == "notifications/message":
             self.audit.hear(event.server, event.params["level"], event.params["data"])
             return
@@ -388,6 +397,11 @@ class Gateway(Library):
         await super().close()
         if self.tracing is not None:  # the last, so that it hears of the end of every connection
             await self.tracing.close()
+
+
+def _takes_paths(tool: Tool) -> bool:
+    """Whether a tool works on files: its server may have had use for a client's folders."""
+    return not _PATHS.isdisjoint(as_object(tool.input_schema.get("properties")))
 
 
 def _definitions(snapshot: Snapshot) -> list[JsonObject]:

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -71,6 +71,13 @@ def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
     if config.command is not None and not missing:
         yield from _command(config, settings)
     yield from _find_unpinned(config)
+
+
+def withheld_roots(servers: Iterable[str]) -> Iterator[Finding]:
+    """Servers that clients with open folders have used, and that work on none of those."""
+    for name in servers:
+        words = "is shared by clients, and so works on what it is configured for and on no folder that one has open"
+        yield Finding("warning", name, words, 'isolation = "session" starts one for each client, with its folders.')
 
 
 def listings(catalogue: Catalogue) -> Iterator[Finding]:

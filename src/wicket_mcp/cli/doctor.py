@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wicket_mcp.config.model.config import Config
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
+_RECENT = 7 * 86400  # seconds for which what was said while serving counts
 _ORDER = ("problem", "warning", "ok")
 
 
@@ -77,13 +78,24 @@ def _ask_servers(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Fin
 
     async def work(gateway: "Gateway") -> "list[Finding]":
         import asyncio
+        import time
 
         from wicket_mcp.cli import checks
+        from wicket_mcp.store.model import AuditQuery
+        from wicket_mcp.upstream.pool import ROOTS_WITHHELD
 
         await gateway.catalogue.load()
         names = [name for name in gateway.catalogue.servers if name not in known_bad]
         await asyncio.gather(*(gateway.catalogue.renew(name) for name in names))
-        return [finding for finding in checks.listings(gateway.catalogue) if finding.about not in known_bad]
+        query = AuditQuery(method="admin", tool=ROOTS_WITHHELD, since=time.time() - _RECENT)
+        said = {record.detail.partition(" ")[0] for record in await gateway.store.find_calls(query)}
+        shared = (
+            name
+            for name in sorted(said)
+            if (server := gateway.catalogue.servers.get(name)) is not None and server.isolation != "session"
+        )
+        findings = [finding for finding in checks.listings(gateway.catalogue) if finding.about not in known_bad]
+        return [*findings, *checks.withheld_roots(shared)]
 
     return work
 

@@ -14,11 +14,15 @@ from wicket_mcp.upstream.connection import Callbacks
 class Attribution:
     """The calls under way whose client can be notified and asked, and everybody the connection has served."""
 
-    def __init__(self, server: str, *, one_client: bool, roots: JsonObject | None = None) -> None:
+    def __init__(
+        self, server: str, *, one_client: bool, roots: JsonObject | None = None, withhold_roots: bool = False
+    ) -> None:
         """`one_client` says that all calls are one client's: the server has a connection for each of them. `roots` are
-        those of all the clients that it serves, where they are known to be the same.
+        those of all the clients that it serves, where they are known to be the same; `withhold_roots` says that it
+        works for many clients, and must not hear one's.
         """
         self._roots = roots
+        self._withholds_roots = withhold_roots
         self._one_client = one_client
         self._server = server
         self._open: dict[int, tuple[Callbacks, str]] = {}
@@ -55,6 +59,11 @@ class Attribution:
             raise Unasked(f"'{name}' sends back what it is sent: it is not an MCP server.", hint="Check its command.")
         if method == "roots/list" and self._roots is not None:
             return self._roots
+        if method == "roots/list" and self._withholds_roots:
+            raise Unasked(
+                f"Clients share '{name}': it works on no single one's roots.",
+                hint=f"Give server '{name}' isolation = \"session\" to start one for each client.",
+            )
         callbacks = self.sole()
         if callbacks is None or callbacks.request is None:
             raise Unasked(

@@ -27,10 +27,12 @@ from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
 from wicket_mcp.upstream.owner import ASKING, Vouch
 from wicket_mcp.upstream.ownership import Ownership
-from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream
+from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream, UpstreamEvent
 
 SESSIONS_PER_SERVER = 64
 SESSIONS_PER_PRINCIPAL = 32  # of one server: nobody can take all of them
+ROOTS_WITHHELD = "roots withheld"
+"""The event that a client with roots uses a server that is not offered them."""
 
 
 class Key(NamedTuple):
@@ -116,6 +118,8 @@ class Pool:
         """Whether other gateways may run our servers."""
         self._roots: dict[str, tuple[str, JsonObject | None]] = {}
         """The roots of client sessions, where several share us: what stands for them, and the list."""
+        self._withheld: set[str] | None = None
+        """The servers of which it was said that nobody's roots are offered to them; None where roots are offered."""
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -195,6 +199,8 @@ class Pool:
         """One request to `server` on behalf of `principal`, over the connection for the client session `session`."""
         if self._owners_elsewhere:
             ASKING.set(principal)
+        if capabilities is not None and self._withheld is not None and "roots" in capabilities:
+            self._say_withheld(server, principal)
         return self._find(server, principal, session).request(
             method,
             params,
@@ -305,6 +311,15 @@ class Pool:
     def serve_many(self) -> None:
         """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
         self._connector.serve_many()
+        self._withheld = set()
+
+    def _say_withheld(self, server: str, principal: Principal) -> None:
+        """That a client's roots are kept from a server, once for each server."""
+        config = self._configs.get(server)
+        if self._withheld is None or server in self._withheld or config is None or config.isolation == "session":
+            return
+        self._withheld.add(server)
+        self._on_event(UpstreamEvent(server, "", ROOTS_WITHHELD, {}, principal))
 
     async def stop(self, server: str) -> None:
         """End the connections to a server at once; the next request finds out anew where it is."""
@@ -394,6 +409,7 @@ class Pool:
             watched=self._watched_uris(key),
             log_level=self._log_level,
             on_rest=(lambda: self._evict(key)) if single or key.version or key.roots else None,
+            withhold_roots=self._withheld is not None and config.isolation != "session",
             roots=next((roots for mark, roots in self._roots.values() if key.roots and mark == key.roots), None),
         )
         plain = key._replace(roots="")

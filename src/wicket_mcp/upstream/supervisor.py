@@ -86,10 +86,11 @@ class Upstream:
         log_level: str = "",
         on_rest: Callable[[], None] | None = None,
         roots: JsonObject | None = None,
+        withhold_roots: bool = False,
     ) -> None:
         """`session` is the client session that it serves alone, `principal` whom it was made for; `watched` are the
         resources to subscribe to on every connection; `on_rest` is called when it was stopped because nobody used it;
-        `roots` are those of all its clients, where they are known to be the same.
+        `roots` are those of all its clients, where they are known to be the same, or nobody's (`withhold_roots`).
         """
         self._config = config
         self._session = session
@@ -118,7 +119,9 @@ class Upstream:
         self._unanswered = 0
         """Calls in a row that had no answer in their time."""
         self._messages = Quota()
-        self._attribution = Attribution(config.name, one_client=config.isolation == "session", roots=roots)
+        self._attribution = Attribution(
+            config.name, one_client=config.isolation == "session", roots=roots, withhold_roots=withhold_roots
+        )
 
     def __repr__(self) -> str:
         return f"<Upstream {self._config.name} {self._life!r} | {self._calls} calls>"
