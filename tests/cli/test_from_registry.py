@@ -27,7 +27,7 @@ RECORD: dict[str, Any] = {
 }
 
 
-def _publish(shell: Shell, record: dict[str, Any]) -> None:
+def publish(shell: Shell, record: dict[str, Any]) -> None:
     shell.write(".config/wicket/wicket.toml", "")
     file = shell.write("server.json", encode(record).decode())
     done = shell.run("registry", "publish", str(file))
@@ -35,7 +35,7 @@ def _publish(shell: Shell, record: dict[str, Any]) -> None:
 
 
 def test_a_container_of_the_registry_is_added_with_its_variables_by_name(shell: Shell) -> None:
-    _publish(shell, RECORD)
+    publish(shell, RECORD)
     done = shell.run("add", "--from-registry", "com.example/weather", "--yes")
     assert done.code == 0, done.err
     (server,) = load(shell.config).servers
@@ -56,7 +56,7 @@ def test_a_package_runs_at_the_version_of_its_record_and_nothing_is_added_withou
         "identifier": "@example/weather",
         "runtimeArguments": [],
     }
-    _publish(shell, {**RECORD, "packages": [npm]})
+    publish(shell, {**RECORD, "packages": [npm]})
     offered = shell.run("add", "--from-registry", "com.example/weather", "--json").json
     assert offered["offered"] == "npx -y @example/weather@1.2.0 --units metric"
     assert load(shell.config).servers == ()

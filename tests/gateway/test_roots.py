@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.types import ListRootsResult, Root
+from pydantic import FileUrl
 
 from tests.cli.shell import Shell
 from tests.conftest import OpenGateway, published
@@ -20,8 +21,8 @@ from wicket_mcp.store.model import AuditQuery
 def editor(address: str, folder: Path) -> Client:
     """A client that has a folder open."""
 
-    async def roots(_context: Any) -> ListRootsResult:
-        return ListRootsResult(roots=[Root(uri=folder.as_uri())])
+    async def roots(context: Any) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=FileUrl(folder.as_uri()))])
 
     return Client(address, mode="legacy", list_roots_callback=roots)
 

@@ -66,8 +66,12 @@ def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
     """What can be told of a server without starting it."""
     missing = missing_secrets(config, os.environ, settings.base_dir)
     for name in missing:
+        kept = name.removeprefix("keyring:")
         fix = f"export {name}=…" if name.isidentifier() else f"Create {name}."
-        yield Finding("problem", config.name, f"needs {name}, which is not set", fix)
+        if kept != name:
+            yield Finding("problem", config.name, f"needs '{kept}' of the keyring", f"wicket secret set {kept}")
+        else:
+            yield Finding("problem", config.name, f"needs {name}, which is not set", fix)
     if config.command is not None and not missing:
         yield from _command(config, settings)
     yield from _find_unpinned(config)

@@ -4,6 +4,9 @@ A record is data of its publisher: its package runs through npx, uvx or docker a
 variables become references, and arguments of the launcher itself are left out. What it cannot say is told as a note.
 """
 
+import os
+import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +42,8 @@ def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
         if json:
             say_json({"config": str(path), "offered": launch, "notes": notes, "added": None})
         return
+    if not json:
+        server = _keep_secrets(server, _secret_names(as_object(record.body)))
     with keep_trust(path):
         wicket_toml.save(path, wicket_toml.add_server(wicket_toml.read_or_start(path), server, path))
     if json:
@@ -46,6 +51,34 @@ def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
     else:
         say(f"Added {server.name} to {path}")
         note(f"See what it offers: wicket tools {server.name}")
+
+
+def _keep_secrets(server: "ServerConfig", secret: Collection[str]) -> "ServerConfig":
+    """Ask for the secrets that the server needs and the environment lacks, and keep them in the system's keyring.
+
+    The file then names where each is. Where nobody can be asked, or there is no keyring, it names the variable.
+    """
+    from msgspec.structs import replace
+
+    from wicket_mcp.config.read import keyring
+
+    wanted = [name for name in server.env if name in secret and name not in os.environ]
+    if not wanted or not sys.stdin.isatty() or not keyring.is_usable():
+        return server
+    env = dict(server.env)
+    for name in wanted:
+        value = typer.prompt(f"{name} (kept in the system's keyring; empty to set it later)", "", hide_input=True)
+        if value:
+            keyring.write(f"{server.name}/{name}", value)
+            env[name] = f"${{keyring:{server.name}/{name}}}"
+    return replace(server, env=env)
+
+
+def _secret_names(body: JsonObject) -> frozenset[str]:
+    """The variables that a record marks as secret."""
+    packages = map(as_object, as_list(body.get("packages")))
+    entries = (as_object(entry) for each in packages for entry in as_list(each.get("environmentVariables")))
+    return frozenset(as_text(entry.get("name")) for entry in entries if entry.get("isSecret"))
 
 
 def _server_of(body: JsonObject, notes: list[str]) -> "ServerConfig":

@@ -57,6 +57,7 @@ VERBS = (
     Verb("grants", KEEP, "grants:app", "List and revoke what OAuth clients were allowed."),
     Verb("whoami", KEEP, "whoami:whoami", "Show who you are to this gateway."),
     Verb("migrate", KEEP, "migrate:app", "Bring the state over to another store."),
+    Verb("secret", KEEP, "secret:app", "Keep secrets of servers in the system's keyring."),
     Verb("vault", KEEP, "vault:app", "Look after the credentials that Wicket keeps."),
 )
 

@@ -2,6 +2,7 @@
 
     ${env:NAME}  ${NAME}  ${NAME:-default}    an environment variable
     ${file:path}                              a file's content, relative to the configuration
+    ${keyring:NAME}                           a secret of the system's keyring (`wicket secret set NAME`)
     ${input:id}                               what VS Code would ask for: the variable ID, in capitals
     ${workspaceFolder}  ${userHome}           the current folder and the home folder
     $${…}                                     the text `${…}` itself
@@ -158,6 +159,8 @@ class _Scope:
             variable, value = reference, self._input(reference)
         elif scheme == "file":
             variable, value = "", self._read(self._base / _from_home(reference))
+        elif scheme == "keyring":
+            variable, value = "", _from_keyring(reference)
         else:
             raise _unknown(scheme)
         if variable not in _PUBLIC:
@@ -239,6 +242,19 @@ def _closing(text: str, at: int) -> int:
     return len(text)  # never closed: an empty reference, which cannot be read
 
 
+def _from_keyring(name: str) -> str:
+    from wicket_mcp.config.read import keyring  # noqa: PLC0415  (few keep secrets there)
+
+    entry = f"keyring:{name}"
+    try:
+        value = keyring.read(name)
+    except ConfigError as problem:
+        raise _Missing(entry, f"needs '{name}' of the keyring: {problem.message}.", problem.hint) from None
+    if value is None:
+        raise _Missing(entry, f"needs '{name}', which the keyring does not have.", f"wicket secret set {name}")
+    return value
+
+
 def _unset(variable: str) -> _Missing:
     problem = f"needs the environment variable {variable}, which is not set."
     return _Missing(variable, problem, f"Set it before Wicket starts, or give a default: ${{{variable}:-…}}.")
@@ -249,7 +265,7 @@ def _unknown(name: str) -> _Missing:
     return _Missing(
         "${…}",
         f"has {reference} that Wicket cannot read.",
-        "Use ${NAME}, ${env:NAME} or ${file:path}; write $${ for the text ${ itself.",
+        "Use ${NAME}, ${env:NAME}, ${file:path} or ${keyring:NAME}; write $${ for the text ${ itself.",
     )
 
 
