@@ -7,6 +7,7 @@ variables become references, and arguments of the launcher itself are left out. 
 import os
 import sys
 from collections.abc import Collection
+from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ def _keep_secrets(server: "ServerConfig", secret: Collection[str]) -> "ServerCon
         return server
     env = dict(server.env)
     for name in wanted:
-        value = typer.prompt(f"{name} (kept in the system's keyring; empty to set it later)", "", hide_input=True)
+        value = getpass(f"{name} (kept in the system's keyring; empty to set it later): ")
         if value:
             keyring.write(f"{server.name}/{name}", value)
             env[name] = f"${{keyring:{server.name}/{name}}}"

@@ -1,6 +1,7 @@
 """`wicket secret`: secrets of configured servers in the system's keyring. A value is asked for and never shown."""
 
 import sys
+from getpass import getpass
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ def set_secret(name: _Name, json: JsonOption = False) -> None:
 
     check_name(name)
     piped = not sys.stdin.isatty()
-    value = sys.stdin.read().rstrip("\r\n") if piped else typer.prompt(name, hide_input=True)
+    value = sys.stdin.read().rstrip("\r\n") if piped else getpass(f"{name}: ")
     if not value:
         raise ConfigError("nothing was given to keep", hint=f"Type it, or pipe it in: wicket secret set {name} < FILE")
     keyring.write(name, value)
