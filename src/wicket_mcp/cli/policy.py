@@ -71,5 +71,6 @@ def explain(
     reason = (
         f"by {rule if rule.startswith(('rule ', 'held: ')) else repr(rule)}" if rule else "because no rule is about it"
     )
-    flow = f" Where data of others reaches it, flow decides: {verdict['flow']}." if verdict["flow"] != "off" else ""
+    follows = verdict["flow"] != "off" and not rule  # a rule that decides is not overruled by where data flows
+    flow = f" Where data of others reaches it, flow decides: {verdict['flow']}." if follows else ""
     tell(verdict, f"{verdict['call']} ({verdict['effect']}) {_WORDS[verdict['action']]}, {reason}.{flow}", json=json)

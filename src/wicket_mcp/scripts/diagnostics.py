@@ -40,6 +40,7 @@ _TYPED = re.compile(
 )
 _UNBOUND = re.compile(r"cannot access local variable '(\w+)'")
 _SHADOWED = re.compile(r"attempt to call a \w+ value \((?:local|upvalue|global) 'result'\)")
+_NOT_CALLED = "was not called: "
 _NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|coroutine object|type coroutine")
 
 
@@ -91,6 +92,8 @@ def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:
         return _syntax_hint(source, language, message)
     if _NOT_AWAITED.search(message):
         return f"A call gives its value only when it is awaited. {LANGUAGES[language].await_hint}"
+    if kind == "tool" and _NOT_CALLED in message:  # a rule or a person has refused it: the arguments are sound
+        return f"{LANGUAGES[language].catch} lets the script go on."
     if kind == "tool":
         return f"Use tools.describe to see what the tool expects; {LANGUAGES[language].catch} lets the script go on."
     return ""

@@ -192,7 +192,7 @@ class Flow:
         tool = request.tool or Tool(request.span.server or request.server, request.name, {})
         labels = self._labels(tool, as_object(body.get("_meta")), as_object(body.get("annotations")))
         if labels.untrusted or labels.private:
-            request.span.concealable = trusted_fields(tool.key, self._trusted)
+            request.span.concealable = trusted_fields(tool.own_key, self._trusted)
         self._remember(request.caller, request.span.run, tool, labels, matching.value_of(body))
 
     def observe_stored(self, caller: Caller, run: str, tool: str, meta: JsonObject, value: Any) -> None:

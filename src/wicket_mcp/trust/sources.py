@@ -116,9 +116,8 @@ def kind_of(server: str, tool: str) -> Labels:
 def labels_of(tool: Tool, meta: JsonObject, annotations: JsonObject, trusted: Sequence[str]) -> Labels:
     """The labels of one result: the table, then what the configuration trusts, then what the result says of itself."""
     kind = kind_of(tool.server, tool.own_name or tool.name)
-    hints = as_object(tool.definition.get("annotations"))
-    is_computed = hints.get("openWorldHint") is False or not kind.untrusted
-    untrusted = not is_computed and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
+    # `openWorldHint: false` says that a tool reaches its own domain alone, not who wrote what is in there: files do it.
+    untrusted = kind.untrusted and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
     ifc = as_object(meta.get(META_IFC))
     declared = {**as_object(meta.get(META_TRUST)), **annotations}
     untrusted = (
