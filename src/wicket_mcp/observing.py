@@ -5,18 +5,19 @@ decides nothing about a call.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wicket_mcp.catalog.catalogue import changed_tools
+from wicket_mcp.catalog.catalogue import changed_tools, fingerprint
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.errors import ConfigError
-from wicket_mcp.model import Principal
+from wicket_mcp.model import Principal, Tool
 from wicket_mcp.reload import read_again
-from wicket_mcp.store.model import CallRecord
+from wicket_mcp.store.model import CallRecord, StoredPin
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.sessions import Sessions
+from wicket_mcp.surface.under_way import Glimpse, Load, look, merge
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.loop_lag import LoopLag
 from wicket_mcp.telemetry.metrics import Metrics, Reading
@@ -126,8 +127,18 @@ def _write_enabled(path: Path, server: str, enabled: bool) -> None:
     wicket_toml.save(path, wicket_toml.set_enabled(path.read_text("utf-8"), server, enabled, path))
 
 
-def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
-    """The gateway as the dashboard sees it."""
+def look_at(gateway: "Gateway", who: Principal) -> Glimpse:
+    """What goes on in this process, as far as `who` may see it."""
+    loads = {load.server: Load(load.calls, load.waiting, load.restarts) for load in gateway.pool.loads()}
+    return look(gateway.audit, loads, who)
+
+
+def source_of(
+    gateway: "Gateway",
+    address: Callable[[], str],
+    others: Callable[[Principal], Awaitable[Sequence[Glimpse]]] | None = None,
+) -> "Source":
+    """The gateway as the dashboard sees it; `others` says what goes on at the other members, where there are some."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
     from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
     from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415
@@ -142,6 +153,14 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
 
     async def sign_in(server: str, principal: Principal) -> str:
         return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
+
+    async def under_way(who: Principal) -> Glimpse:
+        return merge([look_at(gateway, who), *(await others(who) if others is not None else ())])
+
+    async def pins(tool: Tool) -> Sequence[StoredPin]:
+        name, source = tool.own_name or tool.name, fingerprint(catalogue.servers[tool.server])
+        every = await gateway.store.pins(tool.server)
+        return [pin for pin in every if (pin.source, pin.kind, pin.name) == (source, "tool", name)]
 
     async def stop(server: str) -> None:
         for upstream in pool.release_connections(server):
@@ -167,7 +186,8 @@ def source_of(gateway: "Gateway", address: Callable[[], str]) -> "Source":
         grants=lambda: Grants(gateway.store, CredentialHolders(None, gateway.registry.keys), gateway.audit.act),
         address=address,
         lost=lambda: gateway.lost_records,
-        loads=lambda: {load.server: load for load in pool.loads()},
+        under_way=under_way,
+        pins=pins,
         eras=eras,
         explain=gateway.finder.explain,
         signed_out=lambda principal: gateway.accounts.missing(catalogue.servers.values(), principal),

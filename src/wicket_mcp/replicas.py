@@ -5,6 +5,7 @@ vault's, which every replica has (`WICKET_VAULT_KEY`): the first seals, all of t
 rolling restart.
 """
 
+import asyncio
 import os
 import secrets
 import time
@@ -31,6 +32,8 @@ from wicket_mcp.surface.held_calls import Seal
 from wicket_mcp.surface.owned import Owned, OwnedServers, PeerLinks
 from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
+from wicket_mcp.surface.under_way import PATH as UNDER_WAY
+from wicket_mcp.surface.under_way import Glimpse, read
 from wicket_mcp.upstream.lock_ownership import LockOwnership
 from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Claim, FileOwnership, Ownership
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from wicket_mcp.cluster.members import Members
     from wicket_mcp.surface.sessions import Sessions
 
+LOOK_WITHIN = 0.5
+"""Seconds in which another member must say what goes on there; a page does not wait longer."""
 MARK = "replicas"
 """The note that says which keys the replicas have, sealed with them."""
 ADDRESS = "WICKET_REPLICA_URL"
@@ -153,6 +158,12 @@ class Replicas:
         """What we own, for the others."""
         owned = Owned(self._epoch, self._locate, self._discover, self._gateway.forward, self._listen, self._watch)
         return OwnedServers(owned, protocol, max_message, self._links)
+
+    async def look_around(self, principal: Principal) -> list[Glimpse]:
+        """What goes on at the other members; one that does not say so at once is left out."""
+        others = [each for each in self.members.all.values() if each.id != self.me] if self.members is not None else []
+        said = await asyncio.gather(*(self.relay.fetch(each, UNDER_WAY, principal, LOOK_WITHIN) for each in others))
+        return [read(answer) for answer in said if answer is not None]
 
     def _epoch(self, server: str, principal: Principal) -> int:
         config = self._gateway.pool.config_of(server)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
-from wicket_mcp.observing import observe, source_of
+from wicket_mcp.observing import look_at, observe, source_of
 from wicket_mcp.rooms import profile_name
 from wicket_mcp.surface.admission import Admission
 from wicket_mcp.surface.asgi import App, Health, Mount
@@ -26,6 +26,7 @@ from wicket_mcp.surface.server import LAST_CALL, Server, address_of, listen, lis
 from wicket_mcp.surface.sessions import Sessions
 from wicket_mcp.surface.sign_in import SignIn
 from wicket_mcp.surface.streamable_http import StreamableHttp
+from wicket_mcp.surface.under_way import UnderWayPage
 from wicket_mcp.telemetry.loop_lag import LoopLag
 
 if TYPE_CHECKING:
@@ -191,12 +192,19 @@ class Front:
             Rest(self._gateway.registry),
             MetricsPage(self._metrics),
             self._dashboard,
-            *((replicas.mount(protocols["/mcp"], config.limits.max_message),) if replicas else ()),
+            *self._peer_mounts(config),
         )
 
     def _warn(self) -> str:
         problem = self._gateway.store.records_problem
         return f"Records of calls are lost: {problem}" if problem else ""
+
+    def _peer_mounts(self, config: Config) -> tuple[Mount, ...]:
+        """What the other members ask of us."""
+        if self._replicas is None:
+            return ()
+        owned = self._replicas.mount(self._protocols["/mcp"], config.limits.max_message)
+        return owned, UnderWayPage(lambda who: look_at(self._gateway, who))
 
     def _make_grants(self) -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)
@@ -214,5 +222,6 @@ class Front:
         from wicket_mcp.surface.dashboard.sessions import UiSessions  # noqa: PLC0415
 
         people = UiSessions(self._gateway.store, ring=self._replicas.ring if self._replicas else None)
-        source = source_of(self._gateway, lambda: f"{self.address}/mcp")
+        others = self._replicas.look_around if self._replicas else None
+        source = source_of(self._gateway, lambda: f"{self.address}/mcp", others)
         return Dashboard(source, people, self.app.identify, self._token)

@@ -21,6 +21,9 @@ async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offe
         _, text = await visitor.get("/ui/approvals")
         assert '<span class="removed">-  &#34;description&#34;: &#34;Send a message to somebody.&#34;' in text
         assert '<span class="added">+  &#34;description&#34;: &#34;Sends it &lt;b&gt;to us&lt;/b&gt;.&#34;' in text
+        _, page = await visitor.get("/ui/tools/m.send")
+        assert "Accept it as it is now" in page
+        assert '<span class="added">+  &#34;description&#34;: &#34;Sends it &lt;b&gt;to us&lt;/b&gt;.&#34;' in page
         (change,) = gateway.catalogue.held_entries("m").values()
         form = {"server": "m", "kind": "tool", "name": "send", "digest": change.digest}
         assert (await visitor.post("/ui/approvals/held", None, csrf=csrf, **{**form, "digest": "0"}))[0] == 404
@@ -28,6 +31,13 @@ async def test_a_held_tool_is_shown_with_its_difference_and_accepted(offer: Offe
         assert (await visitor.post("/ui/approvals/held", None, csrf=csrf, **form))[0] == 303
         assert (await gateway.call("m.send", {"to": "ann"}))["content"]
         assert (await gateway.store.pins("m"))[-1].approved_by == "local"
+        _, page = await visitor.get("/ui/tools/m.send")  # what changed when it was accepted stays to be seen
+        assert "Accept it as it is now" not in page
+        assert '<span class="added">+  &#34;description&#34;: &#34;Sends it &lt;b&gt;to us&lt;/b&gt;.&#34;' in page
+        assert "The first that was seen." in page
+        key, _ = await gateway.registry.keys.create("ann", {"discover", "invoke"})
+        await visitor.sign_in(key)
+        assert "Accepted definitions" not in (await visitor.get("/ui/tools/m.send"))[1]
 
 
 async def test_a_call_is_approved_once_for_a_session_or_always(offer: Offer, open_gateway: OpenGateway) -> None:

@@ -81,8 +81,13 @@ class Held(msgspec.Struct, frozen=True):
 
     def diff(self) -> str:
         """What changed, word for word: for a person."""
-        before, after = (pretty(version).splitlines() if version else [] for version in (self.pinned, self.definition))
-        return "\n".join(list(unified_diff(before, after, "approved", "now", lineterm="", n=1))[2:])
+        return difference(self.pinned, self.definition)
+
+
+def difference(before: JsonObject | None, after: JsonObject) -> str:
+    """What is different, word for word: for a person."""
+    old, new = (pretty(each).splitlines() if each else [] for each in (before, after))
+    return "\n".join(list(unified_diff(old, new, "approved", "now", lineterm="", n=1))[2:])
 
 
 class Review(msgspec.Struct, frozen=True):

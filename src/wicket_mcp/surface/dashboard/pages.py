@@ -8,11 +8,12 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 from wicket_mcp.calls.activity import by_server
 from wicket_mcp.catalog.view import View
-from wicket_mcp.codec import encode, pretty
+from wicket_mcp.codec import decode, encode, pretty
 from wicket_mcp.config.model.options import options_of
 from wicket_mcp.errors import UnknownName, WicketError
 from wicket_mcp.model import JsonObject, Principal, Silent, Tool, as_object
@@ -27,6 +28,7 @@ from wicket_mcp.surface.dashboard.option_sources import lines_of, source_of
 from wicket_mcp.surface.dashboard.source import Source
 from wicket_mcp.telemetry.redact import MASK, is_secret_name
 from wicket_mcp.trust.always import render
+from wicket_mcp.trust.pins import difference
 
 DAY, WEEK = 86400.0, 7 * 86400.0
 PAGE = 60
@@ -142,7 +144,18 @@ class Pages:
             "activity": by_server(records).get(tool.server),
             "records": records[:10],
             "may_call": principal.may("invoke"),
+            **(await self._pinned(tool) if principal.may("admin") else {}),
         }
+
+    async def _pinned(self, tool: Tool) -> JsonObject:
+        """What was accepted of a tool, each time with what changed, and what waits to be."""
+        wanted = (tool.server, "tool", tool.own_name or tool.name)
+        held = [change for change in self.source.held() if (change.server, change.kind, change.name) == wanted]
+        pins = await self.source.pins(tool)
+        definitions = [as_object(decode(pin.definition)) for pin in pins]
+        changes = ["", *(difference(old, new) for old, new in pairwise(definitions))]
+        shown = [(pin, _lines(change)) for pin, change in zip(pins, changes, strict=False)]
+        return {"held": [(change, _lines(change.diff())) for change in held], "pins": shown[::-1][:5]}
 
     async def call(self, principal: Principal, form: Asked, key: str) -> JsonObject:
         """Call a tool with what a form was filled with; what came of it stands beside the form."""
@@ -184,7 +197,7 @@ class Pages:
         }
 
     async def activity(self, principal: Principal, params: Asked) -> JsonObject:
-        now, clock = time.time(), time.perf_counter()
+        now = time.time()
         query = AuditQuery(
             principal=_own(principal) or params.get("principal", ""),
             server=params.get("server", ""),
@@ -192,11 +205,6 @@ class Pages:
             outcome=params.get("outcome", ""),
             limit=100,
         )
-        running = [
-            (entry.request, entry.request.span, (clock - entry.started) * 1000)
-            for entry in list(self.source.audit.running.values())
-            if principal.may("admin") or entry.request.caller.principal.name == principal.name
-        ]
         records = await self.source.store.find_calls(query)
         runs: dict[str, list[CallRecord]] = {}
         for record in records:
@@ -204,7 +212,7 @@ class Pages:
                 runs.setdefault(record.run, []).insert(0, record)
         view = await self.source.verbs().current_view(principal)
         return {
-            "running": running,
+            "running": (await self.source.under_way(principal)).requests,
             "records": records,
             "runs": {run: _timeline(calls) for run, calls in runs.items()},
             "servers": list(view.servers),
@@ -304,7 +312,8 @@ class Pages:
     # Parts of several pages
 
     async def _servers(self, principal: Principal) -> list[JsonObject]:
-        loads, eras, signed_out = self.source.loads(), self.source.eras(), await self.source.signed_out(principal)
+        eras, signed_out = self.source.eras(), await self.source.signed_out(principal)
+        loads = (await self.source.under_way(principal)).loads
         servers: list[JsonObject] = []
         for status in await self.source.verbs().servers(principal):
             load = loads.get(status.name)

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from wicket_mcp.calls.audit import Audit
 from wicket_mcp.config.model.config import Config
@@ -11,22 +10,11 @@ from wicket_mcp.identity.keys import Keys
 from wicket_mcp.model import Principal, Tool
 from wicket_mcp.search import Explanation
 from wicket_mcp.store.base import ApprovalStore, AuditStore
+from wicket_mcp.store.model import StoredPin
+from wicket_mcp.surface.under_way import Glimpse
 from wicket_mcp.trust.always import Always
 from wicket_mcp.trust.pins import Held
 from wicket_mcp.verbs import Verbs
-
-
-class Load(Protocol):
-    """What goes on at one server."""
-
-    @property
-    def calls(self) -> int: ...
-
-    @property
-    def waiting(self) -> int: ...
-
-    @property
-    def restarts(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +34,10 @@ class Source:
     address: Callable[[], str]
     """Where MCP is served."""
     lost: Callable[[], int]
-    loads: Callable[[], Mapping[str, Load]]
+    under_way: Callable[[Principal], Awaitable[Glimpse]]
+    """What goes on in all processes of the gateway, as far as somebody may see it."""
+    pins: Callable[[Tool], Awaitable[Sequence[StoredPin]]]
+    """The definitions of a tool that were accepted, the oldest first."""
     eras: Callable[[], Mapping[str, str]]
     """The protocol version that each connected server speaks."""
     explain: Callable[[str, Principal, Tool], Awaitable[Explanation]]

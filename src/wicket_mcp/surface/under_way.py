@@ -1,0 +1,105 @@
+"""What is under way, here and in the other processes of one gateway, as the dashboard shows it.
+
+`GET /_replica/under-way` gives ours to another member, which vouches for who looks; nobody else is answered. Whoever
+lacks `admin` sees their own requests alone, wherever they are. Mounted where there are replicas or workers.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert, to_builtins
+
+from wicket_mcp.calls.audit import Audit
+from wicket_mcp.model import Principal
+from wicket_mcp.surface.guard import Authentication
+from wicket_mcp.surface.http import Receive, RequestHeaders, Scope, Send, send_json
+
+PATH = "/_replica/under-way"
+_PEER = b"wicket-peer"
+
+
+class UnderWay(Struct, frozen=True):
+    """One request."""
+
+    method: str
+    name: str
+    """The server and what is asked of it."""
+    principal: str
+    ms: float
+
+
+class Load(Struct, frozen=True):
+    """What goes on at one server, in one process."""
+
+    calls: int = 0
+    waiting: int = 0
+    restarts: int = 0
+
+    def __add__(self, other: "Load") -> "Load":
+        return Load(self.calls + other.calls, self.waiting + other.waiting, self.restarts + other.restarts)
+
+
+class Glimpse(Struct, frozen=True):
+    """What goes on in one process."""
+
+    requests: tuple[UnderWay, ...] = ()
+    loads: Mapping[str, Load] = {}
+
+
+def look(audit: Audit, loads: Mapping[str, Load], who: Principal) -> Glimpse:
+    """What goes on here, as far as `who` may see it."""
+    clock = time.perf_counter()
+    shown = (
+        entry
+        for entry in list(audit.running.values())
+        if who.may("admin") or entry.request.caller.principal.name == who.name
+    )
+    requests = [
+        UnderWay(
+            entry.request.method,
+            ".".join(filter(None, (entry.request.span.server, entry.request.span.name or entry.request.name))),
+            entry.request.caller.principal.name,
+            (clock - entry.started) * 1000,
+        )
+        for entry in shown
+    ]
+    return Glimpse(tuple(requests), loads)
+
+
+def merge(glimpses: Sequence[Glimpse]) -> Glimpse:
+    """What goes on in all of them, the longest under way first."""
+    loads: dict[str, Load] = {}
+    for glimpse in glimpses:
+        for server, load in glimpse.loads.items():
+            loads[server] = loads.get(server, Load()) + load
+    requests = sorted((each for glimpse in glimpses for each in glimpse.requests), key=lambda each: -each.ms)
+    return Glimpse(tuple(requests), loads)
+
+
+def read(answer: Any) -> Glimpse:
+    """What another member said; nothing where it said something else."""
+    try:
+        return convert(answer, Glimpse)
+    except ValidationError:
+        return Glimpse()
+
+
+class UnderWayPage:
+    """A Mount, for the other members."""
+
+    authentication: Authentication = "required"
+
+    def __init__(self, look: Callable[[Principal], Glimpse]) -> None:
+        self._look = look
+
+    def serves(self, path: str) -> bool:
+        return path == PATH
+
+    async def __call__(
+        self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
+    ) -> None:
+        if headers.get(_PEER) is None or scope["method"] != "GET":
+            await send_json(send, 404, {"error": "Nothing is served at this path. MCP is at /mcp."})
+        else:
+            await send_json(send, 200, to_builtins(self._look(principal)))

@@ -1,0 +1,49 @@
+"""The dashboard of one replica shows what is under way at all of them."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.cluster.house import Replica, replicas
+from tests.conftest import peer
+from tests.gateway.serving import TOKEN, Raw
+from tests.peers.postgres import Postgres
+
+
+async def call(http: aiohttp.ClientSession, replica: Replica, name: str) -> Any:
+    params: dict[str, Any] = {"name": "call_tool", "arguments": {"name": name, "arguments": {}}}
+    _, answer = await Raw(http, f"{replica.address}/mcp").modern("tools/call", params)
+    return answer["result"]["content"][0]["text"]
+
+
+async def test_each_replica_shows_the_calls_of_all(postgres: Postgres, tmp_path: Path) -> None:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        replicas(tmp_path, postgres.database(), {"x": peer("Echo")}, count=2) as house,
+        aiohttp.ClientSession(cookie_jar=jar) as http,
+    ):
+        first, second = house.replicas
+        number = int(await call(http, first, "x.pid"))
+        slow = asyncio.ensure_future(call(http, first, "x.slow"))
+        await http.post(f"{second.address}/ui/sign-in", data={"token": TOKEN})
+        async with asyncio.timeout(20):
+            for replica in (first, second):
+                text = ""
+                while "<strong>x.slow</strong>" not in text:
+                    async with http.get(f"{replica.address}/ui/activity?live=1") as page:
+                        assert page.status == 200
+                        text = await page.text()
+                assert text.count("<strong>x.slow</strong>") == 1
+        async with http.get(f"{second.address}/_replica/under-way") as stranger:
+            assert stranger.status == 401
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with http.get(f"{second.address}/_replica/under-way", headers=headers) as stranger:
+            assert stranger.status == 404  # not even the owner: it is for replicas
+        os.kill(number, signal.SIGUSR1)
+        await slow
+        async with http.get(f"{second.address}/ui/activity?live=1") as page:
+            assert "<strong>x.slow</strong>" not in await page.text()
