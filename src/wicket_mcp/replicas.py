@@ -132,8 +132,8 @@ class Replicas:
 
     async def _ask_owner(self, member: Member, key: str) -> Claim | None:
         path, principal = _path_of(key)
-        said = await self.relay.locate(member, path, principal)
-        return None if said is None else Claim(*said)
+        claim = await self.relay.locate(member, path, principal)
+        return None if claim is None else Claim(*claim)
 
     async def _locate(self, server: str, principal: Principal) -> JsonObject:
         await self._gateway.pool.start(server, "", principal)

@@ -183,7 +183,7 @@ def _steps(span: Span, seconds: float) -> tuple[tuple[str, float], ...]:
         steps[LAST] -= span.upstream
         steps["server"] = span.upstream
     steps = {"audit": seconds - sum(steps.values()), **steps}
-    return tuple((name, max(0.0, taken) * 1000) for name, taken in steps.items())
+    return tuple((name, max(0.0, elapsed) * 1000) for name, elapsed in steps.items())
 
 
 def _mask(span: Span) -> str:

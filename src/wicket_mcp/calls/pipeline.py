@@ -33,7 +33,7 @@ from wicket_mcp.calls.resolve import (
     resolve_resource,
     resolve_tool,
 )
-from wicket_mcp.calls.steps import timed, timed_last, without
+from wicket_mcp.calls.steps import time_last, time_layer, without
 from wicket_mcp.calls.task_ids import TaskIds
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
@@ -125,10 +125,10 @@ class Pipeline:
 
     def _steps(self, layers: Mapping[str, Layer]) -> list[Layer]:
         """The layers, each with its name for the audit where that wants to know how long it took."""
-        return [timed(name, layer) if self._parts.timed else layer for name, layer in layers.items()]
+        return [time_layer(name, layer) if self._parts.timed else layer for name, layer in layers.items()]
 
     def _last(self, handler: Handler) -> Handler:
-        return timed_last(handler) if self._parts.timed else handler
+        return time_last(handler) if self._parts.timed else handler
 
     def _stack(self, scope: str, doing: str, resolve: Layer, inner: Handler, *, owner: bool) -> Handler:
         parts = self._parts

@@ -12,7 +12,7 @@ from wicket_mcp.request import Handler, Layer, Request, Result
 LAST = "forward"
 
 
-def timed(name: str, layer: Layer) -> Layer:
+def time_layer(name: str, layer: Layer) -> Layer:
     """The layer, with its own time written into the request's span under `name`."""
 
     def wrap(inner: Handler) -> Handler:
@@ -21,7 +21,7 @@ def timed(name: str, layer: Layer) -> Layer:
     return wrap
 
 
-def timed_last(handler: Handler) -> Handler:
+def time_last(handler: Handler) -> Handler:
     """The innermost handler, with its time in the span."""
     return _count(LAST, handler)
 

@@ -130,8 +130,8 @@ class Relay:
             async with client.get(f"{address}{path}", headers=vouched) as response:
                 if response.status != 200:
                     return None
-                said = await response.json()
-                return int(said["epoch"]), str(said["address"])
+                body = await response.json()
+                return int(body["epoch"]), str(body["address"])
         except (aiohttp.ClientError, OSError, KeyError, ValueError):
             return None
 

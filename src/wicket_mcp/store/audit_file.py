@@ -39,7 +39,7 @@ def as_json(record: CallRecord) -> JsonObject:
         "run": record.run,
         "rule": record.rule,
         "duration_ms": round(record.duration_ms, 3),
-        "steps_ms": {name: round(taken, 3) for name, taken in record.steps or _two_steps(record)},
+        "steps_ms": {name: round(elapsed, 3) for name, elapsed in record.steps or _two_steps(record)},
         "tokens_in": estimate_tokens(record.arguments_bytes),
         "tokens_out": estimate_tokens(record.result_bytes),
         "arguments_digest": record.arguments_digest,
