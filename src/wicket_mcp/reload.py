@@ -38,7 +38,7 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
         stamp = _stamp(files)
         misses = misses + 1 if stamp[0] is None else 0
         if misses == 2:  # the first time it may be being replaced
-            log.warning("%s is gone; the configuration that was read from it stays in use", path)
+            log.warning("%s was deleted; the configuration that was read from it stays in use", path)
         if stamp == seen or misses:
             waiting = None
         elif stamp != waiting and seen is not None:

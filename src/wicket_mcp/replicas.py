@@ -49,7 +49,7 @@ LOOK_WITHIN = 0.5
 MARK = "replicas"
 """The note that says which keys the replicas have, sealed with them."""
 ADDRESS = "WICKET_REPLICA_URL"
-"""Where the other replicas reach this one, where that cannot be told: http://host:port."""
+"""Where the other replicas reach this one, where that cannot be determined: http://host:port."""
 
 
 class Replicas:
@@ -119,7 +119,7 @@ class Replicas:
                 await self._gateway.pool.stop(server.name)
 
         def claim_again() -> None:
-            self._gateway.tasks.start(ownership.claim_again(), "own again what we had")
+            self._gateway.tasks.start(ownership.claim_again(), "claim our servers again")
 
         members.on_lost.append(ownership.give_up)
         members.on_back.append(claim_again)

@@ -100,12 +100,12 @@ class Master:
         try:
             for _ in range(self._count):
                 if await self._start() is None:
-                    raise ConfigError("a worker cannot start", hint="Its own words stand above.")
+                    raise ConfigError("a worker cannot start", hint="Its own messages are above.")
             on_ready()
             waits = {self._tasks.start(stop.wait(), "stop"), self._tasks.start(self._failed.wait(), "failed")}
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.is_set():
-                raise ConfigError(f"{FAILURES} workers in a row could not start", hint="Their own words stand above.")
+                raise ConfigError(f"{FAILURES} workers in a row could not start", hint="Their own messages are above.")
         finally:
             loop.remove_signal_handler(signal.SIGHUP)
             await self._end_all()

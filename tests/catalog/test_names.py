@@ -64,7 +64,7 @@ class TestWireNames:
         ("first", "second"),
         [(("a__b", "c"), ("a", "b__c")), (("a_", "c"), ("a", "_c")), (("a", "b.c"), ("a", "b_c"))],
     )
-    @pytest.mark.promise("T13", "A look-alike takes nobody's name.")
+    @pytest.mark.promise("T13", "A look-alike does not take another tool's name.")
     def test_t13_a_look_alike_takes_nobodys_name(self, first: tuple[str, str], second: tuple[str, str]) -> None:
         alone = [*wire_names([tool(*first)]), *wire_names([tool(*second)])]
         assert sorted(wire_names([tool(*first), tool(*second)])) == sorted(alone)

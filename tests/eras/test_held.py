@@ -72,11 +72,15 @@ async def test_the_state_that_comes_back_must_be_ours_for_this_very_request(
         answered: JsonObject = {"inputResponses": replies}
         for wrong in (f"{forged}.{signature}", state[:-1], f"{sealed}.", "", "{}", 7, None, {"a": 1}):
             body = await client.call("ask_form", arguments, requestState=wrong, **answered)
-            assert "not one of ours" in refusal(body)
+            assert "does not belong to this request" in refusal(body)
         same: JsonObject = {"requestState": state, **answered}
-        assert "not one of ours" in refusal(await client.call("ask_form", arguments, token=other, **same))
-        assert "not one of ours" in refusal(await client.call("ask_form", {"message": "Password?"}, **same))
-        assert "not one of ours" in refusal(await client.call("ask_rudely", **same))
+        assert "does not belong to this request" in refusal(
+            await client.call("ask_form", arguments, token=other, **same)
+        )
+        assert "does not belong to this request" in refusal(
+            await client.call("ask_form", {"message": "Password?"}, **same)
+        )
+        assert "does not belong to this request" in refusal(await client.call("ask_rudely", **same))
         result = (await client.call("ask_form", arguments, **same))["result"]
         assert result["content"][0]["text"] == "accept: Ada", "the true one still works"
 

@@ -101,7 +101,7 @@ async def test_a_command_that_does_not_exist_is_named(open_gateway: OpenGateway)
             await gateway.pool.start("x")
 
 
-@pytest.mark.promise("F4", "Lines that are no message are skipped.")
+@pytest.mark.promise("F4", "Lines that are not messages are skipped.")
 async def test_f4_garbage_on_stdout_is_skipped(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("WritesGarbage")}) as gateway:
         assert [await echo(gateway, "x", str(n)) for n in range(5)] == ["0", "1", "2", "3", "4"]
@@ -118,7 +118,7 @@ async def test_answers_that_fit_nothing_are_dropped(open_gateway: OpenGateway) -
 
 
 @pytest.mark.parametrize("fault", ["EndlessLine", "FloodsStdout", "ClosesStdin"])
-@pytest.mark.promise("F5", "The connection is closed at the limit, the call fails, and the server is started anew.")
+@pytest.mark.promise("F5", "The connection is closed at the limit, the call fails, and the server is started again.")
 async def test_f5_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: OpenGateway, fault: str) -> None:
     limits = {"max_message": 2**20}
     async with open_gateway({"x": peer(fault), "healthy": peer("Echo")}, limits=limits) as gateway:

@@ -69,7 +69,7 @@ async def test_long_lists_come_in_pages_behind_opaque_cursors(open_gateway: Open
                 cursor = page.next_cursor
             assert cursor is None
             assert [uri for uri in found if uri.startswith("mcp://")] == [f"mcp://many/item://{n}" for n in range(1200)]
-            with pytest.raises(MCPError, match="cursor is not one of ours"):
+            with pytest.raises(MCPError, match="cursor was not made by this gateway"):
                 await client.list_resources(cursor="made up")
 
 

@@ -244,7 +244,7 @@ async def test_new_addresses_are_told_to_those_who_list_resources_and_prompts(co
 
 async def test_a_file_that_is_gone_is_missed_in_the_log_only(config: Path, hear: Callable[[str], Heard]) -> None:
     write(config, {"x": peer("Echo")}, "[http]\nport = 0")
-    gone = hear("is gone; the configuration that was read from it stays in use")
+    gone = hear("was deleted; the configuration that was read from it stays in use")
     async with Gateway.open(config) as gateway, serve_http(gateway):
         config.unlink()
         await gone.wait()

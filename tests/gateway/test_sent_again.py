@@ -70,7 +70,7 @@ async def test_a_process_that_ended_while_it_was_idle_is_started_anew(
 async def test_a_server_that_forgets_at_once_is_asked_twice_and_no_more(open_gateway: OpenGateway) -> None:
     async with KnowsNoSession() as server, open_gateway({"x": {"url": server.url}}) as gateway:
         await gateway.tools()
-        with pytest.raises(Unavailable, match="does not know our session"):
+        with pytest.raises(Unavailable, match="no longer knows the session"):
             await gateway.call("x.echo", {"message": "hello"})
         calls = [request for request in server.received if request.rpc_method == "tools/call"]
         assert len({request.headers["mcp-session-id"] for request in calls}) == len(calls) == 2

@@ -83,7 +83,7 @@ async def test_a_person_allows_a_client_and_need_not_sign_in_again(open_gateway:
         assert "<script>document.title" in await page.inner_text("h1")
         await page.fill("#credential", "wrong")
         await page.click("text=Allow >> nth=-1")
-        assert "neither this Wicket" in await page.inner_text("[role=alert]")
+        assert "neither this gateway" in await page.inner_text("[role=alert]")
         await page.fill("#credential", TOKEN)
         await page.click("button[value=approve]")
         await page.wait_for_url(f"{site.origin}/callback*")

@@ -16,7 +16,7 @@ SUBJECTS = {
     "F1": "a server is killed during a call",
     "F2": "a server never answers when it is greeted",
     "F3": "a server exits as soon as it is started",
-    "F4": "a server writes what is no message",
+    "F4": "a server writes what is not a message",
     "F5": "a server writes a line without end",
     "F6": "a server floods stderr",
     "F7": "a server stops reading its input, or hangs",

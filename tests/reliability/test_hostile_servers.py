@@ -188,9 +188,9 @@ async def test_v26_a_flood_is_told_in_the_status(open_gateway: OpenGateway, monk
             if status.problem and status.problem not in said:
                 said.append(status.problem)
             await asyncio.sleep(0)
-        with pytest.raises(ProtocolViolation, match="floods us with messages"):
+        with pytest.raises(ProtocolViolation, match="floods Wicket with messages"):
             await calling
         assert "it is read more slowly" in said[0]
         [status] = await gateway.verbs.servers(LOCAL)
-        assert "floods us with messages" in status.problem
+        assert "floods Wicket with messages" in status.problem
         assert await echo(gateway, "x") == "still here"

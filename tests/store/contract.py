@@ -132,7 +132,10 @@ class TestResults:
         kept = [number for number in range(4) if await store.load_result(f"r{number}", ANN)]
         assert kept == [2, 3]
 
-    @pytest.mark.promise("V11", "Stored results make room by who has most: nobody's own go for those of another.")
+    @pytest.mark.promise(
+        "V11",
+        "Stored results make room by who has most: the results of one principal never make room for those of another.",
+    )
     async def test_v11_the_results_of_who_has_most_make_room(self, store: Store) -> None:
         async def save(name: str, principal: str, size: int) -> None:
             await store.save_result(StoredResult(name, principal, "x", b"x" * size, time.time() + 60), 100)

@@ -139,7 +139,7 @@ async def test_a_database_that_has_something_is_left_alone(postgres: Postgres, t
 
 async def test_what_cannot_be_read_says_so(postgres: Postgres, tmp_path: Path) -> None:
     address = postgres.database()
-    with pytest.raises(ConfigError, match="no state to bring over"):
+    with pytest.raises(ConfigError, match="no state to copy"):
         await copy_to_postgres(tmp_path / "none.db", address, silent)
     (tmp_path / "bad.db").write_bytes(b"no database" * 1000)
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -39,7 +39,9 @@ async def test_a_modern_client_is_asked_and_its_call_goes_on(
             state = asked["requestState"]
             other = {**arguments, "arguments": {"to": "eve"}} if name == "call_tool" else {"code": "return 1"}
             moved = await _post(raw, name, other, requestState=state, inputResponses=replies)
-            assert "requestState is not one of ours" in moved["error"]["message"], "it is bound to the very request"
+            assert "requestState does not belong to this request" in moved["error"]["message"], (
+                "it is bound to the very request"
+            )
             done = (await _post(raw, name, arguments, requestState=state, inputResponses=replies))["result"]
             assert done["content"][0]["text"].replace(" ", "") == answer.replace(" ", "")
             spent = await _post(raw, name, arguments, requestState=state, inputResponses=replies)

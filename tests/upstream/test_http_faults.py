@@ -334,13 +334,13 @@ async def test_a_session_that_expired_ends_the_connection_once(
 ) -> None:
     async with peers.ExpiringSession(status, body) as peer:
         connection = connect(peer.url, client, host)
-        with pytest.raises(Unavailable, match="does not know our session"):
+        with pytest.raises(Unavailable, match="no longer knows the session"):
             await shake_hands(connection)
         with pytest.raises(Unavailable):
             await connection.request("tools/list", {})
         await connection.close()
         assert [str(reason) for reason in host.ended] == [
-            "Server 'x' does not know our session any more; nothing was done. Try again; the next call opens a new one."
+            "Server 'x' no longer knows the session; nothing was done. Try again; the next call opens a new one."
         ]
         assert [request.headers.get("mcp-session-id") for request in peer.received] == [None, "one"]
 
@@ -404,7 +404,7 @@ async def cut_for_flooding(host: RecordingHost, work: Awaitable[object]) -> int:
     await host.ended_event.wait()
     allowed = BURST + RATE * (loop.time() - began) + 10_000  # and what was read in one piece
     [problem] = host.ended
-    assert "floods us with messages that nobody asked for" in str(problem)
+    assert "floods Wicket with messages that nobody asked for" in str(problem)
     with contextlib.suppress(ProtocolViolation):
         await work
     return max(0, int(host.heard.qsize() - allowed))

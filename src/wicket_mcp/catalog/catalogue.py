@@ -465,7 +465,7 @@ class Catalogue:
         try:
             stored = {entry.listing.server: entry for entry in await self._store.load_listings()}
         except WicketError as problem:
-            log.warning("what is known of servers could not be read, they are asked anew: %s", problem)
+            log.warning("what is known of servers could not be read; they are asked again: %s", problem)
             return
         known = {
             name: stored[name].listing

@@ -84,7 +84,7 @@ class _Pages:
             if not isinstance(cursor, str) or not cursor:
                 return items
             if cursor in seen:
-                self.cut.append(Rejected(f"({method})", "the server's pages go round in a circle"))
+                self.cut.append(Rejected(f"({method})", "the server's pages repeat without an end"))
                 return items
             seen.add(cursor)
             params = {"cursor": cursor}

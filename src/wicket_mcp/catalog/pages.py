@@ -33,5 +33,8 @@ def read_cursor(cursor: str, first: type[A], second: type[B]) -> tuple[A, B]:
     except ValueError:
         fields = []
     if len(fields) != 2 or not isinstance(fields[0], first) or not isinstance(fields[1], second):
-        raise BadArguments("The cursor is not one of ours.", hint="Give a nextCursor as it came, or none to begin.")
+        raise BadArguments(
+            "The cursor was not made by this gateway.",
+            hint="Send nextCursor exactly as you received it, or none to begin.",
+        )
     return fields[0], fields[1]

@@ -18,7 +18,7 @@ MOST_ACCOUNTS = 500
 """Of one server, those that were read last."""
 _MARK = " #"
 _UNTOLD: JsonObject = {
-    "description": "What this tool does is told to each account. Sign in to see it.",
+    "description": "Each account sees its own description of this tool. Sign in to see it.",
     "inputSchema": {"type": "object"},
 }
 _BESIDE_TOOLS = (("resources", "uri"), ("templates", "uriTemplate"), ("prompts", "name"))

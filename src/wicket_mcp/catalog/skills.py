@@ -48,7 +48,7 @@ class Skills:
                     raise ProtocolViolation(
                         server,
                         f"'{uri}' is not the file that server '{server}' listed: its {difference} differs.",
-                        hint="List the skills again; if it stays so, do not use this skill.",
+                        hint="List the skills again; if it still differs, do not use this skill.",
                     )
 
     async def _list(self, server: str) -> list[JsonObject]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def servers(
-    health: Annotated[bool, typer.Option("--health", help="Show how well they are, as measured.")] = False,
+    health: Annotated[bool, typer.Option("--health", help="Show their measured health.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,

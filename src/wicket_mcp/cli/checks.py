@@ -66,10 +66,12 @@ def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
     """What can be told of a server without starting it."""
     missing = missing_secrets(config, os.environ, settings.base_dir)
     for name in missing:
-        kept = name.removeprefix("keyring:")
+        secret_name = name.removeprefix("keyring:")
         fix = f"export {name}=…" if name.isidentifier() else f"Create {name}."
-        if kept != name:
-            yield Finding("problem", config.name, f"needs '{kept}' of the keyring", f"wicket secret set {kept}")
+        if secret_name != name:
+            yield Finding(
+                "problem", config.name, f"needs '{secret_name}' of the keyring", f"wicket secret set {secret_name}"
+            )
         else:
             yield Finding("problem", config.name, f"needs {name}, which is not set", fix)
     if config.command is not None and not missing:
@@ -92,7 +94,7 @@ def listings(catalogue: Catalogue) -> Iterator[Finding]:
         listing = snapshot.listings.get(name)
         if problem is not None:
             summary, *output = problem.split("\n")
-            how = "Mend what it printed." if output else "Run its command by hand to see what it prints."
+            how = "Fix what it printed." if output else "Run its command by hand to see what it prints."
             fix = how if config.command else "Check its url and headers, and that it is up."
             if name in catalogue.unauthenticated:
                 summary, fix, output = "nobody has signed in to it", f"wicket login {name}", []
@@ -138,7 +140,9 @@ def _command(config: ServerConfig, settings: Config) -> Iterator[Finding]:
     first, _, tail = command.partition(" ")
     if not is_found and tail and shutil.which(first):
         fix = f'Put the arguments into args: command = "{first}", args = ["…"]'
-        yield Finding("problem", config.name, "its command holds the arguments too, and is not found as a whole", fix)
+        yield Finding(
+            "problem", config.name, "its command contains the arguments too, so no such program is found", fix
+        )
     elif not is_found:
         fix = _INSTALLS.get(program.name, f"Install {program.name}, or give its full path as 'command'.")
         yield Finding("problem", config.name, f"its command '{command}' is not on the PATH", fix)
@@ -150,7 +154,7 @@ def _find_unpinned(config: ServerConfig) -> Iterator[Finding]:
     if package is None or package.pinned:
         return
     program = Path(config.command or "").name
-    message = f"{program} runs the newest {package.spec}, whatever that is by then"
+    message = f"{program} runs the newest {package.spec}, whichever version that is"
     pinned = package.pin("sha256:DIGEST" if package.registry == "oci" else "VERSION")
     fix = f'Pin it in its args: "{pinned}", or run: wicket pin {config.name}'
     yield Finding("warning", config.name, message, fix, unpinned=package.spec)
@@ -202,7 +206,7 @@ def _port(config: Config) -> Iterator[Finding]:
         try:
             sock.bind((host, port))
         except OSError as problem:
-            fix = f"wicket serve --http {host}:{port + 1}, or stop what uses it. If that is Wicket, all is well."
+            fix = f"wicket serve --http {host}:{port + 1}, or stop what uses it. If it is Wicket, all is well."
             yield Finding("warning", "port", f"{host}:{port} cannot be used: {problem.strerror}", fix)
         else:
             yield Finding("ok", "port", f"{host}:{port} is free")
@@ -216,7 +220,7 @@ def _jail() -> Finding:
     walls = strength()
     if walls.complete:
         return Finding("ok", "scripts", f"the jail is {walls}")
-    return Finding("warning", "scripts", f"the jail is {walls}", "Use Linux 6.7 or newer for all of its walls.")
+    return Finding("warning", "scripts", f"the jail is {walls}", "Use Linux 6.7 or newer for all of its protections.")
 
 
 def _clock(config: Config) -> Finding:

@@ -88,10 +88,10 @@ def _ask_servers(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Fin
         names = [name for name in gateway.catalogue.servers if name not in known_bad]
         await asyncio.gather(*(gateway.catalogue.renew(name) for name in names))
         query = AuditQuery(method="admin", tool=ROOTS_WITHHELD, since=time.time() - _RECENT)
-        said = {record.detail.partition(" ")[0] for record in await gateway.store.find_calls(query)}
+        withheld = {record.detail.partition(" ")[0] for record in await gateway.store.find_calls(query)}
         shared = (
             name
-            for name in sorted(said)
+            for name in sorted(withheld)
             if (server := gateway.catalogue.servers.get(name)) is not None and server.isolation != "session"
         )
         findings = [finding for finding in checks.listings(gateway.catalogue) if finding.about not in known_bad]
@@ -121,7 +121,7 @@ def _group_unpinned(findings: "Iterable[Finding]") -> "list[Finding]":
     if len(unpinned) < 2:
         return grouped
     names = ", ".join(f"{finding.about} ({finding.unpinned})" for finding in unpinned)
-    words = f"{len(unpinned)} servers run the newest version of their package, whatever that is by then: {names}"
+    words = f"{len(unpinned)} servers run the newest version of their package, whichever version that is: {names}"
     grouped = [finding for finding in grouped if not finding.unpinned]
     return [*grouped, Finding("warning", "versions", words, "wicket pin")]
 

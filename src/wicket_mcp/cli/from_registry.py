@@ -63,11 +63,11 @@ def _keep_secrets(server: "ServerConfig", secret: Collection[str]) -> "ServerCon
 
     from wicket_mcp.config.read import keyring
 
-    wanted = [name for name in server.env if name in secret and name not in os.environ]
-    if not wanted or not sys.stdin.isatty() or not keyring.is_usable():
+    unset = [name for name in server.env if name in secret and name not in os.environ]
+    if not unset or not sys.stdin.isatty() or not keyring.is_usable():
         return server
     env = dict(server.env)
-    for name in wanted:
+    for name in unset:
         value = getpass(f"{name} (kept in the system's keyring; empty to set it later): ")
         if value:
             keyring.write(f"{server.name}/{name}", value)
@@ -78,7 +78,7 @@ def _keep_secrets(server: "ServerConfig", secret: Collection[str]) -> "ServerCon
 def _secret_names(body: JsonObject) -> frozenset[str]:
     """The variables that a record marks as secret."""
     packages = map(as_object, as_list(body.get("packages")))
-    entries = (as_object(entry) for each in packages for entry in as_list(each.get("environmentVariables")))
+    entries = (as_object(entry) for package in packages for entry in as_list(package.get("environmentVariables")))
     return frozenset(as_text(entry.get("name")) for entry in entries if entry.get("isSecret"))
 
 

@@ -34,7 +34,7 @@ def import_servers(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Connect the client to Wicket alone; a copy of its file is kept.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Give the client its own servers back.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore the client's own servers.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")] = False,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="The wicket.toml to write to.", show_default=False)
@@ -220,7 +220,9 @@ def _show_restored(restored: list[Path], source: str, *, json: bool) -> None:
         say_json({"restored": [str(path) for path in restored]})
         return
     for path in restored:
-        say(f"{path} has its own servers back. They are still in wicket.toml too; remove one with: wicket remove NAME")
+        say(
+            f"{path} has its own servers again. They are also still in wicket.toml; remove one with: wicket remove NAME"
+        )
     if not restored:
         note(f"wicket: '{source}' was not taken over, so there is nothing to undo.")
         raise typer.Exit(1)

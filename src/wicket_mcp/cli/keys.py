@@ -16,13 +16,13 @@ app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys."
 
 @app.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="Whose key it is: the name in the audit and in rate limits.")],
+    name: Annotated[str, typer.Argument(help="The key's name, shown in the audit and used for rate limits.")],
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", "-s", help="discover, register, invoke or admin; repeatable. [default: discover]"),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="How long it lasts, such as 90d. [default: no end]")
+        str | None, typer.Option("--expires", help="How long it is valid, such as 90d. [default: no end]")
     ] = None,
     rate: Annotated[
         list[str] | None,

@@ -21,7 +21,7 @@ _PAGE = 1000
 
 
 def logs(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as records are made, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new records until Ctrl-C.")] = False,
     server: Annotated[
         str, typer.Option("--server", help="Only what concerns this server.", autocompletion=complete_server)
     ] = "",

@@ -9,18 +9,18 @@ from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, read,
 from wicket_mcp.cli.output import note
 from wicket_mcp.errors import ConfigError
 
-app = typer.Typer(no_args_is_help=True, help="Bring the state over to another store.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Copy the state to another store.", rich_markup_mode=None)
 
 
 @app.callback()
 def migrate() -> None:
-    """Bring the state over to another store."""
+    """Copy the state to another store."""
 
 
 @app.command("sqlite-to-postgres")
 def sqlite_to_postgres(
     file: Annotated[
-        Path | None, typer.Option("--from", help="The state file. The one in state_dir when not named.")
+        Path | None, typer.Option("--from", help="The state file. By default the one in state_dir.")
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -53,5 +53,5 @@ def sqlite_to_postgres(
     source = file or settings.state_path / STATE_FILE
     address = expand(settings.store, "store", settings.base_dir)
     counts = asyncio.run(copy_to_postgres(source, address, progress))
-    key = "" if not counts.get("vault_key") else " Its vault opens with the same key: give it to every replica."
+    key = "" if not counts.get("vault_key") else " The vault's key stays the same: give it to every replica."
     tell({"rows": counts}, f"Copied {sum(counts.values())} rows of {source}.{key}", json=json)

@@ -55,7 +55,7 @@ def pin(
     server: Annotated[str | None, typer.Argument(help="Only this server.", show_default=False)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it and change nothing.")] = False,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Take the hashes of versions that are pinned already anew.")
+        bool, typer.Option("--renew", help="Take the hashes of versions that are already pinned again.")
     ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -129,7 +129,7 @@ def _packages(servers: "Iterable[ServerConfig]", only: str | None) -> "Iterator[
 def _abbreviate(integrity: str) -> str:
     first, _, others = integrity.partition(" ")
     more = f" and {len(others.split())} more" if others else ""
-    return f"{first[:24]}…{more}" if first else "the registry gives none"
+    return f"{first[:24]}…{more}" if first else "the registry has none"
 
 
 async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:

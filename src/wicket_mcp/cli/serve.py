@@ -38,9 +38,9 @@ def serve(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", help="Serve HTTP by so many processes; SIGHUP replaces them one by one.", min=1),
+        typer.Option("--workers", help="Number of processes that serve HTTP; SIGHUP replaces them one by one.", min=1),
     ] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no token (loopback only).")] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Require no token (loopback only).")] = False,
     print_clients: Annotated[
         bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")
     ] = False,

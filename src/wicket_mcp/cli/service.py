@@ -22,7 +22,7 @@ app = typer.Typer(
 
 LABEL = "wicket"
 HttpOption = Annotated[
-    str, typer.Option("--http", help="Where to serve: HOST:PORT, HOST or PORT.", metavar="HOST:PORT")
+    str, typer.Option("--http", help="Address to serve at: HOST:PORT, HOST or PORT.", metavar="HOST:PORT")
 ]
 
 

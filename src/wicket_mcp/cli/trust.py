@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def trust(
     path: Annotated[
-        Path | None, typer.Argument(help="The file, or its folder. This folder when left out.", show_default=False)
+        Path | None, typer.Argument(help="The file, or its folder. [default: this folder]", show_default=False)
     ] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Take the yes back.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Withdraw the trust.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Trust the configuration of a folder.

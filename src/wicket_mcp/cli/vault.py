@@ -11,7 +11,7 @@ from wicket_mcp.telemetry.log import clean
 if TYPE_CHECKING:
     from wicket_mcp.identity.vault import VaultStatus
 
-app = typer.Typer(no_args_is_help=True, help="Look after the credentials that Wicket keeps.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="Manage the credentials that Wicket stores.", rich_markup_mode=None)
 
 
 @app.command("status")
@@ -35,7 +35,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
 
 @app.command("rotate")
 def rotate(
-    discard: Annotated[bool, typer.Option("--discard", help="Drop what no key at hand opens.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Delete what no available key can decrypt.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,

@@ -55,10 +55,10 @@ VERBS = (
     Verb("policy", KEEP, "policy:app", "Explain the rules about calls."),
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
     Verb("grants", KEEP, "grants:app", "List and revoke what OAuth clients were allowed."),
-    Verb("whoami", KEEP, "whoami:whoami", "Show who you are to this gateway."),
-    Verb("migrate", KEEP, "migrate:app", "Bring the state over to another store."),
+    Verb("whoami", KEEP, "whoami:whoami", "Show who this gateway thinks you are."),
+    Verb("migrate", KEEP, "migrate:app", "Copy the state to another store."),
     Verb("secret", KEEP, "secret:app", "Keep secrets of servers in the system's keyring."),
-    Verb("vault", KEEP, "vault:app", "Look after the credentials that Wicket keeps."),
+    Verb("vault", KEEP, "vault:app", "Manage the credentials that Wicket stores."),
 )
 
 

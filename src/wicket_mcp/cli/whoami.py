@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """Show who you are to this gateway.
+    """Show who this gateway thinks you are.
 
     Example: wicket whoami
     """
@@ -33,7 +33,9 @@ def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         say_json(facts)
         return
     rows = [("you are", f"{facts['principal']} ({facts['kind']})"), ("scopes", ", ".join(facts["scopes"]))]
-    rows.append(("yours", ", ".join(map(_in_words, facts["credentials"])) or "you have signed in nowhere for yourself"))
+    rows.append(
+        ("yours", ", ".join(map(_in_words, facts["credentials"])) or "you have not signed in to any server yourself")
+    )
     if facts["shared_credentials"]:
         rows.append(("shared", ", ".join(map(_in_words, facts["shared_credentials"]))))
     for key, value in rows:

@@ -75,7 +75,7 @@ class Clients:
         try:
             document = await self._documents.get(client_id)
         except WicketError as problem:
-            raise BadArguments(f"The client cannot be known: {problem.message}") from None
+            raise BadArguments(f"The client cannot be identified: {problem.message}") from None
         if document.get("client_id") != client_id:
             raise BadArguments("The client's document is about another client.")
         redirects = check_redirects(document.get("redirect_uris"))

@@ -20,7 +20,7 @@ MAX_SIZE = 256 * 1024
 
 
 class Unreadable(Unavailable):
-    """A document that could not be had, or is not one. `status` is the HTTP status where there was one."""
+    """A document that could not be fetched, or is not one. `status` is the HTTP status where there was one."""
 
     def __init__(self, url: str, reason: str, status: int = 0) -> None:
         super().__init__("identity", f"{mask_url(url)} {reason}.", hint="Try again later.")

@@ -194,7 +194,7 @@ class Grants:
             raise OAuthError("invalid_grant", "The redirect address is not the one that was approved.")
         proof = _text(hashlib.sha256(verifier.encode("utf-8", "replace")).digest())
         if not 43 <= len(verifier) <= 128 or not hmac.compare_digest(proof, ticket.body["challenge"]):
-            raise OAuthError("invalid_grant", "The code verifier does not fit.")
+            raise OAuthError("invalid_grant", "The code verifier does not match.")
         return await self._issue_pair(grant, grant.scopes)
 
     async def refresh(self, token: str, client: str, scopes: Collection[str]) -> Issued:
@@ -261,12 +261,14 @@ class Grants:
         ticket = await self._store.ticket(digest_of(text))
         grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.kind == kind else None
         if ticket is None or grant is None or grant.client != client or grant.revoked_at is not None:
-            raise OAuthError("invalid_grant", f"This {kind} does not count.")
+            raise OAuthError("invalid_grant", f"This {kind} is not valid.")
         before = await self._store.use_ticket(ticket.digest, now)
         if before is None or before.used_at is not None:
             with suppress(UnknownName):  # another replay was quicker
                 await self.revoke(grant.id, f"a {kind} was used twice", grant.principal)
-            raise OAuthError("invalid_grant", f"This {kind} was used before; everything that came of it has ended.")
+            raise OAuthError(
+                "invalid_grant", f"This {kind} was used before; all tokens that came from it were revoked."
+            )
         if now >= ticket.expires_at or await self._holders.holder(grant.credential) is None:
             raise OAuthError("invalid_grant", f"This {kind} has expired.")
         return ticket, grant

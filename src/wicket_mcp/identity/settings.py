@@ -34,7 +34,7 @@ def _check_issuer(issuer: IssuerConfig, key: str) -> None:
         if (address := getattr(issuer, name)) is not None:
             _check_address(address, f"{key}.{name}")
     if not issuer.algorithms:
-        raise ConfigError("is empty, so no token could count", key=f"{key}.algorithms", hint="Leave it out.")
+        raise ConfigError("is empty, so no token could be accepted", key=f"{key}.algorithms", hint="Leave it out.")
 
 
 def _check_address(address: str, key: str) -> None:
@@ -46,4 +46,6 @@ def _check_address(address: str, key: str) -> None:
     if split is None or not host or split.scheme not in ("http", "https") or split.query or split.fragment:
         raise ConfigError("is not a web address", key=key, hint="For example https://login.example.")
     if split.scheme == "http" and host != "localhost" and not host.startswith("127.") and host != "::1":
-        raise ConfigError("is not encrypted: whoever listens could sign in", key=key, hint="Use https.")
+        raise ConfigError(
+            "is not encrypted: anybody who listens on the network could sign in", key=key, hint="Use https."
+        )

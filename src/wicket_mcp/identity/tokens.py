@@ -238,7 +238,7 @@ def _verify(token: str, keys: Iterable[Any], algorithm: str) -> JsonObject:
                 return as_object(decode(deserialize_compact(token, key, registry=registry).payload))
             except (JoseError, ValueError):
                 continue
-    raise InvalidToken("its signature is not right")
+    raise InvalidToken("its signature is wrong")
 
 
 def _read(token: str) -> tuple[JsonObject, JsonObject]:

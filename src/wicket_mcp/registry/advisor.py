@@ -55,7 +55,7 @@ class Advisor:
             choice = as_object(next(iter(as_list(as_object(decode(raw)).get("choices"))), None))
             named = as_list(as_object(decode(as_text(as_object(choice.get("message")).get("content")))).get("ids"))
         except (WicketError, TimeoutError, ValueError) as problem:
-            log.warning("the advisor gave no usable opinion: %s", problem)
+            log.warning("the advisor's answer cannot be used: %s", problem)
             return []
         return list(dict.fromkeys(name for name in named if name in servers))
 

@@ -101,7 +101,9 @@ class Managed:
             if not self._allowed:
                 return
             if stored.name.lower() in self._configured:
-                log.warning("the installed server '%s' gives way to the configured one of that name", stored.name)
+                log.warning(
+                    "the installed server '%s' is not started: a configured server has the same name", stored.name
+                )
             elif stored.running and stored.name not in self._ours:
                 self._add(stored)
 

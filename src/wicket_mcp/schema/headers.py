@@ -36,7 +36,7 @@ def invalid_mark(schema: JsonObject) -> str:
         if not place:
             return f"{MARK} stands where no argument is"
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            return f"{MARK} of '{'.'.join(place)}' is no header name"
+            return f"{MARK} of '{'.'.join(place)}' is not a valid header name"
         if part.get("type") not in ("string", "integer", "boolean"):
             return f"{MARK} of '{'.'.join(place)}' needs the type string, integer or boolean"
         if name.lower() in seen:

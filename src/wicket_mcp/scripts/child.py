@@ -23,7 +23,7 @@ _MOST_THREADS = 256 + 4 * (os.cpu_count() or 1)  # of one process: each has to b
 
 
 class ZygoteError(Exception):
-    """No child could be had."""
+    """No child could be fetched."""
 
 
 @dataclass(frozen=True, slots=True)

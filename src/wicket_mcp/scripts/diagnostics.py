@@ -129,7 +129,9 @@ def _syntax_hint(source: str, language: str, message: str) -> str:
         return next((hint for pattern, hint in _LUA_HABITS if pattern.search(source)), "")
     if LANGUAGES[language].name == "javascript" and _TYPED.search(source):
         return 'For code with types, set language to "typescript".'
-    return "" if "not yet support" not in message else "Write it without: the engine reads most of Python, not all."
+    return (
+        "" if "not yet support" not in message else "Write it another way: the engine supports most of Python, not all."
+    )
 
 
 def _name_hint(name: str, language: str, api: Api) -> str:

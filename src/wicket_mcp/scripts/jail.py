@@ -68,7 +68,9 @@ class Strength(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.complete:
-            unseen = "" if self.mounts else "; Python scripts can see which paths exist, for want of a mount namespace"
+            unseen = (
+                "" if self.mounts else "; Python scripts can see which paths exist, because there is no mount namespace"
+            )
             return f"full (own process, rlimits, no_new_privs, Landlock {self.landlock}, seccomp){unseen}"
         return (
             f"degraded: this system has no {', no '.join(self.missing)}; scripts still run in their own limited process"

@@ -149,7 +149,7 @@ class _Script:
     def _take_replies(self) -> None:
         kind, payload = self._channel.receive()
         if kind != REPLIES:
-            raise Failure("runtime", "the gateway sent something else than replies")
+            raise Failure("runtime", "the gateway sent something other than replies")
         before = time.process_time()
         self._context.set_time_limit(_OURS)  # conversion is ours, not the script's
         self._step("digits" if _LONG_DIGITS.search(payload) else "replies", payload.decode())

@@ -64,7 +64,7 @@ _JAVASCRIPT_MISSING = {
 }
 _LUA_MISSING = {
     "io": _NO_FILES,
-    "os": "os is not here, except for time and date where they are.",
+    "os": "os is not available, except for time and date.",
     "require": "There are no modules here: Lua's own libraries and the tools are all there is.",
     "await": "Write `server.tool{…}:await()`.",
     "json": "Values of tools are tables already; json is not needed.",

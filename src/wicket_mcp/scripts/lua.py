@@ -99,7 +99,7 @@ def _replies(channel: Channel, lua: Any, memory: int) -> bytes:
     """The next replies. A push that does not fit would abort the process, so it fails as an ordinary call."""
     kind, payload = channel.receive()
     if kind != REPLIES:
-        raise Failure("runtime", "the gateway sent something else than replies")
+        raise Failure("runtime", "the gateway sent something other than replies")
     if len(payload) > 4096 and lua.get_memory_used() + len(payload) * _REPLY_COST > memory:
         raw = msgspec.json.decode(payload, type=list[tuple[int, bool, msgspec.Raw]])
         payload = b"[%s]" % b",".join(b"[%d,false,%s]" % (number, _OUT_OF_MEMORY) for number, _, _ in raw)

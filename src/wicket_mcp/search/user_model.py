@@ -60,7 +60,7 @@ def _graph(folder: Path) -> Path | None:
 
 def _unusable(file: str, problem: Exception) -> ConfigError:
     return ConfigError(
-        f"{file} cannot be used: {problem}", key="search.model", hint="Export the model anew, or leave the option out."
+        f"{file} cannot be used: {problem}", key="search.model", hint="Export the model again, or leave the option out."
     )
 
 

@@ -83,7 +83,7 @@ def _prepare(folder: str) -> None:
     except FileExistsError:
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            raise CannotShare(f"{folder} is not a folder of ours") from None
+            raise CannotShare(f"{folder} does not belong to this user") from None
         if status.st_mode & 0o077:
             os.chmod(folder, 0o700)
 

@@ -134,7 +134,7 @@ class KeyStore(Protocol):
     def keys_version(self) -> int | None:
         """Differs from every earlier answer when a key may have changed since, in any process. Never waits.
 
-        None when that cannot be told: then nothing read before may be used again.
+        None when that cannot be determined: then nothing read before may be used again.
         """
         ...
 

@@ -136,7 +136,7 @@ class Recorder:
             self._told += lost
             if self.problem:
                 self.problem = ""
-                log.warning("call records are kept again; %d were lost", lost)
+                log.warning("call records are stored again; %d were lost", lost)
         except WicketError as problem:  # a full disk must not cost a call; the loss is counted, and logged once
             self.lost += len(batch.calls)
             if not self.problem:

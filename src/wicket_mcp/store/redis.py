@@ -102,7 +102,7 @@ class RedisLimits:
                 raise self._foreign()
         except (AuthenticationError, AuthorizationError, NoPermissionError) as problem:
             hint = "Check user and password: redis://user:password@host."
-            raise _wrong(f"Redis at {self._shown} does not let us in: {problem}", hint) from None
+            raise _wrong(f"Redis at {self._shown} rejected the login: {problem}", hint) from None
         except ResponseError:
             raise self._foreign() from None
         except (RedisError, OSError, TimeoutError) as problem:
@@ -116,13 +116,17 @@ class RedisLimits:
         self._away_until = time.monotonic() + TRY_AGAIN
         if not self._away:
             self._away = True
-            log.warning("Redis at %s is away (%s): each replica grants its share of every limit", self._shown, problem)
+            log.warning(
+                "Redis at %s cannot be reached (%s): each replica applies its share of every limit",
+                self._shown,
+                problem,
+            )
 
     def _note_back(self) -> None:
         if self._away:
             self._away = False
             self._own.clear()
-            log.warning("Redis at %s is back: limits are shared again", self._shown)
+            log.warning("Redis at %s can be reached again: limits are shared again", self._shown)
 
     def _take_own(self, bucket: str, most: float, rate: float, now: float) -> float:
         left, at = self._own.get(bucket, (most, now))

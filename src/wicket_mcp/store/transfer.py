@@ -42,7 +42,7 @@ def _copy(file: Path, copy: Path) -> None:
     """A consistent copy in this version's format, also of a file that is being written."""
     if not file.exists():
         hint = "Check 'state_dir', or name the file."
-        raise ConfigError("there is no state to bring over", file=str(file), hint=hint)
+        raise ConfigError("there is no state to copy", file=str(file), hint=hint)
     try:
         with (
             closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as source,
@@ -56,7 +56,7 @@ def _copy(file: Path, copy: Path) -> None:
             f"the state file was written by a newer Wicket ({problem})", file=str(file), hint=hint
         ) from None
     except sqlite3.Error as problem:
-        hint = "Check that it is Wicket's state and whole: sqlite3 FILE 'PRAGMA integrity_check'."
+        hint = "Check that it is Wicket's state file and not damaged: sqlite3 FILE 'PRAGMA integrity_check'."
         raise ConfigError(f"the state file cannot be read: {problem}", file=str(file), hint=hint) from None
 
 

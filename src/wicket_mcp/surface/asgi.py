@@ -82,7 +82,7 @@ class App:
             vouched = self._vouched(peer, scope["method"], path)
             if vouched is None:
                 self._on_rejected(client, f"401 {scope['method']} {path[:100]}: no replica of ours")
-                await send_json(send, 401, {"error": "No replica of this gateway sent this."})
+                await send_json(send, 401, {"error": "This was not sent by a replica of this gateway."})
             else:
                 await mount(scope, headers, receive, send, vouched)
             return

@@ -214,7 +214,7 @@ class Authorization:
             raise OAuthError("invalid_request", "PKCE with S256 is required.")
         resource = fields.get("resource", "").rstrip("/")
         if resource and resource not in {base, *(f"{base}{path}" for path in self._paths)}:
-            raise OAuthError("invalid_target", "That resource is not here.")
+            raise OAuthError("invalid_target", "That resource is not served here.")
         return known_scopes(fields.get("scope", "").split()) or OFFERED
 
     async def _decide(self, exchange: Exchange) -> None:
@@ -241,7 +241,7 @@ class Authorization:
             holder = await self._grants.sign_in(fields.get("credential", "").strip())
             if holder is None:
                 self._on_rejected(exchange.client, f"consent to {request.client_name}: neither token nor API key")
-                words = "That is neither this Wicket’s token nor an API key that counts."
+                words = "That is neither this gateway’s token nor a valid API key."
                 html = self._consent(exchange, request, fields["request"], problem=words)
                 await exchange.page(401, html, request.redirect_uri)
                 return
@@ -259,7 +259,7 @@ class Authorization:
             try:
                 holder = await self._grants.welcome(issuer, claims)
             except InvalidToken as problem:
-                raise VisitFailed(visit, f"What the provider says about you does not count: {problem}.") from None
+                raise VisitFailed(visit, f"What the provider says about you is not accepted: {problem}.") from None
             if not any(holder[0].may(scope) for scope in visit.request.scopes):
                 about = f"consent to {visit.request.client_name}: {holder[0].name} has no rights"
                 self._on_rejected(exchange.client, about)

@@ -71,9 +71,9 @@ class FrontDoor:
                 if principal is not None:
                     return principal
         except InvalidToken as problem:
-            return Rejected(401, f"Authentication failed: the token does not count: {problem}.", invalid_token=True)
+            return Rejected(401, f"Authentication failed: the token is not valid: {problem}.", invalid_token=True)
         except WicketError as problem:
-            return Rejected(503, f"Who sent this cannot be told now. {problem}")
+            return Rejected(503, f"The sender cannot be identified now. {problem}")
         return Rejected(401, "Authentication failed: the token is not known here.", invalid_token=True)
 
     def challenge(

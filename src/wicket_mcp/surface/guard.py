@@ -147,7 +147,7 @@ def load_token(folder: Path) -> tuple[str, Path | str]:
     """The gateway's token, and where it is: a file made at the first start, or the variable that replicas share."""
     if named := os.environ.get(TOKEN_VARIABLE, "").strip():
         if len(named) < SHORTEST_TOKEN:
-            raise ConfigError("the token is too short to be one", key=TOKEN_VARIABLE, hint="openssl rand -base64 32")
+            raise ConfigError("the token is too short", key=TOKEN_VARIABLE, hint="openssl rand -base64 32")
         return named, TOKEN_VARIABLE
     path = folder / "token"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -155,9 +155,7 @@ def load_token(folder: Path) -> tuple[str, Path | str]:
         _create_token(path)
     token = path.read_text("utf-8").strip()
     if len(token) < SHORTEST_TOKEN:
-        raise ConfigError(
-            "the token is too short to be one", file=str(path), hint="Delete the file; a new one is made."
-        )
+        raise ConfigError("the token is too short", file=str(path), hint="Delete the file; a new one is made.")
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
     return token, path

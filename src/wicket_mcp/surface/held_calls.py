@@ -58,7 +58,7 @@ class Seal:
         genuine = any(hmac.compare_digest(_sign(key, body).encode(), signature) for key in self._keys)
         fields = as_list(decode(base64.urlsafe_b64decode(body))) if genuine else []
         if len(fields) != 5 or fields[2:4] != [principal.name, digest] or fields[4] < self._clock():
-            raise RpcProblem(INVALID_PARAMS, "requestState is not one of ours for this request, or it has expired.")
+            raise RpcProblem(INVALID_PARAMS, "requestState does not belong to this request, or it has expired.")
         return fields[0], fields[1]
 
 

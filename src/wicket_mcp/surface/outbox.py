@@ -155,7 +155,7 @@ class StallWatch:
     def _look(self) -> None:
         unsent = self._transport.get_write_buffer_size()
         if unsent >= self._unsent and (self._is_due is None or self._is_due()):
-            log.warning("a client took nothing for %g seconds and was cut", self._seconds)
+            log.warning("a client read nothing for %g seconds and was disconnected", self._seconds)
             self._timer = None
             self._transport.abort()
         else:

@@ -169,7 +169,7 @@ class _Answer:
         message = as_object(decode(self._body)) if self._body else {}
         error = Crashed(
             "wicket",
-            f"The replica that was at work is gone: {problem}",
+            f"The replica that worked on this is gone: {problem}",
             hint="It may have acted: check before you try again.",
         )
         response = error_response(message.get("id"), error)

@@ -228,7 +228,7 @@ def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
     followed = task.followed
     if not followed.server:
         lost = "Wicket was restarted while this task ran; it may have acted in part."
-        protocol.tasks.fail(task, Crashed("wicket", lost, hint="Look what was done, then call again."))
+        protocol.tasks.fail(task, Crashed("wicket", lost, hint="Check what was done, then call again."))
         return
     fields = as_object(followed.created.get("task")) or followed.created
     sealed = protocol.verbs.task_ids.seal(followed.server, as_text(fields.get("taskId")), task.principal)

@@ -43,7 +43,7 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_upstream_in_flight": Family("gauge", ("server",), "Requests that a server works on."),
     "wicket_upstream_waiting": Family("gauge", ("server",), "Requests that wait for a slot or a connection."),
     "wicket_upstream_strays_total": Family(
-        "counter", ("server",), "What came from a server and was no message, or fitted nothing."
+        "counter", ("server",), "Output of a server that was not a message, or an answer to no request."
     ),
     "wicket_sessions": Family("gauge", (), "Open sessions of clients of the handshake era."),
     "wicket_held_calls": Family("gauge", (), "Calls that wait for an answer of their client."),
@@ -52,7 +52,9 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_tokens_disclosed_total": Family(
         "counter", ("dialect", "kind"), "Estimated tokens of tool lists and answers that clients were given."
     ),
-    "wicket_tools_changed_total": Family("counter", ("server",), "Tools of a server that appeared, changed or went."),
+    "wicket_tools_changed_total": Family(
+        "counter", ("server",), "Tools of a server that appeared, changed or disappeared."
+    ),
     "wicket_oauth_refresh_total": Family("counter", ("server", "outcome"), "Refreshed access tokens of servers."),
     "wicket_event_loop_lag_seconds": Family("gauge", (), "The longest delay of the event loop since the last scrape."),
     "wicket_event_loop_held_total": Family("counter", (), "Times that the event loop was held; the log says by what."),
@@ -60,8 +62,8 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be kept."),
     "wicket_auth_failures_total": Family("counter", (), "Requests that came with no token or a wrong one."),
     "wicket_background_failures_total": Family("counter", (), "Background tasks that failed; the log says which."),
-    "wicket_outbox_dropped_total": Family("counter", (), "Messages that slow clients did not get."),
-    "wicket_outbox_replaced_total": Family("counter", (), "Notifications that a later one took the place of."),
+    "wicket_outbox_dropped_total": Family("counter", (), "Messages that were dropped for slow clients."),
+    "wicket_outbox_replaced_total": Family("counter", (), "Notifications that were replaced by a later one."),
 }
 
 

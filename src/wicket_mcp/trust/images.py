@@ -95,7 +95,7 @@ def _ask_registry(image: Image, patience: float) -> str:
             body, response_headers = _get(image.manifest, headers, patience)
     except (OSError, HTTPException, ValueError) as problem:
         raise ConfigError(
-            f"the digest of {image.repository}:{image.tag} could not be had from {image.registry}: {problem}",
+            f"the digest of {image.repository}:{image.tag} could not be fetched from {image.registry}: {problem}",
             hint=f"Pull it first, then its digest is taken from there: docker pull {image.registry}/{image.repository}",
         ) from None
     digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -121,5 +121,5 @@ def _get(address: str, headers: Mapping[str, str], patience: float) -> tuple[byt
     with urlopen(request, timeout=patience) as response:  # noqa: S310
         body = response.read(MAX_MANIFEST + 1)
         if len(body) > MAX_MANIFEST:
-            raise ValueError("it sends a manifest without end")
+            raise ValueError("it sends a manifest that is too large")
         return body, {name.lower(): value for name, value in response.headers.items()}

@@ -169,7 +169,7 @@ ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
 
 WORDS = {
     "hidden-characters": "invisible or bidirectional characters",
-    "terminal-escape": "control characters that a terminal obeys",
+    "terminal-escape": "control characters that a terminal executes",
     "markup-order": "markup that poses as an instruction of the system",
     "look-alike": "a name that looks like another one",
     "long": "a description that is too long to be read",

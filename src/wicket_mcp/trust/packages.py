@@ -88,7 +88,7 @@ def fetch(package: Package, pinned: str, patience: float) -> str:
             correct = _is_correct([sys.executable, "-m", "pip", "download", *options, package.requirement], patience)
         archive = next(iter(Path(folder).iterdir()), None)
         if correct and archive is None:
-            raise ConfigError(f"no archive of {package.spec} could be had")
+            raise ConfigError(f"no archive of {package.spec} could be fetched")
         return hash_of(archive.read_bytes(), pinned) if correct and archive is not None else OTHER_FILES
 
 
@@ -164,7 +164,7 @@ class Integrity:
             raise CannotStart(
                 server.name,
                 f"{package.spec} is not what was pinned: its registry has other files for this version{_name(now)}.",
-                hint=f"Look into it before anything else. If it is meant to be so: wicket pin {server.name} --renew",
+                hint=f"Find out why first. If the change is intended: wicket pin {server.name} --renew",
             )
         await self._store.save_note(note, f"{time.time():.0f} {pinned}")
 
@@ -182,7 +182,7 @@ def _hashes_now(package: Package, pinned: str) -> str:
     try:
         return fetch(package, pinned, START_PATIENCE)
     except ConfigError as problem:
-        log.debug("the archive of %s could not be had: %s", package.spec, problem)
+        log.debug("the archive of %s could not be fetched: %s", package.spec, problem)
         return look_up(package, START_PATIENCE)[1]
 
 

@@ -149,7 +149,7 @@ class EgressRules:
 def _host_name(entry: str) -> str:
     if "/" in entry or not entry.strip():
         raise ConfigError(
-            f"'{entry}' is no address, network or host name",
+            f"'{entry}' is not an address, a network or a host name",
             key="registry.allowed_addresses",
             hint="Use 127.0.0.1, 10.0.0.0/8 or intranet.example.",
         )

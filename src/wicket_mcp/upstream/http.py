@@ -121,7 +121,7 @@ class HttpConnection(PostingConnection):
     async def _post(self, message: JsonObject, extra: Mapping[str, str] | None = None) -> Answer:
         if self._closed:
             text = f"The connection to server '{self._server}' was closed."
-            raise NotSent(self._server, text, hint="Try again; it is opened anew.")
+            raise NotSent(self._server, text, hint="Try again; the session is opened again.")
         method = message.get("method", "")
         headers = self._build_headers(method, message.get("params"))
         if extra:
@@ -162,7 +162,7 @@ class HttpConnection(PostingConnection):
         if not in_session or not lost_session(problem):
             return problem
         self._session = ""
-        text = f"Server '{self._server}' does not know our session any more; nothing was done."
+        text = f"Server '{self._server}' no longer knows the session; nothing was done."
         expired = NotSent(self._server, text, hint="Try again; the next call opens a new one.")
         self._cut(expired)
         return expired

@@ -115,7 +115,7 @@ def _forbidden(answer: Answer, error: JsonObject | None) -> HttpRefused:
 def _busy(answer: Answer, wait: float | None) -> HttpRefused:
     hint = "Try again later."
     if wait is not None:
-        hint = f"It asks to be left alone for {wait:.0f} seconds; try again then."
+        hint = f"It asks for a pause of {wait:.0f} seconds; try again then."
     return HttpRefused(answer.endpoint.server, _describe(answer, ""), status=answer.status, hint=hint, wait=wait)
 
 

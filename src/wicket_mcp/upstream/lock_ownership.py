@@ -56,12 +56,12 @@ class LockOwnership:
                 except ClaimsAway as problem:
                     if (claim := await self._ask_members(key)) is not None:
                         return claim
-                    text = f"Who runs server '{key}' cannot be told: {problem}."
+                    text = f"The gateway that runs server '{key}' cannot be determined: {problem}."
                     raise NoOwner(key, text, hint="Try again when the database is back.") from None
                 if claim is not None:
                     return claim
                 await asyncio.sleep(PAUSE)
-        raise NoOwner(key, f"Nobody says who runs server '{key}'.", hint="Try again.")
+        raise NoOwner(key, f"It is not known which gateway runs server '{key}'.", hint="Try again.")
 
     async def _try(self, key: str, lost: Callable[[], None]) -> Claim | None:
         if key in self._held:
@@ -122,7 +122,7 @@ class LockOwnership:
             if claim is not None:
                 self._held[key] = claim.epoch, self._held[key][1]
             else:
-                log.warning("another replica runs server '%s' by now: it is stopped here", key)
+                log.warning("another replica runs server '%s' now: it is stopped here", key)
                 self._held.pop(key)[1]()
 
     async def _wait_for(self, earlier: Member, key: str, epoch: int) -> None:

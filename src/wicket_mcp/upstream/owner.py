@@ -125,10 +125,12 @@ class OwnerLink(asyncio.Protocol):
                 status = await cast("asyncio.Future[str]", link._accepted)
         except (OSError, TimeoutError) as problem:
             await link.close()
-            raise link._not_sent(f"Who runs server '{server}' cannot be reached: {problem or 'no answer'}") from None
+            raise link._not_sent(
+                f"The gateway that runs server '{server}' cannot be reached: {problem or 'no answer'}"
+            ) from None
         if " 101 " not in f"{status} ":
             await link.close()
-            raise link._not_sent(f"Server '{server}' has another owner than before.")
+            raise link._not_sent(f"Server '{server}' now has another owner.")
         link._accepted = None
         return link
 
@@ -230,7 +232,7 @@ class OwnerLink(asyncio.Protocol):
         elif (waiting := self._waiting.get(message.get("id", 0))) is None or waiting.answer.done():
             self.strays += 1
         elif as_object(as_object(message.get("error")).get("data")).get("code") == MOVED:
-            waiting.answer.set_exception(self._not_sent(f"Server '{self._server}' has another owner than before."))
+            waiting.answer.set_exception(self._not_sent(f"Server '{self._server}' now has another owner."))
             self._retire()
         else:
             try:
@@ -264,7 +266,7 @@ class OwnerLink(asyncio.Protocol):
             self._transport.write(b"".join(unsent))
 
     def _not_sent(self, reason: str) -> NotSent:
-        return NotSent(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is found anew.")
+        return NotSent(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is looked up again.")
 
     def _retire(self) -> None:
         """Send nothing more here; what was sent is answered."""

@@ -79,7 +79,7 @@ class FileOwnership:
                 return claim
             await asyncio.sleep(PAUSE)  # locked, and its owner has not said yet who it is
         hint = "Try again; it is decided by file locks in the folder of the workers."
-        raise NoOwner(key, f"Nobody says who runs server '{key}'.", hint=hint)
+        raise NoOwner(key, f"It is not known which gateway runs server '{key}'.", hint=hint)
 
     def _try(self, key: str) -> Claim | None:
         if key in self._held:

@@ -110,7 +110,7 @@ class PostingConnection(abc.ABC):
         was_slowed = self._throttle.slowed
         pause = self._throttle.spend(received, asyncio.get_running_loop().time())
         if self._throttle.exceeded:
-            problem = violation(self._endpoint, "floods us with messages that nobody asked for")
+            problem = violation(self._endpoint, "floods Wicket with messages that nobody asked for")
             self._cut(problem)
             raise problem
         if self._throttle.slowed and not was_slowed:

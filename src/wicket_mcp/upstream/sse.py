@@ -92,7 +92,7 @@ class SseConnection(PostingConnection):
         return self._post_endpoint
 
     def _lose_session(self) -> NotSent:
-        text = f"Server '{self._server}' does not know our session any more; nothing was done."
+        text = f"Server '{self._server}' no longer knows the session; nothing was done."
         lost = NotSent(self._server, text, hint="Try again; the next call opens a new one.")
         self._end(lost, report=True)
         return lost

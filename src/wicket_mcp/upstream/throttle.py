@@ -8,7 +8,7 @@ RATE = 2_000.0  # messages a second, which costs us some hundredths of a process
 BURST = 10_000.0
 CUT_AFTER = 60.0  # seconds of being slowed without a break
 
-FLOODS = "Server '{}' floods us with messages that nobody asked for."
+FLOODS = "Server '{}' floods Wicket with messages that nobody asked for."
 SLOWED = "server '%s' sends more messages than it is asked for; it is read more slowly"
 
 

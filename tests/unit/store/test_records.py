@@ -116,4 +116,4 @@ async def test_what_the_store_refuses_is_counted_and_logged(caplog: pytest.LogCa
     recorder.record(call("later"))
     await recorder.close()
     assert written.tools == [["later", "audit"]]
-    assert "call records are kept again; 7 were lost" in caplog.text
+    assert "call records are stored again; 7 were lost" in caplog.text

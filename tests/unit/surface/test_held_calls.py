@@ -140,7 +140,7 @@ def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
         (Seal(KEY), "\udcff.x", ANN, "digest"),
     ]
     for seal, text, principal, asked in wrong:
-        with pytest.raises(RpcProblem, match="requestState is not one of ours"):
+        with pytest.raises(RpcProblem, match="requestState does not belong to this request"):
             seal.open(text, principal, asked)
 
 

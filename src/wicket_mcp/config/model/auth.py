@@ -28,7 +28,7 @@ class AuthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: Annotated[
         Kind,
         Meta(
-            description="`oauth`: a person signs in (`wicket login`); `auto`: so, where the server asks for it. For "
+            description="`oauth`: a person signs in (`wicket login`); `auto`: the same, if the server asks for it. For "
             "machines: `client_credentials`, `token_exchange` (RFC 8693), `id_jag` (through a company's identity "
             "provider) and `workload` (a JWT of the platform, RFC 7523)."
         ),
@@ -45,13 +45,13 @@ class AuthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str, Meta(description="The authorization server to use; needed where the server names several.")
     ] = ""
     scopes: Annotated[
-        tuple[str, ...], Meta(description="Scopes to ask for. Those that the server names when empty.")
+        tuple[str, ...], Meta(description="Scopes to ask for. When empty, those that the server names.")
     ] = ()
     subject_token: Annotated[
         str,
         Meta(
             description="The token that is exchanged: for `token_exchange` an access token, for `id_jag` an ID token, "
-            "for `workload` the platform's JWT; as `${file:path}`, which is read anew each time."
+            "for `workload` the platform's JWT; as `${file:path}`, which is read again each time."
         ),
     ] = ""
     idp: Annotated[str, Meta(description="The identity provider's token endpoint (`id_jag`).")] = ""

@@ -56,7 +56,7 @@ RATES = {"discovery": 100, "registration": 10, "health": 1000, "invocation": 0}
 
 
 class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`wicket serve --http`: where it listens and whom it answers."""
+    """`wicket serve --http`: where it listens and who may use it."""
 
     host: Annotated[str, Meta(description="Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes a free one.")] = 8377
@@ -70,14 +70,14 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_body: Annotated[Bytes, Meta(gt=0, description="Largest request body to accept.")] = 4 * 1024**2
     leave_after: Annotated[
         Seconds,
-        Meta(description="Time to go on listening when Wicket is asked to end, until a balancer has read `/readyz`."),
+        Meta(description="Time to keep listening after a request to stop, until a load balancer has read `/readyz`."),
     ] = 0.0
     public_url: Annotated[
         str | None,
         Meta(description="Where clients reach Wicket from outside (`https://wicket.example`), without `/mcp`."),
     ] = None
     issuers: Annotated[
-        tuple[IssuerConfig, ...], Meta(description="Identity providers whose tokens are accepted: see below.")
+        tuple[IssuerConfig, ...], Meta(description="Identity providers whose tokens are accepted; see below.")
     ] = ()
     authorization: AuthorizationConfig = AuthorizationConfig()
 
@@ -136,7 +136,7 @@ class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     public: Annotated[bool, Meta(description="Let everybody read the registry over HTTP without a key.")] = False
     rates: Annotated[
         dict[str, int],
-        Meta(description="Requests an hour for each API key, by kind; 0 is no limit."),
+        Meta(description="Requests an hour for each API key, by kind; 0 means no limit."),
     ] = field(default_factory=lambda: dict(RATES))
     allowed_addresses: Annotated[
         tuple[str, ...],
@@ -164,7 +164,7 @@ class VaultConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Literal["file", "keyring"],
         Meta(
             description="What holds the key: `vault.key` in the state folder, or the system's keyring. "
-            "The variable `WICKET_VAULT_KEY`, where it is set, goes before both."
+            "The variable `WICKET_VAULT_KEY`, if set, takes precedence over both."
         ),
     ] = "file"
 
@@ -208,7 +208,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     aliases: Annotated[dict[str, str], Meta(description='Short names for tools: `commit = "git.git_commit"`.')] = field(
         default_factory=dict[str, str]
     )
-    log_level: Annotated[LogLevel, Meta(description="Least important messages to log, to stderr.")] = "info"
+    log_level: Annotated[LogLevel, Meta(description="Lowest level of messages to log (to stderr).")] = "info"
 
     http: HttpConfig = HttpConfig()
     limits: LimitsConfig = LimitsConfig()

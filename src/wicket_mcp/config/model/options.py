@@ -122,7 +122,7 @@ def _scalar(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: b
     if isinstance(kind, inspect.IntType | inspect.FloatType) and not _within(kind, result):
         raise InvalidOption(path, f"expected {_expect(kind, unit)}.")
     if isinstance(result, str) and not _speakable(result):
-        raise InvalidOption(path, "contains a NUL or half a surrogate pair, which no program can be given.")
+        raise InvalidOption(path, "contains a NUL or half a surrogate pair, which cannot be passed to a program.")
     return result
 
 

@@ -13,9 +13,7 @@ Flow: TypeAlias = Literal["off", "ask", "deny"]
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One rule: which calls it is about, and what happens to them. Everything that is left out means any."""
 
-    action: Annotated[Action, Meta(description="Let the call pass, have a person asked about it, or refuse it.")] = (
-        "ask"
-    )
+    action: Annotated[Action, Meta(description="Allow the call, ask a person about it, or refuse it.")] = "ask"
     name: Annotated[str, Meta(description="What to call the rule in errors and in the audit.")] = ""
     server: Annotated[str, Meta(description="Pattern (`*`, `?`) of the server.")] = "*"
     tool: Annotated[str, Meta(description="Pattern of the tool's own name.")] = "*"
@@ -34,7 +32,8 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description="Labels of the data in the arguments, of which one must be there (`[policy] flow`)."),
     ] = ()
     effects: Annotated[
-        tuple[Effect, ...], Meta(description="What the tool does, by its name and annotations; one must be so.")
+        tuple[Effect, ...],
+        Meta(description="What the tool does, judged by its name and annotations; one of these must match."),
     ] = ()
 
 

@@ -55,13 +55,13 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ),
     ] = ()
     calls_per_hour: Annotated[
-        int, Meta(ge=0, description="Calls that all who come through this profile may make in an hour; 0 is no limit.")
+        int, Meta(ge=0, description="Calls in an hour for all who use this profile together; 0 means no limit.")
     ] = 0
     tokens_per_hour: Annotated[
         int,
         Meta(
             ge=0,
-            description="Tokens that all who come through this profile may be answered with in an hour; 0: all.",
+            description="Tokens of answers, in an hour, for all who use this profile together; 0 means no limit.",
         ),
     ] = 0
 

@@ -33,7 +33,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     name: str
     """The id by which tools are named: `[A-Za-z0-9][A-Za-z0-9_.-]{0,63}`."""
 
-    title: Annotated[str, Meta(description="Display name. The server's id when empty.")] = ""
+    title: Annotated[str, Meta(description="Display name. When empty, the server's id.")] = ""
     description: Annotated[
         str, Meta(description="What the server is for; shown to agents when the server says nothing itself.")
     ] = ""
@@ -51,7 +51,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = field(default_factory=dict[str, str])
     inherit_env: Annotated[
         tuple[str, ...],
-        Meta(description="More variables of Wicket's own environment to hand on where they are set: `KUBECONFIG`, …"),
+        Meta(description="More variables of Wicket's own environment to pass on if they are set: `KUBECONFIG`, …"),
     ] = ()
     env_file: Annotated[
         str | None,
@@ -71,7 +71,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "auto"
     required_keys: Annotated[
         tuple[str, ...],
-        Meta(description="Environment variables that must be set before the server starts; handed on to it."),
+        Meta(description="Environment variables that must be set before the server starts; they are passed on to it."),
     ] = ()
 
     allowed_tools: Annotated[
@@ -86,7 +86,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Change | None,
         Meta(
             description="What to do when a tool's definition changes: `hold` it until somebody approves it, `tell` it "
-            "in the log, or `accept` it. Left alone: `hold` for remote addresses and packages without a version, else "
+            "in the log, or `accept` it. By default `hold` for remote addresses and packages without a version, else "
             "`accept`."
         ),
     ] = None
@@ -100,12 +100,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Seconds,
         Meta(
             gt=0,
-            description="Longest time to start, connect and shake hands. Left alone, it is 2 minutes for commands that "
-            "may have to download first, such as `npx` and `uvx`.",
+            description="Longest time to start, connect and complete the handshake. The default is 2 minutes for "
+            "commands that may have to download first, such as `npx` and `uvx`.",
         ),
     ] = CONNECT
     max_concurrent: Annotated[Count, Meta(description="Most calls in flight at a time.")] = 32
-    calls_per_minute: Annotated[int, Meta(ge=0, description="Most calls in a minute; 0 is no limit.")] = 0
+    calls_per_minute: Annotated[int, Meta(ge=0, description="Most calls in a minute; 0 means no limit.")] = 0
     cache: Annotated[
         dict[str, str],
         Meta(

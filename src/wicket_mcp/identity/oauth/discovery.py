@@ -74,7 +74,7 @@ def read_resource(server: str, url: str, document: JsonObject, issuer_name: str 
         raise SignInFailed(
             server,
             f"The sign-in metadata of server '{server}' is about another address than the server's own.",
-            hint="Check its url; if it is right, the server is set up wrongly, or somebody stands in between.",
+            hint="Check its url; if it is right, the server is set up wrongly, or somebody intercepts the connection.",
         )
     issuers = [as_text(issuer) for issuer in as_list(document.get("authorization_servers")) if as_text(issuer)]
     if issuer_name and issuer_name not in issuers:
@@ -94,7 +94,7 @@ def read_issuer(server: str, issuer: str, document: JsonObject, *, encrypted: bo
         raise SignInFailed(
             server,
             f"The authorization server of '{server}' says that it is another one than was asked for.",
-            hint="Nothing was sent to it. Tell the server's operator: the issuer must be the same to the byte.",
+            hint="Nothing was sent to it. Tell the server's operator: the issuer must be exactly the same.",
         )
     metadata = Issuer(
         issuer,

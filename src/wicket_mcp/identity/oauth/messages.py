@@ -123,7 +123,7 @@ def read_redirect(server: str, issuer: Issuer, query: dict[str, str]) -> str:
             hint="Sign in again, and allow it.",
         )
     if not query.get("code"):
-        raise SignInFailed(server, f"The answer to the sign-in at '{server}' brought no code.", hint="Sign in again.")
+        raise SignInFailed(server, f"The answer to the sign-in at '{server}' has no code.", hint="Sign in again.")
     return query["code"]
 
 

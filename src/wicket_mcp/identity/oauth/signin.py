@@ -320,7 +320,7 @@ class SignIns:
         if count >= STEPS:
             raise SignInFailed(
                 server,
-                f"Server '{server}' asks for more rights again and again, however often they are given.",
+                f"Server '{server}' asks for more rights again and again, even after they were granted.",
                 hint="Ask its operator which rights it needs, and name them in auth.scopes.",
             )
 

@@ -135,7 +135,7 @@ def set_aside(path: Path, problem: sqlite3.DatabaseError) -> None:
     aside = path.with_suffix(f".damaged-{int(time.time())}")
     with suppress(FileNotFoundError):  # another process was quicker
         path.rename(aside)
-    log.warning("the state file was damaged (%s); it was set aside as %s and a new one was begun", problem, aside)
+    log.warning("the state file was damaged (%s); it was renamed to %s and a new one was created", problem, aside)
 
 
 def _advice(problem: Exception) -> str:
