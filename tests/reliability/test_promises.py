@@ -1,5 +1,6 @@
 """Every fault and threat has a test, or a reason why there is none; and no test promises what nobody listed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.reliability.promises import FIGURES, MISSING, SUBJECTS, collect
 
 pytestmark = pytest.mark.unit
 FILE = Path(__file__).parents[2] / "docs" / "reliability.md"
+SECURITY = Path(__file__).parents[2] / "SECURITY.md"
 
 
 def test_every_id_is_proven_or_named_as_missing_and_not_both() -> None:
@@ -33,3 +35,14 @@ def test_a_reason_is_given_for_ids_that_exist() -> None:
 
 def test_the_page_is_made_from_the_tests() -> None:
     assert FILE.read_text("utf-8") == page(), "run python -m tests.reliability.document docs/reliability.md"
+
+
+def test_security_says_only_what_a_test_shows() -> None:
+    """Every numbered promise ends with the ids of what proves it."""
+    promises = re.split(r"^\d+\. ", SECURITY.read_text("utf-8").partition("\n## Posture")[0], flags=re.MULTILINE)[1:]
+    proven = {promise.id for promise in collect()}
+    assert len(promises) >= 8
+    for promise in promises:
+        named = re.search(r"\(((?:[FTV]\d+(?:, )?)+)\)\s*(?:\n\n|$)", promise)
+        assert named is not None, f"name what proves it: {promise}"
+        assert set(named[1].split(", ")) <= proven

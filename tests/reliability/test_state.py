@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -111,3 +113,22 @@ async def test_f27_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: Op
         assert len(seen) == MOST_OBSERVATIONS
         assert seen[0].at == pytest.approx(now - MOST_OBSERVATIONS), "the newest"
         assert [one.at for one in seen] == sorted(one.at for one in seen)
+
+
+@pytest.mark.promise("F19", "A start that cannot write its state says so and what to do, without a traceback.")
+def test_f19_a_start_on_a_read_only_folder_says_so(tmp_path: Path) -> None:
+    """Also as root: the folder is mounted read-only for this one command."""
+    (tmp_path / "wicket.toml").write_text(f'state_dir = "{tmp_path / "state"}"\n')
+    (tmp_path / "state").mkdir()
+    mounting = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
+    unshare = shutil.which("unshare") or "unshare"
+    tried = subprocess.run(f"{unshare} -m sh -c '{mounting}'", shell=True, check=False, capture_output=True)  # noqa: S602
+    if tried.returncode:
+        pytest.skip("nothing can be mounted here")
+    start = f"{mounting} && exec {sys.executable} -m wicket_mcp serve --config {tmp_path}/wicket.toml"
+    command = [unshare, "-m", "sh", "-c", start]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode != 0
+    assert "state" in done.stderr
+    assert "Make the folder writable or set 'state_dir'" in done.stderr
+    assert "Traceback" not in done.stderr
