@@ -26,7 +26,7 @@ VALUES = st.recursive(
 )
 EXTRAS = st.dictionaries(NAMES, VALUES, max_size=3)
 TASKS: Fields = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-ABLE: Fields = {"elicitation": {"form": {}}, "sampling": {}, "roots": {}}
+ABLE: Fields = {"elicitation": {"form": {}}, "sampling": {}, "roots": {}, "extensions": {f"{PREFIX}trial": {}}}
 QUESTIONS: dict[str, tuple[Fields, Fields]] = {
     "elicitation/create": (
         {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
@@ -37,6 +37,7 @@ QUESTIONS: dict[str, tuple[Fields, Fields]] = {
         {"role": "assistant", "content": {"type": "text", "text": "y"}, "model": "m"},
     ),
     "roots/list": ({}, {"roots": []}),
+    f"{PREFIX}confirm": ({"what": 1}, {"confirmed": True}),
 }
 """What a server asks, and what the client answers."""
 REQUESTS: dict[str, tuple[Fields, Callable[[Fields], Fields]]] = {

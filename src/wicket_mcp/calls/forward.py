@@ -24,7 +24,7 @@ from wicket_mcp.errors import (
     Unasked,
     Unavailable,
 )
-from wicket_mcp.extensions import APP_MARK, filter_forwarded
+from wicket_mcp.extensions import APP_MARK, filter_forwarded, unknown
 from wicket_mcp.model import (
     LOG_LEVELS,
     META_CAPABILITIES,
@@ -48,7 +48,7 @@ _OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, 
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a client must have declared to be asked this."""
-_ASKED_BY = frozenset(NEEDS.values())
+_ASKED_BY = frozenset({*NEEDS.values(), "extensions"})
 
 
 OnSent: TypeAlias = Callable[[str, float, JsonObject | None, BaseException | None], None]
@@ -159,10 +159,13 @@ def is_wanted(level: str, least: str) -> bool:
 
 
 def _check_askable(caller: Caller, server: str, method: str, params: Any) -> None:
-    """Raises Unasked when the client did not declare that it can be asked this."""
+    """Raises Unasked when the client did not declare that it can be asked this.
+
+    What Wicket does not know may be of an extension that Wicket does not know: a client with such a one judges itself.
+    """
     needed = NEEDS.get(method, "")
     action = f"asks for {needed}" if needed else f"asks {method}"
-    can = needed in caller.capabilities
+    can = needed in caller.capabilities if needed else bool(unknown(caller.capabilities))
     if can and needed == "elicitation":
         modes, mode = as_object(caller.capabilities[needed]), as_object(params).get("mode", "form")
         can = mode in modes or (mode == "form" and "url" not in modes)  # no mode named means forms
