@@ -68,7 +68,7 @@ def test_an_error_is_one_line_and_verbose_gives_the_servers_last_words(shell: Sh
 
 def test_a_server_that_cannot_be_asked_is_named_beside_the_answer(echo: Shell) -> None:
     done = echo.run("search", "echo a message back")
-    assert done.out.startswith("echo.echo(message: string) - Echo the message back\n")
+    assert done.out.startswith("echo.echo(message: string) -> text - Echo the message back\n")
     assert "'gone'" in done.err
     servers = echo.run("servers")
     assert [line.split()[:3] for line in servers.out.splitlines()[1:]] == [

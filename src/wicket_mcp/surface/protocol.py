@@ -238,7 +238,9 @@ class Protocol:
     def settle_profile(self, caller: RequestCaller, params: JsonObject) -> None:
         """Serve the caller the profile that the name of its client chooses, now that it is known."""
         name = caller.client_name or client_name(params.get("clientInfo"))
-        caller.admit_as(self.served.admit(caller.principal, name))
+        principal = self.served.admit(caller.principal, name)
+        if principal is not caller.principal:
+            caller.admit_as(principal)
 
     async def respond(self, request: Request) -> JsonObject:
         """The JSON-RPC response to `request`, whatever happens on the way."""
