@@ -127,10 +127,10 @@ def _write_enabled(path: Path, server: str, enabled: bool) -> None:
     wicket_toml.save(path, wicket_toml.set_enabled(path.read_text("utf-8"), server, enabled, path))
 
 
-def look_at(gateway: "Gateway", who: Principal) -> Glimpse:
-    """What goes on in this process, as far as `who` may see it."""
+def look_at(gateway: "Gateway", principal: Principal) -> Glimpse:
+    """What goes on in this process, as far as `principal` may see it."""
     loads = {load.server: Load(load.calls, load.waiting, load.restarts) for load in gateway.pool.loads()}
-    return look(gateway.audit, loads, who)
+    return look(gateway.audit, loads, principal)
 
 
 def source_of(
@@ -154,8 +154,8 @@ def source_of(
     async def sign_in(server: str, principal: Principal) -> str:
         return (await gateway.accounts.sign_ins.begin(catalogue.servers[server], principal)).link
 
-    async def under_way(who: Principal) -> Glimpse:
-        return merge([look_at(gateway, who), *(await others(who) if others is not None else ())])
+    async def under_way(principal: Principal) -> Glimpse:
+        return merge([look_at(gateway, principal), *(await others(principal) if others is not None else ())])
 
     async def pins(tool: Tool) -> Sequence[StoredPin]:
         name, source = tool.own_name or tool.name, fingerprint(catalogue.servers[tool.server])

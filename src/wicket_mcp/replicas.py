@@ -161,9 +161,13 @@ class Replicas:
 
     async def look_around(self, principal: Principal) -> list[Glimpse]:
         """What goes on at the other members; one that does not say so at once is left out."""
-        others = [each for each in self.members.all.values() if each.id != self.me] if self.members is not None else []
-        said = await asyncio.gather(*(self.relay.fetch(each, UNDER_WAY, principal, LOOK_WITHIN) for each in others))
-        return [read(answer) for answer in said if answer is not None]
+        others = (
+            [member for member in self.members.all.values() if member.id != self.me] if self.members is not None else []
+        )
+        answers = await asyncio.gather(
+            *(self.relay.fetch(member, UNDER_WAY, principal, LOOK_WITHIN) for member in others)
+        )
+        return [read(answer) for answer in answers if answer is not None]
 
     def _epoch(self, server: str, principal: Principal) -> int:
         config = self._gateway.pool.config_of(server)

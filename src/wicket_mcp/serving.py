@@ -204,7 +204,7 @@ class Front:
         if self._replicas is None:
             return ()
         owned = self._replicas.mount(self._protocols["/mcp"], config.limits.max_message)
-        return owned, UnderWayPage(lambda who: look_at(self._gateway, who))
+        return owned, UnderWayPage(lambda principal: look_at(self._gateway, principal))
 
     def _make_grants(self) -> "Grants":
         from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who turn it on)

@@ -1,9 +1,9 @@
 """What must outlive a process, as Protocols: one for each owner, and `Store` as their sum.
 
-A room asks for the Protocol it needs and gets a `Store`; `open.py` chooses the implementation, and nothing else imports
-one. Every method is one transaction, so that several processes over the same state agree. Reads wait for no writer.
-What a call hands over (`record_call`, `mark_key_used`) neither waits nor fails; a large result is saved before its call
-answers. Any other failure is raised as Internal, and says what to do.
+A room asks for the Protocol it needs and gets a `Store`; `open.py` chooses the implementation, and only it and
+`transfer.py` import one. Every method is one transaction, so that several processes over the same state agree. Reads
+wait for no writer. What a call hands over (`record_call`, `mark_key_used`) neither waits nor fails; a large result is
+saved before its call answers. Any other failure is raised as Internal, and says what to do.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

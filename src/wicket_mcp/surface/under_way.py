@@ -47,13 +47,13 @@ class Glimpse(Struct, frozen=True):
     loads: Mapping[str, Load] = {}
 
 
-def look(audit: Audit, loads: Mapping[str, Load], who: Principal) -> Glimpse:
-    """What goes on here, as far as `who` may see it."""
+def look(audit: Audit, loads: Mapping[str, Load], principal: Principal) -> Glimpse:
+    """What goes on here, as far as `principal` may see it."""
     clock = time.perf_counter()
-    shown = (
+    visible = (
         entry
         for entry in list(audit.running.values())
-        if who.may("admin") or entry.request.caller.principal.name == who.name
+        if principal.may("admin") or entry.request.caller.principal.name == principal.name
     )
     requests = [
         UnderWay(
@@ -62,7 +62,7 @@ def look(audit: Audit, loads: Mapping[str, Load], who: Principal) -> Glimpse:
             entry.request.caller.principal.name,
             (clock - entry.started) * 1000,
         )
-        for entry in shown
+        for entry in visible
     ]
     return Glimpse(tuple(requests), loads)
 
@@ -73,7 +73,9 @@ def merge(glimpses: Sequence[Glimpse]) -> Glimpse:
     for glimpse in glimpses:
         for server, load in glimpse.loads.items():
             loads[server] = loads.get(server, Load()) + load
-    requests = sorted((each for glimpse in glimpses for each in glimpse.requests), key=lambda each: -each.ms)
+    requests = sorted(
+        (request for glimpse in glimpses for request in glimpse.requests), key=lambda request: -request.ms
+    )
     return Glimpse(tuple(requests), loads)
 
 

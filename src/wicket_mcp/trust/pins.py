@@ -86,7 +86,7 @@ class Held(msgspec.Struct, frozen=True):
 
 def difference(before: JsonObject | None, after: JsonObject) -> str:
     """What is different, word for word: for a person."""
-    old, new = (pretty(each).splitlines() if each else [] for each in (before, after))
+    old, new = (pretty(version).splitlines() if version else [] for version in (before, after))
     return "\n".join(list(unified_diff(old, new, "approved", "now", lineterm="", n=1))[2:])
 
 

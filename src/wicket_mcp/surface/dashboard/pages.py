@@ -144,18 +144,18 @@ class Pages:
             "activity": by_server(records).get(tool.server),
             "records": records[:10],
             "may_call": principal.may("invoke"),
-            **(await self._pinned(tool) if principal.may("admin") else {}),
+            **(await self._pin_history(tool) if principal.may("admin") else {}),
         }
 
-    async def _pinned(self, tool: Tool) -> JsonObject:
+    async def _pin_history(self, tool: Tool) -> JsonObject:
         """What was accepted of a tool, each time with what changed, and what waits to be."""
-        wanted = (tool.server, "tool", tool.own_name or tool.name)
-        held = [change for change in self.source.held() if (change.server, change.kind, change.name) == wanted]
+        identity = (tool.server, "tool", tool.own_name or tool.name)
+        held = [change for change in self.source.held() if (change.server, change.kind, change.name) == identity]
         pins = await self.source.pins(tool)
         definitions = [as_object(decode(pin.definition)) for pin in pins]
         changes = ["", *(difference(old, new) for old, new in pairwise(definitions))]
-        shown = [(pin, _lines(change)) for pin, change in zip(pins, changes, strict=False)]
-        return {"held": [(change, _lines(change.diff())) for change in held], "pins": shown[::-1][:5]}
+        versions = [(pin, _lines(change)) for pin, change in zip(pins, changes, strict=False)]
+        return {"held": [(change, _lines(change.diff())) for change in held], "pins": versions[::-1][:5]}
 
     async def call(self, principal: Principal, form: Asked, key: str) -> JsonObject:
         """Call a tool with what a form was filled with; what came of it stands beside the form."""
