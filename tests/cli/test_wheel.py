@@ -1,5 +1,6 @@
 """The wheel, installed with pip into an environment that has nothing else: what a user gets from `pip install`."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,12 +24,19 @@ def _run(*command: str | Path, cwd: Path, code: int = 0, **more: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `bin` folder of a bare environment with the wheel of this checkout, and what that asks for, in it."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=PATIENCE)
-    (wheel,) = folder.glob("wicket_mcp-*.whl")
+    (built,) = folder.glob("wicket_mcp-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Path:
+    """The `bin` folder of a bare environment with the wheel of this checkout, and what that asks for, in it."""
+    folder = wheel.parent
     subprocess.run([sys.executable, "-m", "venv", folder / "bare"], check=True, timeout=PATIENCE)
     programs = folder / "bare" / "bin"
     install = (programs / "python", "-m", "pip", "install", "--quiet", wheel)
@@ -66,3 +74,17 @@ def test_the_menu_of_a_plain_installation_offers_the_languages_that_run(installe
         script.write_text("result(1 + 1)" if language == "lua" else "1 + 1")
         ran = _run(installed / "wicket", "run", "--language", language, script, "-c", file, cwd=tmp_path)
         assert ran.strip() == "2", language
+
+
+def test_a_take_over_by_uvx_names_uvx_and_nothing_in_its_cache(wheel: Path, tmp_path: Path) -> None:
+    uvx = Path(sys.executable).with_name("uvx")
+    file = tmp_path / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(encode({"mcpServers": {"echo": peer("Echo")}}))
+    environ = {**os.environ, "HOME": str(tmp_path), "PATH": f"{uvx.parent}{os.pathsep}{os.environ['PATH']}"}
+    command = (uvx, "--from", wheel, "wicket", "import", "cursor", "--take-over")
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    (entry,) = decode(file.read_bytes())["mcpServers"].values()
+    assert [entry["command"], *entry["args"][:4]] == [str(uvx), "--from", str(wheel), "wicket", "serve"]
+    assert "archive-v0" not in file.read_text()
