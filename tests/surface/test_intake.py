@@ -3,9 +3,8 @@
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sized
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import pytest
@@ -38,7 +37,7 @@ class App:
 
 
 @asynccontextmanager
-async def serve(app: App, intake: Callable[[Sized], Intake]) -> AsyncGenerator[int]:
+async def serve(app: App, intake: Intake) -> AsyncGenerator[int]:
     """The port of a server."""
     listener = listen("127.0.0.1", 0)
     server = Server(app, intake=intake)
@@ -80,7 +79,7 @@ async def read_answer(client: socket.socket) -> bytes:
 @pytest.mark.promise("F34", "Of requests that come all at once a few begin in each turn; the others wait unread.")
 async def test_f34_a_crowd_begins_a_few_at_a_time_in_the_order_it_came() -> None:
     app = App()
-    async with serve(app, partial(Intake, starts=2)) as port:
+    async with serve(app, Intake(starts=2)) as port:
         clients = await connect(port, 9)
         app.begun.clear()
         for number, client in enumerate(clients):  # all of them before the loop has its next turn
@@ -94,7 +93,7 @@ async def test_f34_a_crowd_begins_a_few_at_a_time_in_the_order_it_came() -> None
 
 async def test_f34_who_would_wait_too_long_is_turned_away_unread() -> None:
     app = App()
-    async with serve(app, partial(Intake, starts=1, fewest_waiting=2)) as port:
+    async with serve(app, Intake(starts=1, fewest_waiting=2)) as port:
         clients = await connect(port, 5)
         app.begun.clear()
         for number, client in enumerate(clients):
@@ -115,13 +114,8 @@ async def test_f34_as_many_may_wait_as_begin_in_two_seconds() -> None:
         now[0] += 0.01  # asked once for each turn in which somebody waited
         return now[0]
 
-    made: list[Intake] = []
-
-    def make(at_work: Sized) -> Intake:
-        made.append(Intake(at_work, starts=2, fewest_waiting=3, clock=clock))
-        return made[0]
-
-    async with serve(app, make) as port:
+    intake = Intake(starts=2, fewest_waiting=3, clock=clock)
+    async with serve(app, intake) as port:
         clients = await connect(port, 6)
         for _ in range(60):
             for client in clients:
@@ -130,14 +124,14 @@ async def test_f34_as_many_may_wait_as_begin_in_two_seconds() -> None:
                 assert (await read_answer(client)).startswith(b"HTTP/1.1 200")
         for client in clients:
             client.close()
-    assert made[0].rejected == 0
-    assert made[0].most_waiting > 3
+    assert intake.rejected == 0
+    assert intake.most_waiting > 3
 
 
 async def test_f34_what_follows_on_a_connection_that_waits_keeps_its_place() -> None:
     app = App()
     body = b"x" * 200_000
-    async with serve(app, partial(Intake, starts=1)) as port:
+    async with serve(app, Intake(starts=1)) as port:
         clients = await connect(port, 3)
         for client in clients:
             client.send(b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(body))
@@ -150,7 +144,7 @@ async def test_f34_what_follows_on_a_connection_that_waits_keeps_its_place() -> 
 
 async def test_f34_who_leaves_while_it_waits_is_forgotten() -> None:
     app = App()
-    async with serve(app, partial(Intake, starts=1)) as port:
+    async with serve(app, Intake(starts=1)) as port:
         clients = await connect(port, 3)
         app.begun.clear()
         for number, client in enumerate(clients):

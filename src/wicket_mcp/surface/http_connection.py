@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any
 from urllib.parse import unquote
@@ -39,7 +39,7 @@ _TOO_MUCH = b"The gateway has more to do than it can. Try again after Retry-Afte
 class Served:
     """What all connections of a server share."""
 
-    def __init__(self, app: App, connections: Connections, last_call: float, intake: Callable[[Sized], Intake]) -> None:
+    def __init__(self, app: App, connections: Connections, last_call: float, intake: Intake) -> None:
         self.app = app
         self.connections = connections
         self.last_call = last_call
@@ -47,7 +47,7 @@ class Served:
         that is on its way is answered, as the last one of its connection."""
         self.open: set[HttpConnection] = set()
         self.turns: set[Turn] = set()
-        self.intake = intake(self.turns)
+        self.intake = intake
         self.idle = asyncio.Event()
         """Set, while we leave, when the last connection has closed and the last request has ended."""
         self._second = 0

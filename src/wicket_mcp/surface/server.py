@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,11 @@ class Server:
         *,
         last_call: float = 0.0,
         shared: bool = False,
-        intake: Callable[[Sized], Intake] = Intake,
+        intake: Intake | None = None,
     ) -> None:
         """`shared` says that other processes accept connections at the same sockets."""
         self._accepts = 1 if shared else ACCEPTS
-        self._served = Served(app, Connections() if connections is None else connections, last_call, intake)
+        self._served = Served(app, Connections() if connections is None else connections, last_call, intake or Intake())
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
