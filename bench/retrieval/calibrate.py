@@ -6,6 +6,8 @@ A logistic regression in which every size of catalogue, and servable and unserva
 intercept is then set so that WRONGLY percent of the servable queries of the tuned half are declined.
 """
 
+from math import log
+
 from retrieval.declining import SIZES, WRONGLY, cases
 from retrieval.sets import Labelled, catalogue
 from wicket_mcp.search import SearchIndex, build_segment
@@ -16,7 +18,7 @@ _ROUNDS = 100
 
 
 def main() -> None:
-    rows: list[tuple[float, float, float, float]] = []
+    rows: list[tuple[float, ...]] = []
     groups: list[int] = []
     listings = Labelled("catalogue", "dev", list(catalogue()), []).listings()
     segments = {listing.server: build_segment(listing) for listing in listings}
@@ -26,7 +28,8 @@ def main() -> None:
             for query in queries:
                 answer = index.search(query.text)
                 subjects = min(MOST_SUBJECTS, answer.missing_subjects)
-                rows.append((answer.closest, subjects, float(bool(answer.unmentioned)), 1.0))
+                named = (answer.closest, subjects, float(bool(answer.unmentioned)))
+                rows.append((*named, log(max(1, answer.size)), 1 / (1 + answer.words), 1.0))
                 groups.append(2 * list(SIZES).index(case.size) + served)
     features, group = np.array(rows), np.array(groups)
     wanted = (group % 2).astype(float)
@@ -42,7 +45,7 @@ def main() -> None:
         shift = float(np.quantile(evidence[wanted == 1], share / 100))
         declined = [float((evidence[(group == 2 * at)] < shift).mean()) for at in range(len(SIZES))]
         numbers = ", ".join(f"{value:.2f}" for value in (*found[:-1], found[-1] - shift))
-        print(f"CLOSENESS, SUBJECT, PRODUCT, NOTHING = {numbers}")
+        print(f"CLOSENESS, SUBJECT, PRODUCT, SIZE, SHORT, NOTHING = {numbers}")
         print(f"    declines {share} % of the servable and {', '.join(f'{x:.0%}' for x in declined)} of the others")
 
 

@@ -45,6 +45,8 @@ class PublicModel:
             self._known.update(zip(new, vectors.astype(np.float16), strict=True))
         return np.stack([self._known[text] for text in texts]).astype(np.float32)
 
+    encode_queries = encode
+
     def keep(self) -> None:
         """Write all vectors down for the next run."""
         np.savez(self._file, texts=np.array(list(self._known)), vectors=np.stack(list(self._known.values())))

@@ -44,6 +44,14 @@ async def test_a_github_issue_is_declined_where_git_is_all_there_is(open_gateway
         assert answer.hits[0].tool.key == "github.create_issue"
 
 
+@pytest.mark.parametrize("tools", [(), (Tool("zoo", "feed", {"description": "Fodder for zebras"}),)])
+def test_the_missing_product_is_named_where_there_is_no_hit_at_all(tools: tuple[Tool, ...]) -> None:
+    index = SearchIndex.build([Listing("zoo", tools=tools)] if tools else [])
+    answer = index.search("qqxyzzy GitHub", visible=lambda tool: False)
+    assert answer.hits == ()
+    assert answer.doubt == "No tool clearly fits: none mentions GitHub."
+
+
 @pytest.mark.parametrize(
     ("servers", "query"),
     [

@@ -42,6 +42,9 @@ class Topics:
         found = [[float("feline" in text or "cat" in text), float("feline" not in text)] for text in texts]
         return np.array(found, np.float32)
 
+    def encode_queries(self, texts: list[str]) -> "NDArray[np.float32]":
+        return self.encode(texts)
+
 
 def test_an_encoder_brings_tools_together_that_share_no_word_with_the_query() -> None:
     tools = (Tool("pets", "groom", {"description": "Brush a feline"}), Tool("pets", "ride", {"description": "Saddle"}))
@@ -90,13 +93,13 @@ def test_the_packaged_encoder_understands_what_words_and_the_table_do_not(query:
         ("Wird es morgen regnen?", "get_forecast"),
         ("qui travaille ici ?", "list_employees"),
         ("devuélvele el dinero", "refund_payment"),
-        ("把昨天的数据找回来", "restore_backup"),
+        ("把丢失的数据恢复", "restore_backup"),
         ("金曜日に打ち合わせを入れて", "schedule_meeting"),
     ],
 )
 def test_the_packaged_encoder_reads_other_languages(query: str, tool: str) -> None:
     texts = [f"office: {name.replace('_', ' ')}. {about}" for name, about in ABOUT.items()]
-    cosines = PACKAGED.encode(texts) @ PACKAGED.encode([query])[0]
+    cosines = PACKAGED.encode(texts) @ PACKAGED.encode_queries([query])[0]
     assert list(ABOUT)[int(cosines.argmax())] == tool
 
 
@@ -116,6 +119,14 @@ def test_a_text_has_the_same_vector_alone_and_among_others() -> None:
     assert np.allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
     assert together.shape == (len(texts), PACKAGED.width)
     assert np.array_equal(together, read_encoder(FILE).encode(texts))
+
+
+def test_queries_go_through_fewer_layers_than_tools_and_lie_where_tools_of_their_meaning_do() -> None:
+    texts = list(ABOUT.values())
+    queries, tools = PACKAGED.encode_queries(texts), PACKAGED.encode(texts)
+    assert not np.allclose(queries, tools, atol=1e-2)
+    assert np.allclose(np.linalg.norm(queries, axis=1), 1, atol=1e-5)
+    assert (queries @ tools.T).argmax(1).tolist() == list(range(len(texts)))
 
 
 def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:

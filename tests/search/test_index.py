@@ -91,8 +91,18 @@ def test_an_explanation_adds_up_to_the_score(index: SearchIndex) -> None:
         for hit in answer.hits:
             why = index.explain(query, hit.tool, usage={"github.create_issue": 5})
             assert abs(why.score - hit.score) < 1e-5
-            assert abs(why.letters + why.meaning + why.part + why.usage + why.named - why.score) < 1e-5
+            brought = why.letters + why.meaning + why.part + why.usage + why.learned + why.named + why.deprecated
+            assert abs(brought - why.score) < 1e-5
             assert abs(sum(why.fields.values()) - why.letters) < 1e-5
+
+
+def test_an_explanation_says_what_a_deprecated_tool_loses() -> None:
+    tools = (Tool("disk", "read", {"description": "Read a file. DEPRECATED: use open."}),)
+    index = SearchIndex.build([Listing("disk", tools=tools)])
+    hit = index.search("read a file").hits[0]
+    why = index.explain("read a file", hit.tool)
+    assert why.deprecated < 0
+    assert abs(why.score - hit.score) < 1e-5
 
 
 def test_an_explanation_names_words_and_fields(index: SearchIndex) -> None:

@@ -2,14 +2,18 @@
 
     python tools/encoder/train.py --data DATA --teacher TEACHER --paraphrases tools/encoder/paraphrases/*.txt \\
         --keep KEEP --state FIRST --out OUT
-    python tools/encoder/train.py … --keep KEEP --begin FIRST --seed 8 --rate 1.2e-3 --steps 7900 --out OUT
+    python tools/encoder/train.py … --keep KEEP --begin FIRST --seed 8 --rate 1.2e-3 --steps 7900 --state SECOND …
+    python tools/encoder/train.py … --keep OTHER --begin SECOND --seed 9 --rate 1e-3 --steps 6110 --batch 3072 \
+        --pairs 1024 --written 512 --weight-written 0.3 --exits 4 3 --out OUT
 
 DATA comes from `corpus.py` and `vocabulary.py` (48000 pieces), TEACHER (teacher.npz, tokenizer.json) from `teacher.py`.
-Needs torch and tokenizers; twenty minutes on one H200, of which two for the teacher. The packaged file was made so; the
-order of a GPU's sums is not fixed, so another run gives other last digits. Three things are learnt at once. Texts lie
-where the teacher has them, and to one another as the teacher's do. A translation lies where the teacher has its
-English. A request is nearer to what it asks for than to anything else of the batch, its siblings of the same server
-among them.
+Needs torch and tokenizers; forty minutes on one H200, of which four for the teacher. The packaged file was made so (the
+first two runs without the rewording, and before paraphrases 11 to 13 were written); the order of a GPU's sums is not
+fixed, so another run gives other last digits. Four things are learnt at once. Texts lie where the teacher has them, and
+to one another as the teacher's do. So do they in other words (`synonyms.py`), by which the encoder learns what the
+teacher does not know: how people talk of what tools do. A translation lies where the teacher has its English. A request
+is nearer to what it asks for than to anything else of the batch, its siblings of the same server among them. All of it
+is asked of the last layer, and of a query's early exit beside the last layer of tools.
 OUT gets encoder.bin in parts: join them, and write the SHA-256 into `wicket_mcp/search/encoder.py`.
 """
 
@@ -20,7 +24,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing import Pool
+from multiprocessing import Pool, Queue, get_context
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +34,10 @@ import torch.nn.functional as nn
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
 import paraphrases as written
+import synonyms
 import teacher
 
-from wicket_mcp.search.encoder import write_encoder
+from wicket_mcp.search.encoder import Encoder, write_encoder
 from wicket_mcp.search.tokenizer import Tokenizer
 
 START = time.perf_counter()
@@ -45,6 +50,8 @@ PREFIXES = (
 )  # fmt: skip
 JOINTS = (" and ", ". Then ", ". Also, ", ", then ", " and then ", "; ")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_PARTS = ("attend", "mix", "up", "down")
+Vectors = Callable[[list[str]], torch.Tensor]
 
 
 def say(*parts: object) -> None:
@@ -111,6 +118,19 @@ def unshared(request: str, described: str) -> str:
     return " ".join(left) if len(left) < len(words) and sum(len(word) > 3 for word in left) >= 3 else ""
 
 
+def _reword(job: tuple[int, list[str], float]) -> list[str]:
+    number, texts, share = job
+    chance, known = random.Random(f"reword {number}"), synonyms.load()
+    return [synonyms.reword(text, known, chance, share) if len(text) < 240 else "" for text in texts]
+
+
+def reworded(texts: list[str], share: float = 0.75, number: int = 0) -> list[str]:
+    """Each text in other words; empty where it has none that could be replaced."""
+    jobs = [(number + at, texts[at : at + 5000], share) for at in range(0, len(texts), 5000)]
+    with Pool(os.cpu_count()) as pool:
+        return [text for part in pool.map(_reword, jobs, chunksize=1) for text in part]
+
+
 def taught(texts: list[str], folder: Path, device: str) -> torch.Tensor:
     """The teacher's vectors."""
     from tokenizers import Tokenizer as Teachers  # noqa: PLC0415
@@ -147,11 +167,16 @@ def taught(texts: list[str], folder: Path, device: str) -> torch.Tensor:
 
 
 class Student(torch.nn.Module):
-    """A transformer with the norms' gains in its matrices: root-mean-square norms, no biases, squared ReLU."""
+    """A transformer with the norms' gains in its matrices: root-mean-square norms, no biases, squared ReLU.
 
-    def __init__(self, pieces: int, width: int, layers: int, heads: int, inner: int) -> None:
+    Tools go through all layers. A query may leave early, after one of the layers that `exits` names: it is short, and
+    somebody waits for it.
+    """
+
+    def __init__(self, pieces: int, width: int, layers: int, heads: int, inner: int, exits: list[int]) -> None:
         super().__init__()
         self.heads = heads
+        self.exits = exits
         self.embeddings = torch.nn.Parameter(torch.randn(pieces, width) * 0.3)
         self.positions = torch.nn.Parameter(torch.randn(LONGEST, width) * 0.05)
 
@@ -164,6 +189,7 @@ class Student(torch.nn.Module):
         self.up = torch.nn.ParameterList([matrix(width, inner) for _ in range(layers)])
         self.down = torch.nn.ParameterList([matrix(inner, width, deep) for _ in range(layers)])
         self.output = matrix(width, VECTOR)
+        self.early = torch.nn.ParameterList([matrix(width, VECTOR) for _ in exits])
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor, drop: float = 0.0) -> torch.Tensor:
         count, length = ids.shape
@@ -172,13 +198,21 @@ class Student(torch.nn.Module):
         rows = nn.embedding(ids, self.embeddings) + self.positions[:length]
         rows = nn.dropout(rows, drop, self.training)
         mask = here[:, None, None, :]
-        for attend, mix, up, down in zip(self.attend, self.mix, self.up, self.down, strict=True):
+
+        def finish(output: torch.Tensor) -> torch.Tensor:
+            mean = (norm(rows) * here[:, :, None]).sum(1) / lengths[:, None]
+            return nn.normalize((mean @ output).float(), dim=1)
+
+        found: list[torch.Tensor] = []
+        layers = zip(self.attend, self.mix, self.up, self.down, strict=True)
+        for number, (attend, mix, up, down) in enumerate(layers):
+            if number in self.exits:
+                found.append(finish(self.early[self.exits.index(number)]))
             query, key, value = (norm(rows) @ attend).view(count, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
             mixed = nn.scaled_dot_product_attention(query, key, value, attn_mask=mask)
             rows = rows + nn.dropout(mixed.transpose(1, 2).reshape(count, length, width) @ mix, drop, self.training)
             rows = rows + nn.dropout(nn.relu(norm(rows) @ up).square() @ down, drop, self.training)
-        mean = (norm(rows) * here[:, :, None]).sum(1) / lengths[:, None]
-        return nn.normalize((mean @ self.output).float(), dim=1)
+        return torch.stack([finish(self.output), *found])
 
 
 def norm(rows: torch.Tensor) -> torch.Tensor:
@@ -237,6 +271,31 @@ class Data:
         pairs += [(len(students) + number, b) for number, (_, _, b) in enumerate(parted)]
         students += [text for text, _, _ in parted]
         sources += [a for _, a, _ in parted]
+        # Texts in other words lie where the teacher has the original, and requests ask for the same.
+        other = reworded(texts)
+        again = reworded(texts, 1.0, 10_000_000)
+        begin = len(students)
+        rows = [(text, at) for many in (other, again) for at, text in enumerate(many) if text]
+        students += [text for text, _ in rows]
+        sources += [at for _, at in rows]
+        self.reworded = np.arange(begin, len(students))
+        where: dict[int, list[int]] = {}
+        for number, (_, at) in enumerate(rows):
+            where.setdefault(at, []).append(begin + number)
+        pairs += [(seed.choice(where[a]), b) for a, b in pairs if a in where]
+        asks = [(tool.text, tool.about, *tool.english) for tool in self.tools]
+        said = [
+            reworded([text for _, *many in asks for text in many], 0.9, 20_000_000 + 1_000_000 * n) for n in range(4)
+        ]
+        extra: dict[str, list[int]] = {}
+        at = 0
+        for tool_text, *many in asks:
+            for _ in many:
+                for text in {variant[at] for variant in said} - {""}:
+                    extra.setdefault(tool_text, []).append(len(students))
+                    students.append(text)
+                    sources.append(index[tool_text])
+                at += 1
         self.codes = np.array([code for code, _, _ in foreign])
         ids, self.lengths = numbers(students, data)
         say(
@@ -266,14 +325,25 @@ class Data:
         self.groups = written.groups(self.tools, index)
         # A translation of a written request asks for the same tool.
         offset = {text: self.plain + len(spoilt) + at for at, (_, text, _) in enumerate(foreign)}
-        self.servers: list[list[tuple[list[int], list[int]]]] = []
+        self.servers: list[list[tuple[list[int], list[int], list[int]]]] = []
         for group in self.groups:
             entries = []
             for tool in group:
                 asked = [index[text] for text in tool.english] + [offset[text] for _, text in tool.foreign]
-                entries.append(([index[tool.text], index[tool.bare]], asked))
+                entries.append(([index[tool.text], index[tool.bare]], asked, extra.get(tool.text, [])))
             self.servers.append(entries)
         self.clusters = neighbours(self.vectors[: self.plain], max(8, self.plain // 700))
+        self.siblings = siblings(texts, self.pairs)
+
+
+def siblings(texts: list[str], pairs: np.ndarray) -> list[np.ndarray]:
+    """Pairs whose operations are of one server, together: each is a hard negative for the others."""
+    found: dict[str, list[int]] = {}
+    for number, at in enumerate(pairs[:, 1].tolist()):
+        server, colon, _ = texts[at][:48].partition(":")
+        if colon:
+            found.setdefault(server, []).append(number)
+    return [np.array(numbers) for numbers in found.values() if len(numbers) >= 8]
 
 
 def neighbours(vectors: torch.Tensor, count: int) -> list[np.ndarray]:
@@ -299,14 +369,14 @@ def run(student: Student, data: Data, rows: np.ndarray, device: str, drop: float
         lengths = torch.from_numpy(data.lengths[picked].astype(np.int64)).to(device, non_blocking=True)
         found.append(student(data.ids[at, :longest], lengths, drop))
     back = torch.from_numpy(np.argsort(order, kind="stable")).to(device, non_blocking=True)
-    return torch.cat(found)[back]
+    return torch.cat(found, 1)[:, back]
 
 
-def relations(ours: torch.Tensor, theirs: torch.Tensor, heat: float = 0.05) -> torch.Tensor:
+def relations(ours: torch.Tensor, others: torch.Tensor, theirs: torch.Tensor, heat: float = 0.05) -> torch.Tensor:
     """Each text's likeness to the others of the batch, as the teacher has it."""
     self_ = torch.eye(len(ours), dtype=torch.bool, device=ours.device)
     target = (theirs @ theirs.T / heat).masked_fill(self_, -1e4).softmax(1)
-    logs = (ours @ ours.T / heat).masked_fill(self_, -1e4).log_softmax(1)
+    logs = (ours @ others.T / heat).masked_fill(self_, -1e4).log_softmax(1)
     return nn.kl_div(logs, target, reduction="batchmean")
 
 
@@ -339,12 +409,22 @@ class Sampler:
             cluster = data.clusters[chance.integers(len(data.clusters))]
             parts.append(chance.choice(cluster, min(32, len(cluster)), replace=False))
         parts.append(chance.choice(data.spoilt, options.batch // 8))
-        parts.extend(chance.choice(rows, options.batch // 8) for rows in self.by_code)
+        parts.append(chance.choice(data.reworded, options.batch // 3))
+        parts.extend(chance.choice(rows, options.batch // 12) for rows in self.by_code)
         return np.concatenate(parts)
 
     def pairs(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        picked = self.data.pairs[self.chance.integers(0, len(self.data.pairs), count)]
+        """Half of them from anywhere, half with siblings beside them."""
+        chance, data = self.chance, self.data
+        numbers = [chance.integers(0, len(data.pairs), count - count // 2)]
+        while sum(map(len, numbers)) < count and data.siblings:
+            group = data.siblings[chance.integers(len(data.siblings))]
+            numbers.append(group[chance.integers(0, len(group), 12)])
+        picked = data.pairs[np.concatenate(numbers)[:count]]
         return picked[:, 0], picked[:, 1]
+
+    def batch(self, options: argparse.Namespace) -> tuple[np.ndarray, ...]:
+        return self.texts(options), *self.pairs(options.pairs), *self.tools(options.written)
 
     def tools(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Requests that we wrote and their tools, whole servers at a time: siblings are the hardest to tell apart."""
@@ -353,19 +433,23 @@ class Sampler:
         marks: list[tuple[int, int]] = []
         while len(asked) < count:
             server = int(self.chance.integers(len(self.data.servers)))
-            for number, (texts, requests) in enumerate(self.data.servers[server]):
+            for number, (texts, requests, others) in enumerate(self.data.servers[server]):
                 if requests:
-                    asked.append(int(self.chance.choice(requests)))
-                    tools.append(int(texts[0] if self.chance.random() < 0.7 else texts[1]))
+                    many = others if others and self.chance.random() < 0.4 else requests
+                    asked.append(many[self.chance.integers(len(many))])
+                    tools.append(texts[0] if self.chance.random() < 0.7 else texts[1])
                     marks.append((server * 1000 + number, server))
         return np.array(asked), np.array(tools), np.array([t for t, _ in marks]), np.array([s for _, s in marks])
 
 
 def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> Student:
     torch.manual_seed(options.seed)
-    student = Student(pieces, options.width, options.layers, options.heads, options.inner).to(device)
+    shape = (options.width, options.layers, options.heads, options.inner, options.exits)
+    student = Student(pieces, *shape).to(device)
     if options.begin:
-        student.load_state_dict(torch.load(options.begin, map_location=device))
+        missing = student.load_state_dict(begin_with(options.begin), strict=False).missing_keys
+        for name in missing:  # an exit that was not there before begins as the last one
+            student.get_parameter(name).data.copy_(student.output.data)
     fast = [student.embeddings, student.positions]
     rest = [p for name, p in student.named_parameters() if name not in ("embeddings", "positions")]
     optimiser = torch.optim.AdamW(
@@ -376,7 +460,7 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
         betas=(0.9, 0.98), fused=device == "cuda",
     )  # fmt: skip
     rates = [group["lr"] for group in optimiser.param_groups]
-    sampler = Sampler(data, options.seed)
+    batches = feed(Sampler(data, options.seed), options)
     begun, step, shown = time.perf_counter(), 0, 0
     averages = torch.zeros(4, device=device)
     mean: dict[str, torch.Tensor] = {}
@@ -389,22 +473,33 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
             group["lr"] = (
                 rate * min(1.0, (step + 1) / 300) * (0.5 + 0.5 * math.cos(math.pi * done) if done > 0.1 else 1.0)
             )
-        texts = sampler.texts(options)
-        asked, described = sampler.pairs(options.pairs)
-        ours_asked, ours_tools, same, server = sampler.tools(options.written)
+        texts, asked, described, ours_asked, ours_tools, same, server = batches.get()
         rows = np.concatenate([texts, asked, described, ours_asked, ours_tools])
         with torch.autocast(device, torch.bfloat16):
             vectors = run(student, data, rows, device, options.drop)
         wanted = data.vectors[data.sources[torch.from_numpy(rows).to(device)]].float()
-        size = [len(texts), options.pairs, options.pairs, len(ours_asked), len(ours_asked)]
-        ours, theirs = vectors.split(size), wanted.split(size)
-        points = 1 - (vectors[: len(texts)] * wanted[: len(texts)]).sum(1).mean()
-        related = relations(ours[0], theirs[0])
-        each = torch.arange(options.pairs, device=device)
-        found = contrast(ours[1], ours[2], theirs[2], torch.from_numpy(described).to(device), each, 0.9)
+        size = [len(texts), len(asked), len(asked), len(ours_asked), len(ours_asked)]
+        theirs = wanted.split(size)
+        each = torch.arange(len(asked), device=device)
+        numbers = torch.from_numpy(described).to(device)
         marks = torch.from_numpy(same).to(device), torch.from_numpy(server).to(device)
-        told = contrast(ours[3], ours[4], theirs[4], *marks, 0.75)
-        loss = 4 * points + related + options.weight_pairs * found + options.weight_written * told
+        whole = vectors[0].split(size)
+        parts = []
+        for leaving in vectors:  # what all layers say, then what an early exit says
+            ours = leaving.split(size)
+            parts.append(
+                torch.stack(
+                    (
+                        1 - (ours[0] * theirs[0]).sum(1).mean(),
+                        relations(ours[0], whole[0] if leaving is vectors[0] else whole[0].detach(), theirs[0]),
+                        contrast(ours[1], whole[2], theirs[2], numbers, each, 0.9),
+                        contrast(ours[3], whole[4], theirs[4], *marks, 0.75),
+                    )
+                )
+            )
+        weights = torch.tensor([4.0, 1.0, options.weight_pairs, options.weight_written], device=device)
+        losses = torch.stack(parts)
+        loss = (losses[0] * weights).sum() + (losses[1:] * weights).sum() / max(1, len(losses) - 1)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
@@ -412,7 +507,7 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
         if done > 0.85:
             for name, value in student.state_dict().items():
                 mean[name] = value.clone() if name not in mean else mean[name].lerp_(value, 0.01)
-        averages = averages * 0.98 + 0.02 * torch.stack([points, related, found, told]).detach()
+        averages = averages * 0.98 + 0.02 * losses[-1].detach()
         step += 1
         if step % options.every == 0:
             say(f"step {step} {100 * done:.0f}%", *(f"{value:.3f}" for value in averages.tolist()))
@@ -422,6 +517,32 @@ def train(data: Data, options: argparse.Namespace, pieces: int, device: str) -> 
     if mean:
         student.load_state_dict(mean)
     return student.eval()
+
+
+def begin_with(path: Path) -> dict[str, torch.Tensor]:
+    """What an earlier run ended with: its state, or its encoder.bin."""
+    if path.suffix != ".bin":
+        return torch.load(path)
+    file = Encoder(path.read_bytes())
+    values, scales = file._embeddings
+    state = {"embeddings": values.astype(np.float32) * scales[:, None], "positions": file._positions}
+    for number, (attend, *rest) in enumerate(file._layers):
+        attend[:, : len(attend)] *= math.sqrt(len(attend) / file._heads)
+        state |= {f"{part}.{number}": rows for part, rows in zip(_PARTS, (attend, *rest), strict=True)}
+    return {name: torch.from_numpy(rows) for name, rows in (state | {"output": file._output}).items()}
+
+
+def feed(sampler: Sampler, options: argparse.Namespace) -> "Queue[tuple[np.ndarray, ...]]":
+    """Batches from a process of their own, in an order that the seed fixes."""
+    context = get_context("fork")
+    queue: Queue[tuple[np.ndarray, ...]] = context.Queue(maxsize=24)
+
+    def fill() -> None:
+        while True:
+            queue.put(sampler.batch(options))
+
+    context.Process(target=fill, daemon=True).start()
+    return queue
 
 
 def check(student: Student, options: argparse.Namespace, device: str) -> None:
@@ -436,26 +557,28 @@ def check(student: Student, options: argparse.Namespace, device: str) -> None:
             with torch.no_grad(), torch.autocast(device, torch.bfloat16):
                 rows = torch.from_numpy(ids).to(device), torch.from_numpy(lengths.astype(np.int64)).to(device)
                 parts.append(student(*rows))
-        return torch.cat(parts)
+        return torch.cat(parts, 1)
 
-    recall("student", vectors, options.check)
+    recall("student", lambda texts: vectors(texts)[0], vectors, options.check)
 
 
-def recall(name: str, vectors: Callable[[list[str]], torch.Tensor], folder: Path) -> None:
+def recall(name: str, of_tools: Vectors, of_queries: Vectors, folder: Path) -> None:
     """Recall among the first five, meanings alone, on queries that are kept for tuning."""
     results = []
     for path in sorted(folder.glob("*.npz")):
         with np.load(path, allow_pickle=False) as kept:
             tools, queries, kinds, golds = (kept[name].tolist() for name in ("tools", "queries", "kinds", "golds"))
-        best = (vectors(queries).float() @ vectors(tools).float().T).topk(5, 1).indices.tolist()
-        hits: dict[str, list[float]] = {}
-        for found, kind, gold in zip(best, kinds, golds, strict=True):
-            groups = [set(map(int, group.split(","))) for group in gold.split(";")]
-            hits.setdefault(kind, []).append(sum(bool(group & set(found)) for group in groups) / len(groups))
-        every = [value for values in hits.values() for value in values]
-        by_kind = " ".join(f"{kind[:4]} {sum(v) / len(v):.2f}" for kind, v in sorted(hits.items()))
-        results.append(f"{path.stem} {sum(every) / len(every):.3f} ({by_kind})")
-    say("  ", name, " | ".join(results))
+        described = of_tools(tools).float()
+        for leaving, asked in enumerate(of_queries(queries)):
+            best = (asked.float() @ described.T).topk(5, 1).indices.tolist()
+            hits: dict[str, list[float]] = {}
+            for found, kind, gold in zip(best, kinds, golds, strict=True):
+                groups = [set(map(int, group.split(","))) for group in gold.split(";")]
+                hits.setdefault(kind, []).append(sum(bool(group & set(found)) for group in groups) / len(groups))
+            every = [value for values in hits.values() for value in values]
+            by_kind = " ".join(f"{kind[:4]} {sum(v) / len(v):.2f}" for kind, v in sorted(hits.items()))
+            results.append(f"{path.stem} {leaving} {sum(every) / len(every):.3f} ({by_kind})")
+    say("  ", name, "\n          ".join(results))
 
 
 def main() -> None:
@@ -467,7 +590,12 @@ def main() -> None:
     kept = options.keep and options.keep.exists()
     data: Data = torch.load(options.keep, weights_only=False) if kept else Data(options, device)
     if options.check and not kept:
-        recall("teacher", lambda texts: taught(texts, options.teacher, device), options.check)
+        recall(
+            "teacher",
+            lambda texts: taught(texts, options.teacher, device),
+            lambda texts: taught(texts, options.teacher, device)[None],
+            options.check,
+        )
     if options.keep and not kept:
         torch.save(data, options.keep)
     if options.only_prepare:
@@ -478,13 +606,10 @@ def main() -> None:
         check(student, options, device)
     options.out.mkdir(parents=True, exist_ok=True)
     state = {name: value.float().cpu().numpy() for name, value in student.state_dict().items()}
-    attend = [state[f"attend.{n}"].copy() for n in range(options.layers)]
-    for matrix in attend:  # the scale of attention's products goes into the queries' weights
-        matrix[:, : options.width] /= math.sqrt(options.width / options.heads)
-    layers = [(attend[n], *(state[f"{part}.{n}"] for part in ("mix", "up", "down"))) for n in range(options.layers)]
-    file = write_encoder(
-        pieces, scores, state["embeddings"], state["positions"], layers, state["output"], options.heads
-    )
+    layers = [[state[f"{part}.{n}"] for part in _PARTS] for n in range(options.layers)]
+    early = (options.exits[0], state["early.0"]) if options.exits else (options.layers, state["output"])
+    rows = (state["embeddings"], state["positions"], layers, state["output"])
+    file = write_encoder(pieces, scores, *rows, early, options.heads)
     for at in range(0, len(file), 12_000_000):
         (options.out / f"encoder.bin.{at // 12_000_000}").write_bytes(file[at : at + 12_000_000])
     say("wrote", len(file), "bytes")
@@ -509,6 +634,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--layers", type=int, default=6)
     made.add_argument("--heads", type=int, default=4)
     made.add_argument("--inner", type=int, default=768)
+    made.add_argument("--exits", type=int, nargs="*", default=[])
     made.add_argument("--batch", type=int, default=2048)
     made.add_argument("--pairs", type=int, default=768)
     made.add_argument("--written", type=int, default=384)

@@ -22,7 +22,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a tool stands where it stands. The first six add up to `score`."""
+    """Why a tool stands where it stands. The first seven add up to `score`."""
 
     letters: float
     meaning: float
@@ -32,6 +32,8 @@ class Explanation(msgspec.Struct, frozen=True):
     """What the caller's own choices after similar queries brought."""
     named: float
     """What the server's name in the query brought."""
+    deprecated: float
+    """What a tool loses that says it is deprecated, as a negative number."""
     score: float
     fields: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """Share of `letters` that each field of the tool brought, the largest first."""
@@ -52,18 +54,23 @@ class Answer(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...] = ()
     """For a query that asks for several things: which hit serves which."""
     unmentioned: tuple[str, ...] = ()
-    """Products that the query names and no hit mentions."""
+    """Products that the query names and no hit mentions; all of them where there is no hit."""
     missing_subjects: int = 0
     """Subjects of the query that no hit mentions."""
     closest: float = 0.0
-    """The best cosine of meanings between the query and a hit. The last three are what `confidence` is made of."""
+    """The best cosine of meanings between the query and a hit."""
+    size: int = 0
+    """Tools that could have been hits."""
+    words: int = 0
+    """Words of the query that say something. The last five are what `confidence` is made of."""
 
     @property
     def doubt(self) -> str:
         """A sentence for an answer that is not confident: why, and which servers are nearest; else empty."""
         if self.confident:
             return ""
-        why = f": none of them mentions {' or '.join(self.unmentioned)}" if self.unmentioned and self.hits else ""
+        none = "none of them" if self.hits else "none"
+        why = f": {none} mentions {' or '.join(self.unmentioned)}" if self.unmentioned else ""
         near = f" Nearest servers: {', '.join(self.nearest)}." if self.nearest else ""
         return f"No tool clearly fits{why}.{near}"
 

@@ -73,6 +73,8 @@ class Choice:
     """What servers gain that a text names."""
     positions: Mapping[str, slice]
     """Where each server's tools stand."""
+    size: int
+    """Tools that could be shown."""
 
     def answer(self, limit: int) -> Answer:
         fit = self.scores.fit
@@ -183,7 +185,10 @@ class Choice:
         named = mentions(self.query, [self.tools[position] for position in top])
         # What was learned from use counts like closeness: it says that such a query was served by this tool before.
         closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in top), default=0.0)
-        sure = confidence(closest, named) if hits and self._is_readable(top) else 0.0
+        telling = [word for word in words(self.query) if word not in STOP]
+        sure = 0.0
+        if hits and self._is_readable(telling, top):
+            sure = confidence(closest, named, self.size, len(telling))
         confident = sure >= SURE
         nearest = () if confident else tuple(dict.fromkeys(hit.tool.server for hit in hits))[:3]
         fitting = [entry for entry in withheld if entry.hit.score >= max(best, SERVES)]
@@ -197,16 +202,16 @@ class Choice:
             unmentioned=named.missing_products,
             missing_subjects=named.missing_subjects,
             closest=closest,
+            size=self.size,
+            words=len(telling),
         )
 
-    def _is_readable(self, top: list[int]) -> bool:
+    def _is_readable(self, telling: list[str], top: list[int]) -> bool:
         """Whether the query has a word that means something: one that is known, or that the hits are written with."""
-        telling = [word for word in words(self.query) if word not in STOP and len(word) < _WORD]
-        if not telling:
+        short = [word for word in telling if len(word) < _WORD]
+        if not short:
             return False
-        return max(float(self.scores.letters[p]) for p in top) > _TRACE or any(
-            len(word) < _WORD and packaged_table().knows(word) for word in telling
-        )
+        return max(float(self.scores.letters[p]) for p in top) > _TRACE or any(map(packaged_table().knows, short))
 
 
 def _share(before: int, limit: int) -> float:

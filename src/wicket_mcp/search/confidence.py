@@ -1,23 +1,25 @@
 """How likely it is that an answer serves its query, and when to say that nothing does.
 
-Three signs, weighed on the half of the project's own queries that is tuned on, in catalogues of 5 to 1,966 tools
+Five signs, weighed on the half of the project's own queries that is tuned on, in catalogues of 5 to 1,966 tools
 (`bench/retrieval/calibrate.py` prints the numbers): how close the meaning of the closest hit is, how many subjects of
-the query no hit mentions, and whether it names a product that no hit mentions. Scores do not come in: a tool may be
-the best of a catalogue by far and still not be what was asked for.
+the query no hit mentions, whether it names a product that no hit mentions, how many tools there are (among many, one is
+close by chance), and how few words the query has. Scores do not come in: a tool may be the best of a catalogue by far
+and still not be what was asked for.
 """
 
-from math import exp
+from math import exp, log
 
 from wicket_mcp.search.mentions import Mentions
 
-CLOSENESS, SUBJECT, PRODUCT, NOTHING = 11.54, -1.95, -8.38, -2.26
+CLOSENESS, SUBJECT, PRODUCT, SIZE, SHORT, NOTHING = 14.67, -1.61, -14.19, -0.24, -6.99, -0.52
 MOST_SUBJECTS = 2
 SURE = 0.5
 
 
-def confidence(closest: float, mentions: Mentions) -> float:
-    """`closest` is the best cosine of meanings between the query and a hit."""
+def confidence(closest: float, mentions: Mentions, tools: int, words: int) -> float:
+    """`closest` is the best cosine of meanings between the query and a hit; `words` are those that say something."""
     evidence = NOTHING + CLOSENESS * closest
     evidence += SUBJECT * min(MOST_SUBJECTS, mentions.missing_subjects)
     evidence += PRODUCT * bool(mentions.missing_products)
+    evidence += SIZE * log(max(1, tools)) + SHORT / (1 + words)
     return 1 / (1 + exp(-max(-50.0, min(50.0, evidence))))

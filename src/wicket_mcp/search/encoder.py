@@ -1,7 +1,8 @@
 """The sentence encoder that comes with Wicket: what a request or a tool means, as a vector.
 
-A small transformer, run with numpy: word pieces, a few layers of attention, the mean of what comes out. It was trained
-by us from random numbers (`tools/encoder`) and is read from the package; no download, no runtime. The file's SHA-256 is
+A small transformer, run with numpy: word pieces, a few layers of attention, the mean of what comes out. Tools go
+through all layers, once; a query, which somebody waits for, leaves earlier, by an exit of its own. It was trained by us
+from random numbers (`tools/encoder`) and is read from the package; no download, no runtime. The SHA-256 of the file is
 checked when it is loaded. Pure CPU: call it away from the event loop. Knows nothing of tools or ranking.
 """
 
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
     Layer = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]
 
-DIGEST = "3a22c90f87585ea51e9e3ef9b1f6eb7be993b99c3a295c05958b06211bfcbd52"
+DIGEST = "883460a182f076654248730b6ba19bf617df11c2a8cab118ff82568c985abdc5"
 LONGEST = 64
 """Pieces of a text that are read."""
-_HEAD = struct.Struct("<8s8I")
-"""Magic; numbers of pieces, width, layers, heads, inner width, positions, width of vectors, bytes of the vocabulary."""
-_MAGIC = b"WKENCOD1"
+_HEAD = struct.Struct("<8s9I")
+"""Magic; numbers of pieces, width, layers, layers for queries, heads, inner width, positions, width of vectors, and
+bytes of the vocabulary."""
+_MAGIC = b"WKENCOD2"
 _BATCH = 512
 """Pieces that go through a layer together: few enough for the processor's cache."""
 _EPSILON = 1e-6
@@ -39,13 +41,15 @@ def write_encoder(
     positions: "NDArray[np.float32]",
     layers: "Sequence[Sequence[NDArray[np.float32]]]",
     output: "NDArray[np.float32]",
+    early: "tuple[int, NDArray[np.float32]]",
     heads: int,
 ) -> bytes:
     """The file format: head, scores of pieces, then matrices as bytes with one scale a row, then the pieces."""
     text = "\n".join(pieces).encode()
-    size = (len(pieces), embeddings.shape[1], len(layers), heads, layers[0][2].shape[1], len(positions))
+    after, leave = early
+    size = (len(pieces), embeddings.shape[1], len(layers), after, heads, layers[0][2].shape[1], len(positions))
     head = _HEAD.pack(_MAGIC, *size, output.shape[1], len(text))
-    matrices = [embeddings, positions, *(matrix for layer in layers for matrix in layer), output]
+    matrices = [embeddings, positions, *(matrix for layer in layers for matrix in layer), output, leave]
     return b"".join((head, scores.astype("<f4").tobytes(), *(_shrink(matrix) for matrix in matrices), text))
 
 
@@ -62,10 +66,10 @@ class Encoder:
     def __init__(self, data: bytes | mmap.mmap) -> None:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
-        magic, pieces, width, layers, self._heads, inner, positions, width_out, length = _HEAD.unpack_from(data)
-        self.width: int = width_out
+        magic, pieces, width, layers, self._early, self._heads, inner, *rest = _HEAD.unpack_from(data)
         if magic != _MAGIC:
             raise ValueError("not an encoder")
+        positions, self.width, length = rest
         self._at = _HEAD.size
         self._data = data
         scores = np.frombuffer(data, "<f4", pieces, self._at).tolist()
@@ -76,8 +80,9 @@ class Encoder:
         self._layers: list[Layer] = []
         for _ in range(layers):
             attend, mix, up, down = (self._matrix(*shape) for shape in shapes)
+            attend[:, :width] /= np.float32((width / self._heads) ** 0.5)
             self._layers.append((attend, mix, up, down))
-        self._output = self._matrix(width, self.width)
+        self._output, self._leave = (self._matrix(width, self.width) for _ in range(2))
         vocabulary = data[len(data) - length :].decode().split("\n")
         self.tokenizer = Tokenizer(vocabulary, scores)
 
@@ -96,7 +101,15 @@ class Encoder:
         return values.astype(np.float32) * scales[:, None]
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """One row a text. Texts go in batches that fit the cache; each comes out as it would alone."""
+        """What tools mean: one row a text."""
+        return self._encode(texts, len(self._layers), self._output)
+
+    def encode_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        """What queries mean, to be compared with tools: one row a text."""
+        return self._encode(texts, self._early, self._leave)
+
+    def _encode(self, texts: Sequence[str], layers: int, output: "NDArray[np.float32]") -> "NDArray[np.float32]":
+        """Texts go in batches that fit the cache; each comes out as it would alone."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         vectors = np.empty((len(texts), self.width), np.float32)
@@ -105,15 +118,16 @@ class Encoder:
         for place, text in enumerate(texts):
             numbers = self.tokenizer.encode(text, LONGEST)
             if batch and size + len(numbers) > _BATCH:
-                vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
+                vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch], layers) @ output
                 batch, size = [], 0
             batch.append((place, numbers))
             size += len(numbers)
         if batch:
-            vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch])
-        return vectors
+            vectors[[at for at, _ in batch]] = self._forward([ids for _, ids in batch], layers) @ output
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _EPSILON)
 
-    def _forward(self, texts: list[list[int]]) -> "NDArray[np.float32]":
+    def _forward(self, texts: list[list[int]], layers: int) -> "NDArray[np.float32]":
+        """The sum of what each text's pieces are after so many layers."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         values, scales = self._embeddings
@@ -122,18 +136,16 @@ class Encoder:
         rows += np.concatenate([self._positions[: len(ids)] for ids in texts])
         ends = np.cumsum([len(ids) for ids in texts]).tolist()
         spans = [(end - len(ids), end) for end, ids in zip(ends, texts, strict=True)]
-        for attend, mix, up, down in self._layers:
+        for attend, mix, up, down in self._layers[:layers]:
             rows += self._attend(_normalise(rows) @ attend, spans) @ mix
             inner = _normalise(rows) @ up
             np.maximum(inner, 0, out=inner)
             inner *= inner
             rows += inner @ down
-        means = np.add.reduceat(_normalise(rows), [start for start, _ in spans], axis=0)
-        vectors = means @ self._output
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _EPSILON)
+        return np.add.reduceat(_normalise(rows), [start for start, _ in spans], axis=0)
 
     def _attend(self, mixed: "NDArray[np.float32]", spans: list[tuple[int, int]]) -> "NDArray[np.float32]":
-        """Every piece looks at the pieces of its own text. The scale of the products is in the weights."""
+        """Every piece looks at the pieces of its own text. The scale of the products is in the queries' weights."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         width = mixed.shape[1] // 3
@@ -164,6 +176,9 @@ class PackagedEncoder:
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         return packaged_encoder().encode(texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
+        return packaged_encoder().encode_queries(texts)
 
 
 PACKAGED = PackagedEncoder()

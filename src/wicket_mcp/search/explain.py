@@ -1,10 +1,11 @@
-"""Why a tool scored as it did: which fields and words shares_by_field what."""
+"""Why a tool scored as it did: which fields and words brought what."""
 
 from collections.abc import Collection, Mapping
 
 from wicket_mcp.model import Listing, Tool
+from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Explanation
-from wicket_mcp.search.choice import prior
+from wicket_mcp.search.choice import DEPRECATED, prior
 from wicket_mcp.search.features import Features
 from wicket_mcp.search.fields import tool_text
 from wicket_mcp.search.ranker import PART, Scores
@@ -41,6 +42,7 @@ def explain(
     scale = scores.scale
     whole = (letters + meaning) / scale
     added = prior(tool.key, usage, favourites)
+    lost = -DEPRECATED if deprecation(tool.description) else 0.0
     share = (1 / (1 + PART)) if len(scores.by_part) else 1.0
     return Explanation(
         letters=letters / scale * share,
@@ -49,7 +51,8 @@ def explain(
         usage=added,
         learned=learned,
         named=named,
-        score=float(scores.fit[position]) + added + learned + named,
+        deprecated=lost,
+        score=float(scores.fit[position]) + added + learned + named + lost,
         fields={name: value / scale * share for name, value in sorted(shares.items(), key=lambda item: -item[1])},
         words=tuple(dict.fromkeys(w for w in words(query) if w not in STOP and stem(w) in tool_stems)),
     )

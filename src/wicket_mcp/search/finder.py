@@ -107,6 +107,7 @@ class Finder:
                 favourites=favourites,
                 lifts=lifts,
                 trouble=lambda tool: trouble(tool.server),
+                size=len(view.tools),
             ),
         )
         self._learning.note_search(query, principal.name, (hit.tool.own_key for hit in answer.hits))

@@ -14,6 +14,7 @@ from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.features import number
 from wicket_mcp.search.glossary import to_english
+from wicket_mcp.search.mentions import products
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
 from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segment
@@ -121,15 +122,17 @@ class SearchIndex:
         favourites: Collection[str] = (),
         lifts: Mapping[str, float] | None = None,
         trouble: Callable[[Tool], str] | None = None,
+        size: int | None = None,
     ) -> Answer:
         """The best tools for `query`.
 
         `visible` decides what may be ranked at all; `trouble` names, for a tool that may be seen, why it
         cannot be used now (empty: it can). `usage` counts past calls by tool key; `favourites` are tool keys;
-        `lifts` is what the caller's choices after similar queries add to tools.
+        `lifts` is what the caller's choices after similar queries add to tools; `size` is how many tools are visible,
+        all where it is not said.
         """
         if not self._tools:
-            return Answer((), confident=False)
+            return Answer((), confident=False, unmentioned=tuple(dict.fromkeys(products(query[:MAX_QUERY]))))
         from wicket_mcp.search.choice import DEPRECATED, Choice, prior  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
@@ -148,7 +151,10 @@ class SearchIndex:
                 added[position] = added.get(position, 0.0) + gain
         learned = {self._places[key]: lift for key, lift in lifts.items() if key in self._places}
         gains, positions = self._naming.gains, {name: slice(r.start, r.stop) for name, r in self._positions.items()}
-        choice = Choice(query, self._tools, scores, added, learned, servers, visible, trouble, gains, positions)
+        size = len(self._tools) if size is None else size
+        if servers is not None:
+            size = min(size, sum(len(self._positions[server]) for server in servers if server in self._positions))
+        choice = Choice(query, self._tools, scores, added, learned, servers, visible, trouble, gains, positions, size)
         return choice.answer(limit)
 
     def _read(self, query: str) -> tuple[str, str]:

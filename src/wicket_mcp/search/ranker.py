@@ -58,7 +58,7 @@ class Meanings:
     def __init__(self, matrix: Matrix, by_table: "NDArray[np.float32]", texts: list[str], model: Model) -> None:
         self._matrix = matrix
         self._by_table = by_table
-        self._learned = model.encode(texts) if matrix.learned.shape[1] else None
+        self._learned = model.encode_queries(texts) if matrix.learned.shape[1] else None
 
     def compare_whole(self) -> "NDArray[np.float32]":
         table = self._matrix.meanings @ self._by_table[0]

@@ -50,7 +50,11 @@ class Model(Protocol):
         ...
 
     def encode(self, texts: list[str]) -> "NDArray[np.float32]":
-        """Unit vectors."""
+        """Unit vectors of what tools say of themselves."""
+        ...
+
+    def encode_queries(self, texts: list[str]) -> "NDArray[np.float32]":
+        """Unit vectors of queries, to be compared with those of tools."""
         ...
 
 
@@ -118,6 +122,8 @@ class NoModel:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         return np.empty((len(texts), 0), np.float32)
+
+    encode_queries = encode
 
 
 def _small(tools: int) -> str:

@@ -145,3 +145,5 @@ class UserModel:
                 vectors.append((hidden * weights).sum(1) / np.maximum(weights.sum(1), 1e-9))
         joined = np.concatenate(vectors)
         return joined / np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-9)
+
+    encode_queries = encode
