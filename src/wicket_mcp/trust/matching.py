@@ -109,12 +109,14 @@ def comes_from(argument: Any, text: Text, known: Collection[str], trusted: Colle
         folded = leaf.casefold().strip()
         candidates = [folded] if SHORTEST <= len(folded) <= LONGEST else []
         candidates += [token for token in _TOKEN.findall(folded) if len(token) >= SHORTEST]
-        candidates = [candidate for candidate in candidates if candidate not in known and candidate in text.prose]
-        if any(
-            not any(candidate in each.fields or candidate in each.prose for each in trusted) for candidate in candidates
-        ):
+        found = (candidate for candidate in candidates if candidate not in known and candidate in text.prose)
+        if any(not any(_says(each, candidate) for each in trusted) for candidate in found):
             return True
     return False
+
+
+def _says(text: Text, candidate: str) -> bool:
+    return candidate in text.fields or candidate in text.prose
 
 
 def asks_for(tool: str, text: Text) -> bool:
