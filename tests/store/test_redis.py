@@ -52,7 +52,7 @@ async def test_f20_without_redis_each_grants_its_share_and_says_so(
     waits = [await limits.take("ann", "a", 9, NOW) for _ in range(4)]
     assert [wait == 0.0 for wait in waits] == [True, True, True, False]
     assert "cannot be reached" in caplog.text
-    assert "each replica grants its share" in caplog.text
+    assert "each replica applies its share" in caplog.text
     server.start()
     async with asyncio.timeout(10):
         while "is back" not in caplog.text:
