@@ -20,8 +20,7 @@ from wicket_mcp.calls.cache import Cache
 from wicket_mcp.calls.limits import ServerBuckets
 from wicket_mcp.calls.profile_budgets import ProfileBudgets
 from wicket_mcp.calls.watches import Watches
-from wicket_mcp.catalog.catalogue import changed_tools
-from wicket_mcp.catalog.snapshot import Snapshot
+from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.read.formats import load
 from wicket_mcp.errors import ConfigError, WicketError
@@ -117,6 +116,7 @@ class Gateway(Library):
         )
         self._rooms = build(config, live)
         self.catalogue.watch(self._publish_changes)
+        store.hear_listings(lambda: self.tasks.start(self.catalogue.take_stored(), "take in listings"))
         self.accounts.tell(self._take_account)
 
     @property

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wicket_mcp.catalog.catalogue import changed_tools, fingerprint
-from wicket_mcp.catalog.snapshot import Snapshot
+from wicket_mcp.catalog.listing import fingerprint
+from wicket_mcp.catalog.snapshot import Snapshot, changed_tools
 from wicket_mcp.errors import ConfigError
 from wicket_mcp.model import Principal, Tool
 from wicket_mcp.reload import read_again

@@ -23,8 +23,8 @@ from wicket_mcp.calls.profile_budgets import ProfileBudgets, afford, charge, lim
 from wicket_mcp.calls.sign_in import sign_in
 from wicket_mcp.calls.watches import Watches
 from wicket_mcp.catalog.addresses import Addresses
-from wicket_mcp.catalog.catalogue import fingerprint
 from wicket_mcp.catalog.instructions import inline_signatures, instructions
+from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import Config, HttpConfig, PolicyConfig, ProfileConfig, RegistryConfig
 from wicket_mcp.dialects import factory

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.conftest import CATALOG
 from tests.dialects.seeds import Speaker, gateway_over
 from wicket_mcp.app import Gateway
-from wicket_mcp.catalog.catalogue import fingerprint
+from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.dialects.chain_words import brief

@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import OpenGateway, peer
 from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
 from wicket_mcp import Gateway
-from wicket_mcp.catalog.catalogue import fingerprint
+from wicket_mcp.catalog.listing import fingerprint
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.server import ServerConfig
 from wicket_mcp.errors import AmbiguousName, Denied, UnknownName

@@ -6,25 +6,24 @@ reconnects, or when the time to live that it gave is over; never on the path of 
 """
 
 import asyncio
-import hashlib
 import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from wicket_mcp.budget import MAX_NAME, MAX_NAMES, check_length
-from wicket_mcp.catalog.listing import read_listing
+from wicket_mcp.catalog.listing import fingerprint, read_listing
 from wicket_mcp.catalog.readers import Readers
 from wicket_mcp.catalog.shares import merge, without
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.catalog.view import View
-from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import LimitsConfig, ProfileConfig, ServerConfig
 from wicket_mcp.errors import CannotStart, ConfigError, NeedsSignIn, Unavailable, UnknownName, WicketError
 from wicket_mcp.lanes import Lane
 from wicket_mcp.model import LOCAL, JsonObject, Listing, Principal, Tool
 from wicket_mcp.request import GATEWAY, Handler, internal
 from wicket_mcp.store.base import ListingStore
+from wicket_mcp.store.listings import alike
 from wicket_mcp.store.model import StoredListing
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.pins import Entry, Held, Pins
@@ -461,7 +460,12 @@ class Catalogue:
     def note_segment(self, listing: Listing, segment: bytes) -> None:
         self._segments[listing.server] = (listing, segment)
 
-    async def _load(self) -> None:
+    async def take_stored(self) -> None:
+        """Take in what other gateways have listed and stored since: it is newer than what we know."""
+        if self._loading is not None and self._loading.done():
+            await self._load(again=True)
+
+    async def _load(self, *, again: bool = False) -> None:
         try:
             stored = {entry.listing.server: entry for entry in await self._store.load_listings()}
         except WicketError as problem:
@@ -470,31 +474,15 @@ class Catalogue:
         known = {
             name: stored[name].listing
             for name, config in self.servers.items()
-            if name in stored and stored[name].fingerprint == fingerprint(config)
+            if name in stored
+            and stored[name].fingerprint == fingerprint(config)
+            and (not again or (config.credentials == "shared" and self._is_news(stored[name].listing)))
         }
         self._segments |= {name: (listing, stored[name].segment) for name, listing in known.items()}
         known = {name: await self._review(listing) for name, listing in known.items()}
         if known:
-            self._publish({**known, **self.now.listings})
+            self._publish({**self.now.listings, **known} if again else {**known, **self.now.listings})
 
-
-def fingerprint(server: ServerConfig) -> str:
-    """What a listing depends on: a changed command or address makes the stored one worthless. Holds no secret."""
-    identity = [
-        server.command,
-        server.args,
-        server.cwd,
-        server.url,
-        server.transport,
-        sorted(server.env),
-        sorted(server.headers),
-    ]
-    return hashlib.blake2b(encode(identity), digest_size=16).hexdigest()
-
-
-def changed_tools(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> list[str]:
-    """The names of tools that appeared, changed or went."""
-    if before is after:
-        return []
-    old, new = ({(tool.name, tool.variant): tool.definition for tool in tools} for tools in (before, after))
-    return sorted({key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)})
+    def _is_news(self, listing: Listing) -> bool:
+        ours = self._unreviewed.get(listing.server) or self.now.listings.get(listing.server)
+        return ours is None or not alike(ours, listing)

@@ -1,11 +1,13 @@
 """Reading what an upstream offers: every page of every list, bounded, one bad entry costing only itself."""
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from wicket_mcp.codec import encode
+from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool, as_list, as_object
 from wicket_mcp.schema.headers import MARK, invalid_mark
@@ -147,3 +149,17 @@ def _unusable(entry: JsonObject) -> str:
 
 def _kind(value: Any) -> str:
     return "missing" if value is None else f"a {type(value).__name__}"
+
+
+def fingerprint(server: ServerConfig) -> str:
+    """What a listing depends on: a changed command or address makes the stored one worthless. Holds no secret."""
+    identity = [
+        server.command,
+        server.args,
+        server.cwd,
+        server.url,
+        server.transport,
+        sorted(server.env),
+        sorted(server.headers),
+    ]
+    return hashlib.blake2b(encode(identity), digest_size=16).hexdigest()

@@ -73,3 +73,11 @@ class Snapshot:
     @property
     def wire(self) -> Mapping[str, Tool]:
         return self.view(LOCAL).wire
+
+
+def changed_tools(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> list[str]:
+    """The names of tools that appeared, changed or went."""
+    if before is after:
+        return []
+    old, new = ({(tool.name, tool.variant): tool.definition for tool in tools} for tools in (before, after))
+    return sorted({key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)})

@@ -133,7 +133,7 @@ def _abbreviate(integrity: str) -> str:
 
 
 async def _remember(library: "Library", pinned: list[dict[str, str]]) -> None:
-    from wicket_mcp.catalog.catalogue import fingerprint
+    from wicket_mcp.catalog.listing import fingerprint
     from wicket_mcp.store.model import StoredPin
     from wicket_mcp.trust.packages import KIND
 

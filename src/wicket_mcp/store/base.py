@@ -47,6 +47,10 @@ class ListingStore(Protocol):
 
     async def drop_listing(self, server: str) -> None: ...
 
+    def hear_listings(self, hear: Callable[[], object]) -> None:
+        """Call `hear`, on the event loop, when another gateway has stored a listing; where the engine tells that."""
+        ...
+
 
 class ResultStore(Protocol):
     """Large results, for as long as they may be asked for."""

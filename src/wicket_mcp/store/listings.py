@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject, Listing, Rejected, Tool
 
 
@@ -54,3 +57,9 @@ def _share(entries: list[str], body: Any) -> frozenset[str]:
     if "variants" in body:
         return frozenset(entries)
     return frozenset(f"{entry} #" if entry.startswith("tools ") else entry for entry in entries)
+
+
+def alike(first: Listing, second: Listing) -> bool:
+    """Whether two listings say the same, whenever they were made."""
+    said = (listing_to_json(replace(listing, listed_at=0.0)) for listing in (first, second))
+    return encode(next(said)) == encode(next(said))

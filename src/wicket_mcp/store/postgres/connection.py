@@ -69,6 +69,13 @@ class PostgresConnection:
     async def read(self, work: Callable[[PostgresDatabase], T], *, long: bool = False) -> T:
         return await self._run(self._read_threads, lambda: self._reader().read(work))
 
+    def listen(self, area: str, hear: Callable[[], object]) -> None:
+        def take(changed: str) -> None:
+            if changed == area:
+                hear()
+
+        self.notices.listeners.append(take)
+
     def version(self, area: str) -> int | None:
         return self.notices.version(area)
 

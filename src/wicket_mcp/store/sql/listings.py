@@ -1,6 +1,6 @@
 """What each server offered when it was last asked. Implements ListingStore."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.store.listings import listing_from_json, listing_to_json
@@ -18,7 +18,12 @@ class SqlListings(Part):
     async def save_listing(self, stored: StoredListing) -> None:
         body = encode(listing_to_json(stored.listing))
         row = (stored.listing.server, body, stored.fingerprint, stored.segment)
-        await self._change(upsert("listing", "server, body, fingerprint, segment", "server"), *row)
+        text = upsert("listing", "server, body, fingerprint, segment", "server")
+
+        def save(db: Database) -> None:
+            db.execute(text, row)
+
+        await self._connection.write("listing", save)
 
     async def save_segments(self, segments: Mapping[str, bytes]) -> None:
         rows = [(segment, server) for server, segment in segments.items()]
@@ -26,7 +31,10 @@ class SqlListings(Part):
         def save(db: Database) -> None:
             db.executemany("UPDATE listing SET segment = ? WHERE server = ?", rows)
 
-        await self._connection.write("listing", save)
+        await self._connection.write("", save)
 
     async def drop_listing(self, server: str) -> None:
         await self._change("DELETE FROM listing WHERE server = ?", server)
+
+    def hear_listings(self, hear: Callable[[], object]) -> None:
+        self._connection.listen("listing", hear)

@@ -57,6 +57,10 @@ class Connection(Protocol):
         """
         ...
 
+    def listen(self, area: str, hear: Callable[[], object]) -> None:
+        """Call `hear`, on the event loop, when another process wrote something of the area; where the engine tells."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -94,6 +94,9 @@ class Connection:
         thread, kind = (self._scan_thread, "scan") if long else (self._read_thread, "read")
         return await self._run(thread, kind, job)
 
+    def listen(self, area: str, hear: Callable[[], object]) -> None:
+        """A file tells nobody."""
+
     def version(self, area: str) -> int | None:
         """Differs from every earlier answer when anything at all was committed since, by any process; None if unknown.
 
