@@ -184,9 +184,12 @@ class Replicas:
             "_meta": {META_SERVER_INFO: greeting.server_info},
         }
 
-    def _listen(self, server: str, hear: Callable[[str, JsonObject], None]) -> Callable[[], None]:
+    def _listen(self, server: str, principal: Principal, hear: Callable[[str, JsonObject], None]) -> Callable[[], None]:
+        config = self._gateway.pool.config_of(server)
+        alone = config is not None and config.is_per_user
+
         def take(event: UpstreamEvent) -> None:
-            if event.server == server:
+            if event.server == server and (not alone or event.principal.name == principal.name):
                 hear(event.method, event.params)
 
         self._gateway.on_event.append(take)

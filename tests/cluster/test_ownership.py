@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from tests.cluster.house import House, Replica, replicas
+from tests.cluster.keys import make_key
 from tests.conftest import peer
 from tests.gateway.serving import Raw
 from tests.peers.postgres import Postgres
@@ -115,3 +116,18 @@ async def test_a_server_without_state_may_run_everywhere_and_a_stranger_reaches_
         headers = {"Authorization": "Bearer a-token-for-tests-only"}
         async with http.get(f"{house.replicas[0].address}/owned/x", headers=headers) as answer:
             assert answer.status == 404
+
+
+async def test_every_user_has_a_process_of_their_own_which_one_replica_runs(postgres: Postgres, tmp_path: Path) -> None:
+    servers = {"x": peer("Echo", placement="user")}
+    async with replicas(tmp_path, postgres.database(), servers, count=2) as house, aiohttp.ClientSession() as http:
+        keys = {name: await asyncio.to_thread(make_key, tmp_path, name) for name in ("ann", "bob")}
+        processes: dict[str, set[str]] = {"ann": set(), "bob": set()}
+        params: dict[str, Any] = {"name": "call_tool", "arguments": {"name": "x.pid", "arguments": {}}}
+        for replica in (*house.replicas, *house.replicas):
+            for name, key in keys.items():
+                raw = Raw(http, f"{replica.address}/mcp")
+                _, body = await raw.modern("tools/call", params, Authorization=f"Bearer {key}")
+                processes[name].add(last(body)["result"]["content"][0]["text"])
+        assert [len(found) for found in processes.values()] == [1, 1]
+        assert processes["ann"] != processes["bob"]

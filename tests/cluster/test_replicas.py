@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.cli.shell import Shell
-from tests.cluster.house import VAULT_KEY, House, Replica, replicas
+from tests.cluster.house import House, Replica, replicas
+from tests.cluster.keys import make_key, wicket
 from tests.conftest import peer
 from tests.gateway.serving import Raw
 from tests.peers.postgres import Postgres
@@ -135,14 +135,3 @@ async def test_replicas_with_other_keys_do_not_know_each_others_sessions(
 async def readiness(http: aiohttp.ClientSession, replica: Replica) -> str:
     async with http.get(f"{replica.address}/readyz") as answer:
         return await answer.text()
-
-
-def wicket(folder: Path, *arguments: str) -> str:
-    shell = Shell.at(folder / "home", WICKET_VAULT_KEY=VAULT_KEY)
-    done = shell.run(*arguments, "--config", str(folder / "wicket.toml"))
-    assert done.code == 0, done.err
-    return done.out
-
-
-def make_key(folder: Path, name: str) -> str:
-    return json.loads(wicket(folder, "keys", "create", name, "-s", "discover", "-s", "invoke", "--json"))["key"]

@@ -53,7 +53,7 @@ class Owned(NamedTuple):
     discover: Callable[[str, Principal], Awaitable[JsonObject]]
     """What a server said of itself."""
     forward: Handler
-    listen: Callable[[str, Event], Callable[[], None]]
+    listen: Callable[[str, Principal, Event], Callable[[], None]]
     """Have somebody hear a server, until what is returned is called."""
     watch: Callable[[str, str, Principal], Awaitable[Callable[[], None]]]
     """Have a server tell of changes to a resource, until what is returned is called."""
@@ -261,7 +261,7 @@ class _OwnedServer(Protocol):
         with ExitStack() as undo:
             for uri in as_list(requested.get("resourceSubscriptions")):
                 undo.callback(await self._owned.watch(self._server, as_text(uri), caller.principal))
-            undo.callback(self._owned.listen(self._server, hear))
+            undo.callback(self._owned.listen(self._server, caller.principal, hear))
             caller.notify("notifications/subscriptions/acknowledged", {"notifications": requested, "_meta": meta})
             await self.closing.wait()
         return {"_meta": meta}

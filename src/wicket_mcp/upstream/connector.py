@@ -175,7 +175,7 @@ class Connector:
 
 def _has_owner(config: ServerConfig) -> bool:
     """Whether one gateway runs the process for all: not where each session has one, or each replica."""
-    return config.isolation == "shared" and config.placement == "one"
+    return config.isolation == "shared" and config.placement != "each"
 
 
 async def _greet(connection: Connection, server: str, *, roots: bool) -> Session:

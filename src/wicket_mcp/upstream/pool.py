@@ -1,9 +1,9 @@
 """All upstreams: finds the one that a request is for, and makes it when there is none.
 
 `key_of` says which requests share an upstream: one for all clients, one for each client session where the server has
-`isolation = "session"`, one for each user where it has `credentials = "user"`. Those of single sessions and users are
-removed when they were stopped for idleness, and counted only while they run. How a server is reached is
-`connector.py`'s, when it starts and stops `supervisor.py`'s.
+`isolation = "session"`, one for each user where it has `credentials = "user"` or `placement = "user"`. Those of single
+sessions and users are removed when they were stopped for idleness, and counted only while they run. How a server is
+reached is `connector.py`'s, when it starts and stops `supervisor.py`'s.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
     return Key(
         config.name,
         session if config.isolation == "session" else "",
-        principal.name if own else "",
+        principal.name if config.is_per_user else "",
         source.version(config, principal) if source is not None and signed_in else "",
     )
 

@@ -127,8 +127,11 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "shared"
 
     placement: Annotated[
-        Literal["one", "each"],
-        Meta(description="With replicas: `one` of them runs the command for all, or `each` (for one without state)."),
+        Literal["one", "each", "user"],
+        Meta(
+            description="With replicas and workers: `one` of them runs the command for all, or `each` (for one without "
+            "state). With `user` every user has a process of their own, which one of them runs."
+        ),
     ] = "one"
     credentials: Annotated[
         Credentials,
@@ -144,6 +147,11 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             msgspec.structs.force_setattr(self, "title", self.name)
         if self.command is not None and self.transport == "auto":
             msgspec.structs.force_setattr(self, "transport", "stdio")
+
+    @property
+    def is_per_user(self) -> bool:
+        """Whether every user has a connection of their own."""
+        return self.credentials == "user" or self.placement == "user"
 
     @property
     def patience(self) -> float:
