@@ -284,14 +284,15 @@ class Gateway(Library):
         on_ready: Callable[[str], None],
         listener: "socket | None" = None,
         workers: Path | None = None,
+        metrics: tuple[str, int] | None = None,
     ) -> None:
         """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address.
 
-        With a `listener`, at that socket; else at the configured address. `workers`: see `serving.py`.
+        With a `listener`, at that socket; else at the configured address. `workers` and `metrics`: see `serving.py`.
         """
         from wicket_mcp.serving import serve_http
 
-        await serve_http(self, stop, dialects, token, on_ready, listener, workers)
+        await serve_http(self, stop, dialects, token, on_ready, listener, workers, metrics)
 
     async def _principal(self, environ: Mapping[str, str]) -> Principal:
         """Who the client of a pipe is: the owner of this gateway, or whose API key it was started with."""

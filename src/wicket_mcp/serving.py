@@ -4,11 +4,13 @@ Loaded only when HTTP is served. Knows the gateway's public parts and the surfac
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.dialects import factory
@@ -43,11 +45,13 @@ async def serve_http(
     on_ready: Callable[[str], None],
     listener: socket | None = None,
     workers: Path | None = None,
+    metrics: tuple[str, int] | None = None,
 ) -> None:
     """Serve until `stop` is set; then finish what is in flight. `on_ready` gets our address.
 
     With a `listener`, connections are accepted there; it belongs to somebody else, who goes on listening. `workers` is
-    the folder in which those who accept at the same socket find each other.
+    the folder in which those who accept at the same socket find each other. `metrics` is a further host and port, at
+    which the metrics are for everybody who can reach it.
     """
     http = gateway.config.http
     check_exposure(http, authenticated=token is not None)
@@ -68,6 +72,8 @@ async def serve_http(
         front.lag.start()
         serving = gateway.tasks.start(server.serve([sock] if inner is None else [sock, inner]), "http", awaited=True)
         front.serve_at(address_of(sock))
+        if metrics is not None:
+            ending.push_async_callback(_serve_metrics(gateway, front, ending.enter_context(closing(listen(*metrics)))))
         if replicas is not None:
             ending.push_async_callback(replicas.close)
             if workers is not None and inner is not None:
@@ -85,6 +91,19 @@ async def serve_http(
         front.end_conversations()
         server.stop()
         await serving
+
+
+def _serve_metrics(gateway: "Gateway", front: "Front", sock: socket) -> Callable[[], Awaitable[None]]:
+    """Answer Prometheus at a port of its own; what ends that."""
+    guard = Guard(replace(gateway.config.http, host=sock.getsockname()[0]), None)
+    server = Server(App((MetricsPage(front.metrics, "none"),), guard))
+    serving = gateway.tasks.start(server.serve([sock]), "metrics", awaited=True)
+
+    async def end() -> None:
+        server.stop()
+        await serving
+
+    return end
 
 
 def _follow_sessions(gateway: "Gateway") -> Sessions:
@@ -128,7 +147,7 @@ class Front:
         self._protocols |= {f"/mcp/{name}": gateway.protocol(name, transport="tcp") for name in factory.NAMES}
         self._add_profiles(gateway.config)
         self._admission = Admission(self.lag)
-        self._metrics = observe(gateway, sessions, self.lag, self._admission)
+        self.metrics = observe(gateway, sessions, self.lag, self._admission)
         audit = gateway.audit
         self._sign_in = SignIn(
             gateway.config,
@@ -190,7 +209,7 @@ class Front:
             Callback(self._gateway.accounts),
             *self._sign_in.mounts,
             Rest(self._gateway.registry),
-            MetricsPage(self._metrics),
+            MetricsPage(self.metrics),
             self._dashboard,
             *self._peer_mounts(config),
         )

@@ -53,6 +53,20 @@ def test_records_are_followed_as_they_are_made(shell: Shell) -> None:
         assert terminal.finish().code == 0
 
 
+def test_top_shows_what_is_called_while_one_looks(shell: Shell) -> None:
+    configured(shell)
+    shell.run("call", "echo.pid")
+    seen = shell.run("top", "--json").json
+    assert (seen["servers"]["echo"]["calls"], seen["latest"][0]["tool"]) == (1, "echo.pid")
+    assert "echo.pid" in shell.run("top").out
+    with Terminal(shell, ("top", "--every", "0.2"), 100) as terminal:
+        terminal.wait_for("echo.pid")
+        shell.run("call", "echo.fails")
+        terminal.wait_for("echo.fails")
+        terminal.interrupt()
+        assert terminal.finish().code == 0
+
+
 def test_administrative_acts_are_recorded(shell: Shell) -> None:
     configured(shell)
     shell.run("keys", "create", "ci", "--scope", "discover")

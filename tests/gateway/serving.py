@@ -27,12 +27,15 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 @asynccontextmanager
-async def serve_http(gateway: Gateway, *dialects: str, token: str | None = TOKEN) -> AsyncGenerator[str]:
+async def serve_http(
+    gateway: Gateway, *dialects: str, token: str | None = TOKEN, metrics: tuple[str, int] | None = None
+) -> AsyncGenerator[str]:
     """The address of `gateway`, served over HTTP on a free loopback port."""
     stop = asyncio.Event()
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     tasks = Tasks()
-    serving = tasks.start(gateway.serve_http(stop, *dialects, token=token, on_ready=address.set_result), "serve")
+    work = gateway.serve_http(stop, *dialects, token=token, on_ready=address.set_result, metrics=metrics)
+    serving = tasks.start(work, "serve")
     await asyncio.wait({serving, address}, return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         serving.result()

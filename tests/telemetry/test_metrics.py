@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from tests.conftest import ROOT, OpenGateway, peer
 from tests.gateway.serving import TOKEN, Raw, raw_client, serve_http
+from tests.peers.postgres import free_port
 
 from wicket_mcp import Gateway
 from wicket_mcp.codec import decode
@@ -164,3 +165,21 @@ def test_the_shipped_dashboard_asks_for_metrics_that_exist() -> None:
 
 def _family(name: str) -> str:
     return re.sub("_(bucket|sum|count)$", "", name)
+
+
+async def test_metrics_have_a_port_of_their_own_where_nothing_else_is_served(open_gateway: OpenGateway) -> None:
+    place = ("127.0.0.1", free_port())
+    root = f"http://127.0.0.1:{place[1]}"
+    async with open_gateway({"echo": peer("Echo")}) as gateway, aiohttp.ClientSession() as session:
+        async with serve_http(gateway, metrics=place):
+            await gateway.call("echo.pid")
+            async with session.get(f"{root}/metrics") as answer:
+                assert answer.status == 200
+                assert 'wicket_calls_total{server="echo",tool="pid",outcome="ok"} 1' in await answer.text()
+            async with session.get(f"{root}/metrics", headers={"Host": "evil.example"}) as answer:
+                assert answer.status == 421
+            for path in ("/mcp", "/ui", "/v0.1/servers"):
+                async with session.get(f"{root}{path}") as answer:
+                    assert answer.status == 404
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(f"{root}/metrics")

@@ -40,6 +40,10 @@ def serve(
         int | None,
         typer.Option("--workers", help="Number of processes that serve HTTP; SIGHUP replaces them one by one.", min=1),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", help="Serve /metrics at HOST:PORT too, without a token.", metavar="HOST:PORT"),
+    ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Require no token (loopback only).")] = False,
     print_clients: Annotated[
         bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")
@@ -59,6 +63,8 @@ def serve(
         raise typer.BadParameter("over stdio, stdout belongs to the client; add --http :", param_hint="--print-clients")
     if workers is not None and http is None:
         raise typer.BadParameter("is for HTTP; add --http :", param_hint="--workers")
+    if metrics is not None and (http is None or workers is not None):
+        raise typer.BadParameter("is for one process that serves HTTP (--http :)", param_hint="--metrics")
     settings = read(config, serving=True)
     level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
 
@@ -77,7 +83,10 @@ def serve(
         settings = _at(settings, http)
         try:
             if workers is None:
-                work = _http(settings, dialect or [], apply_log_level, no_auth=no_auth, print_clients=print_clients)
+                named = [] if dialect is None else dialect
+                place = None if metrics is None else _at(settings, metrics, "--metrics").http
+                beside = None if place is None else (place.host, place.port)
+                work = _http(settings, named, apply_log_level, beside, no_auth=no_auth, print_clients=print_clients)
             else:
                 work = _workers(settings, workers, no_auth=no_auth, print_clients=print_clients)
             asyncio.run(work)
@@ -115,6 +124,7 @@ async def _http(
     config: "Config",
     dialects: list[str],
     reloaded: "Callable[[Config], None]",
+    metrics: "tuple[str, int] | None",
     *,
     no_auth: bool,
     print_clients: bool,
@@ -139,7 +149,9 @@ async def _http(
         async with Gateway.open(config) as gateway:
             gateway.on_reload.append(reloaded)
             _collect_seldom()
-            await gateway.serve_http(stop, *dialects, token=token, on_ready=ready, listener=listener, workers=workers)
+            await gateway.serve_http(
+                stop, *dialects, token=token, on_ready=ready, listener=listener, workers=workers, metrics=metrics
+            )
 
     await run_until_signalled(serve_clients)
 
@@ -200,16 +212,16 @@ def _collect_seldom() -> None:
     gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are no garbage, and are looked through each time
 
 
-def _at(config: "Config", address: str) -> "Config":
+def _at(config: "Config", address: str, option: str = "--http") -> "Config":
     """`config` with the address given on the command line: HOST:PORT, HOST, PORT, :PORT or nothing but a colon."""
     import msgspec
 
     alone = ("", "", address) if _is_number(address) else (address, "", "")
     host, _, port = address.rpartition(":") if ":" in address else alone
     if port and not _is_number(port):
-        raise ConfigError(f"'{address}' is not HOST:PORT.", key="--http", hint="For example 127.0.0.1:8377.")
+        raise ConfigError(f"'{address}' is not HOST:PORT.", key=option, hint="For example 127.0.0.1:8377.")
     if port and int(port) > 65535:
-        raise ConfigError(f"{port} is not a port: they go from 0 to 65535.", key="--http", hint="For example 8377.")
+        raise ConfigError(f"{port} is not a port: they go from 0 to 65535.", key=option, hint="For example 8377.")
     changed: dict[str, Any] = {}
     if host:
         changed["host"] = host.strip("[]")

@@ -46,6 +46,7 @@ VERBS = (
     Verb("service", USE, "service:app", "Have systemd or launchd run wicket serve --http for you."),
     Verb("dashboard", USE, "dashboard:dashboard", "Open the dashboard of the gateway that runs (wicket serve --http)."),
     Verb("status", KEEP, "status:status", "Show what is configured and known; starts nothing."),
+    Verb("top", KEEP, "top:top", "Show what servers do now: calls of the last minute, renewed until Ctrl-C."),
     Verb("logs", KEEP, "logs:logs", "Show who called what, with what outcome."),
     Verb("doctor", KEEP, "doctor:doctor", "Check configuration, servers and machine, with fixes."),
     Verb("lint", KEEP, "lint:lint", "Look for hidden text and orders in what servers say."),
