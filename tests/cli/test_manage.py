@@ -116,3 +116,18 @@ def test_a_header_without_a_value_is_not_accepted(shell: Shell) -> None:
     done = shell.run("add", "docs", "https://docs.example/mcp", "--header", "NoColon")
     assert (done.code, "Write --header 'Name: value'" in done.err) == (2, True)
     assert not shell.config.exists()
+
+
+def test_a_second_file_in_the_folder_is_not_offered_twice(shell: Shell) -> None:
+    assert shell.run("init", "--here").code == 0
+    again = shell.run("init", "--here")
+    assert again.code == 2
+    assert "--here" not in again.err
+
+
+def test_a_server_that_cannot_be_listed_is_a_failure_and_an_unknown_one_names_all(shell: Shell) -> None:
+    shell.run("add", "dead", "--", "python3", "-c", "import sys; sys.exit('boom: no API key')")
+    listed = shell.run("tools", "dead")
+    assert listed.code == 1
+    assert "boom: no API key" in listed.err
+    assert "There are dead." in shell.run("tools", "something").err

@@ -48,3 +48,8 @@ def test_wrong_usage_says_what_to_do(echo: Shell) -> None:
     assert "key=value" in echo.run("run", "script.txt", "-l", "lua", "--arg", "name").err
     missing = echo.run("run", "nowhere.lua")
     assert (missing.code, "nowhere.lua: cannot be read" in missing.err) == (2, True)
+
+
+def test_a_script_from_a_pipe_is_python_and_a_name_given_twice_is_a_list(echo: Shell) -> None:
+    done = echo.run("run", "-", "--arg", "k=a", "--arg", "k=b", stdin="args['k']")
+    assert (done.code, done.json) == (0, ["a", "b"]), done.err

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wicket_mcp.catalog.snapshot import Snapshot
 
 T = TypeVar("T")
+_SERVERS_NAMED = 8  # where none is near the name that was asked for
 Shares: TypeAlias = tuple[tuple[str, frozenset[str]], ...]
 """What is seen of servers with accounts of their users, by server; empty where there are none."""
 Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
@@ -195,7 +196,12 @@ class View:
         servers = self.servers
         if (config := find_server(servers, name)) is not None:
             return config
-        raise UnknownName("server", shorten(name), nearest(name, servers) or list(servers)[:3])
+        near = nearest(name, servers)
+        shown = ", ".join(list(servers)[:_SERVERS_NAMED])
+        others = f" and {len(servers) - _SERVERS_NAMED} more" if len(servers) > _SERVERS_NAMED else ""
+        raise UnknownName(
+            "server", shorten(name), near, hint="" if near or not servers else f"There are {shown}{others}."
+        )
 
 
 class Unlisted(View):

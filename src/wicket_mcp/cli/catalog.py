@@ -127,7 +127,9 @@ def tools(
         say_json([tool_as_json(tool) for tool in listed])
     else:
         table(("TOOL", "ABOUT"), ((tool.key, first_sentence(tool.description)) for tool in listed))
-    name_failures(failures, verbose=verbose)
+    name_failures(failures, verbose=verbose or server is not None)
+    if server is not None and not listed and failures:  # what was asked for could not be shown
+        raise typer.Exit(1)
 
 
 def search(

@@ -219,8 +219,8 @@ def _jail() -> Finding:
         return Finding("warning", "scripts", "this system has no jail for scripts", "Run Wicket on Linux to use them.")
     walls = strength()
     if walls.complete:
-        return Finding("ok", "scripts", f"the jail is {walls}")
-    return Finding("warning", "scripts", f"the jail is {walls}", "Use Linux 6.7 or newer for all of its protections.")
+        return Finding("ok", "scripts", f"sandbox: {walls}")
+    return Finding("warning", "scripts", f"sandbox: {walls}", "Use Linux 6.7 or newer for all of its protections.")
 
 
 def _clock(config: Config) -> Finding:

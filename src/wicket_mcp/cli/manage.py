@@ -40,9 +40,9 @@ def init(
     named = config or (Path.cwd() / locate.CONFIG_NAME if in_folder else None)
     path = named or wicket_toml.find_target(None)
     if path.exists():
-        raise ConfigError(
-            "already exists.", file=str(path), hint="Add to it with 'wicket add' or 'wicket import', or use --here."
-        )
+        elsewhere = "" if named else ", or use --here for one in this folder"
+        hint = f"Add to it with 'wicket add' or 'wicket import'{elsewhere}."
+        raise ConfigError("already exists.", file=str(path), hint=hint)
     with keep_trust(path):
         wicket_toml.save(path, wicket_toml.TEMPLATE)
     if json:

@@ -12,6 +12,8 @@ from wicket_mcp.errors import BadArguments, ConfigError
 from wicket_mcp.scripts.languages import LANGUAGES, SUFFIXES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wicket_mcp.app import Gateway
     from wicket_mcp.scripts.outcome import Outcome
 
@@ -42,7 +44,7 @@ def run(
     from wicket_mcp.model import Silent
     from wicket_mcp.scripting import Script
 
-    variables = dict(map(_argument, arg or []))
+    variables = _collect(map(_argument, arg or []))
     script = Script(_source(file), language or _language(file), variables)
 
     async def work(gateway: "Gateway") -> "Outcome":
@@ -83,11 +85,21 @@ def _source(file: str) -> str:
 def _language(file: str) -> str:
     language = SUFFIXES.get(Path(file).suffix.lower())
     if language is None:
+        if file == "-":
+            return "python"
         raise BadArguments(
             "The language of the script is not known.",
             hint=f"Add --language {', '.join(LANGUAGES)}.",
         )
     return language.name
+
+
+def _collect(pairs: "Iterable[tuple[str, Any]]") -> dict[str, Any]:
+    """What was given, by name; what was given twice is a list, as for `wicket call`."""
+    given: dict[str, list[Any]] = {}
+    for key, value in pairs:
+        given.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in given.items()}
 
 
 def _argument(item: str) -> tuple[str, Any]:
