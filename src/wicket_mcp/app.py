@@ -1,6 +1,6 @@
 """The composition root: the live parts of a gateway, the rooms of its present configuration, and its beginning and end.
 
-The rooms (`rooms.py`) are immutable and built anew for each configuration; connections, catalogue, store, running
+The rooms (`rooms.py`) are immutable and built again for each configuration; connections, catalogue, store, running
 scripts and watches go on. `Gateway` is also what programs use.
 """
 
@@ -138,7 +138,7 @@ class Gateway(Library):
     ) -> AsyncGenerator["Gateway"]:
         """A gateway for a configuration file, a `Config`, or the content of a file as a mapping.
 
-        With `api_key`, its methods act for whom the key belongs to; else for its owner.
+        With `api_key`, its methods act for the holder of the key; else for its owner.
         """
         config = read_config(source)
         check(config)
@@ -335,7 +335,7 @@ class Gateway(Library):
             self._facade.probes.start()
 
     async def _follow(self, server: str, session: str, principal: Principal) -> None:
-        """Connect anew where somebody watches resources: a new connection is told which."""
+        """Connect again where somebody watches resources: a new connection is told which."""
         with suppress(WicketError):  # it is told when it does connect
             await self.pool.start(server, session, principal)
 

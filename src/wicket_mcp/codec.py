@@ -51,7 +51,7 @@ def is_deep(data: bytes | str, value: Any, most: int = MAX_DEPTH) -> bool:
 
 def weighs_over(value: Any, most: int = LARGE) -> bool:
     """Whether `value` takes more than about `most` bytes as JSON. Looks at no more of it than it has to."""
-    # Every response passes here: no call for a value that is no text.
+    # Every response passes here: no call for a value that is not text.
     weight = 0
     containers: list[Any] = [(value,)]
     for container in containers:  # grows meanwhile

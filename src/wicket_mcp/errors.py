@@ -141,7 +141,7 @@ class Unavailable(UpstreamError):
     code = "unavailable"
     retryable = True
     retry_after: float | None = None
-    """Seconds that the server asks to be left alone."""
+    """Seconds that the server asks us to wait."""
 
 
 class NotSent(Unavailable):

@@ -69,7 +69,7 @@ def needing_restart(old: Config, new: Config) -> list[str]:
 
 
 def staying(old: Config, new: Config) -> Config:
-    """`new`, but for what needs a restart: that is as in `old`."""
+    """`new`, except what needs a restart: that is as in `old`."""
     http = msgspec.structs.replace(new.http, host=old.http.host, port=old.http.port)
     return msgspec.structs.replace(
         new, http=http, state_dir=old.state_dir, store=old.store, shared_limits=old.shared_limits, trace=old.trace

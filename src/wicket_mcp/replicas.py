@@ -221,7 +221,7 @@ class Replicas:
 
 
 def _path_of(key: str) -> tuple[str, Principal]:
-    """Where a member is asked about what we own under `key`, and for whom."""
+    """Where a member is asked about what we own under `key`, and for which principal."""
     server, _, name = key.partition(" for ")
     return f"{PATH}{quote(server)}", Principal(name) if name else GATEWAY
 

@@ -65,7 +65,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str = ""
     """What was asked for, as the client spelled it: a tool, a prompt, the address of a resource."""
     server: str = ""
-    """Whom it goes to; known from the start for ad-hoc calls and listings, resolved for all others."""
+    """The server it goes to; known from the start for ad-hoc calls and listings, resolved for all others."""
     tool: Tool | None = None
     meta: Mapping[str, Any] = EMPTY
     """The request's `_meta` as the client sent it."""

@@ -186,7 +186,7 @@ class Rpc:
             _set_error(answer, ProtocolViolation(self.peer, text, hint=hint))
 
     def _dispatch(self, message: JsonObject, callbacks: Callbacks) -> None:
-        """Hand a notification or a request of the peer to whom it concerns."""
+        """Hand a notification or a request of the peer to the one it concerns."""
         self.heard += 1
         method: Any = message["method"]
         params = as_object(message.get("params"))

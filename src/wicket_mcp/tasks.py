@@ -48,7 +48,7 @@ class Tasks:
     def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited may have been cancelled first: that is no lost exception
+            task.exception()  # whoever waited may have been cancelled first: that is not a lost exception
 
     def _on_finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

@@ -52,7 +52,7 @@ class Approvals(msgspec.Struct, frozen=True):
     """What somebody said "always" to."""
     flow: Flow | None = None
     sessions: dict[tuple[str, str, str, str], str] = msgspec.field(default_factory=dict[tuple[str, str, str, str], str])
-    """What somebody approved for a session: whose, which session, tool and arguments; by whom. It ends with these
+    """What somebody approved for a session: whose, which session, tool and arguments; who approved. It ends with these
     rules, and the oldest ends where there are too many.
     """
 

@@ -110,7 +110,7 @@ def lifetime(config: ServerConfig, tool: Tool) -> float:
 
 
 def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Caller, version: str = "") -> str:
-    """What an answer depends on: who asks, of whom, what, with what. A changed configuration is another server."""
+    """What an answer depends on: who asks which server for what, how. A changed configuration is another server."""
     session = caller.session if config.isolation == "session" else ""
     reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
     whole = [caller.principal.name, session, version, tool.own_key, _sort_keys(arguments), reached]

@@ -180,7 +180,7 @@ def _check_askable(caller: Caller, server: str, method: str, params: Any) -> Non
 
 
 def _check_page(server: str, address: Any) -> None:
-    """Raises Unasked for a page that is none of the web: a client may open whatever it is given."""
+    """Raises Unasked for a page that is not on the web: a client may open whatever it is given."""
     if not isinstance(address, str) or not is_web_address(address):
         raise Unasked(
             f"Server '{server}' wants a page opened whose address does not begin with http:// or https://.",

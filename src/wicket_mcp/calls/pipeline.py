@@ -113,7 +113,7 @@ class Pipeline:
         }
 
     def guard(self, inner: Handler) -> Handler:
-        """The layers for a call whose server is no configured one: everything that is about the caller."""
+        """The layers for a call whose server is not a configured one: everything that is about the caller."""
         parts = self._parts
         layers = {
             "authorise": authorise("invoke", "calling tools"),

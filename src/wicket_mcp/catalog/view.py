@@ -123,7 +123,7 @@ class View:
 
     @cached_property
     def exact(self) -> Mapping[str, Tool]:
-        """Every tool under its canonical name, but for the names that two tools share."""
+        """Every tool under its canonical name, except the names that two tools share."""
         return self.names.unique
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What `wicket doctor` looks at. Every finding names the line that mends it, and some can mend themselves.
+"""What `wicket doctor` looks at. Every finding names the line that fixes it, and some can be fixed by it.
 
 Pure questions about the configuration, the machine and the listings; nothing here prints. Starting servers is the
 caller's business: `listed` judges what came of it.

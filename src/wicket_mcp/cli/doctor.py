@@ -1,4 +1,4 @@
-"""`wicket doctor`: everything that can be wrong, with the line that mends it."""
+"""`wicket doctor`: everything that can be wrong, with the line that fixes it."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -74,7 +74,7 @@ def _examine(settings: "Config", *, start: bool, verbose: bool) -> "list[Finding
 
 
 def _ask_servers(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Finding]]]":
-    """Ask every server anew; one whose problem is already known is not reported twice."""
+    """Ask every server again; one whose problem is already known is not reported twice."""
 
     async def work(gateway: "Gateway") -> "list[Finding]":
         import asyncio

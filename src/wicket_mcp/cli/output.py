@@ -14,7 +14,7 @@ from wicket_mcp.errors import WicketError
 from wicket_mcp.telemetry.log import clean, escape
 
 USAGE = ("config", "bad_arguments", "unknown_name", "ambiguous_name")
-"""Codes of errors that the one who typed the command can mend: exit code 2."""
+"""Codes of errors that the one who typed the command can fix: exit code 2."""
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 

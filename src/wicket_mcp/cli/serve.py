@@ -209,7 +209,7 @@ def _collect_seldom() -> None:
     import gc
 
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are no garbage, and are looked through each time
+    gc.set_threshold(50_000, 20, 20)  # a thousand calls under way are not garbage, and are looked through each time
 
 
 def _at(config: "Config", address: str, option: str = "--http") -> "Config":
@@ -235,7 +235,7 @@ def _is_number(text: str) -> bool:
 
 
 def _blame_option(problem: ConfigError, address: str) -> ConfigError:
-    """A problem with the address, laid at the door of the command line where that gave it."""
+    """A problem with the address, attributed to the command line if the address came from there."""
     if problem.key not in ("http.host", "http.port") or address == ":":
         return problem
     return ConfigError(problem.message.removeprefix(f"{problem.key}: "), key="--http", hint=problem.hint)

@@ -40,7 +40,7 @@ def rotate(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Encrypt every credential anew, under new keys; also while a gateway runs.
+    """Encrypt every credential again, under new keys; also while a gateway runs.
 
     Example: wicket vault rotate
     """

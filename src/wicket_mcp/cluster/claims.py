@@ -34,7 +34,7 @@ class ClaimingMembers(Members, Protocol):
     on_lost: list[Callable[[], None]]
     """Called when the engine was away for too long: others may have by now what we had."""
     on_back: list[Callable[[], None]]
-    """Called when its connection was made anew: what we have must be claimed again."""
+    """Called when its connection was made again: what we have must be claimed again."""
 
     async def claim(self, name: str) -> Taken | None:
         """Have `name` from now on; None where another member has it."""

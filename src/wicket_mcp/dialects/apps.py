@@ -30,7 +30,7 @@ async def list_tools(verbs: Verbs, principal: Principal, listed: Collection[str]
 
 
 async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
-    """The result of a tool of a server with an interface; None where the name is none of theirs."""
+    """The result of a tool of a server with an interface; None where the name is not theirs."""
     view = await verbs.view(call.caller.principal)
     tool = names(verbs, view).get(name)
     return None if tool is None else await _call(verbs, tool, call)

@@ -55,7 +55,7 @@ def check_times(claims: Mapping[str, Any], now: float) -> float:
 
 
 def audiences(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Whom it was issued for; a slash more or less at the end is the same."""
+    """Who it was issued for; a slash more or less at the end is the same."""
     value = claims.get("aud")
     values: Iterable[Any] = [value] if isinstance(value, str) else as_list(value)
     return frozenset(text.rstrip("/") for text in values if isinstance(text, str))

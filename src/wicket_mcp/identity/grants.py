@@ -205,7 +205,7 @@ class Grants:
         return await self._issue_pair(grant, frozenset(scopes) or grant.scopes)
 
     async def principal(self, token: str, base: str) -> Principal | None:
-        """Who is behind an access token; None where it is none of ours. Raises InvalidToken where it has ended."""
+        """Who is behind an access token; None where it is not ours. Raises InvalidToken where it has ended."""
         if not token.startswith(ACCESS):
             return None
         version = self._store.keys_version()

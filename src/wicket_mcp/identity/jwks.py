@@ -1,4 +1,4 @@
-"""The public keys of one issuer: found through its metadata, kept, and fetched anew when a token names another one.
+"""The public keys of one issuer: found through its metadata, kept, and fetched again when a token names another one.
 
 Nothing is fetched before a token needs it. However many tokens name keys that do not exist, the issuer is asked once a
 minute at most; while it cannot be reached the keys that are known go on counting. Decides on no token.
@@ -25,7 +25,7 @@ REFETCH = 60.0
 RETRY = 5.0
 """The same after the issuer could not be reached."""
 STALE = 3600.0
-"""Seconds after which the keys are fetched anew, so that one that was withdrawn stops counting."""
+"""Seconds after which the keys are fetched again, so that one that was withdrawn stops counting."""
 MAX_KEYS = 100
 
 _FITS = {

@@ -50,7 +50,7 @@ Act: TypeAlias = Callable[[str, str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A token that was validated: whose it is, for whom it was issued, and until when it counts."""
+    """A token that was validated: whose it is, which service it was issued for, and until when it counts."""
 
     principal: Principal
     audiences: frozenset[str]

@@ -88,7 +88,7 @@ class Vault:
         )
 
     async def rotate(self, *, discard: bool = False) -> int:
-        """Encrypt everything anew under new keys and forget the old ones; how many secrets there are.
+        """Encrypt everything again under new keys and forget the old ones; how many secrets there are.
 
         It may be interrupted at any point and run again, and others may use the vault meanwhile. `discard` drops what
         no key at hand opens, which else is an error. Raises ConfigError.

@@ -233,7 +233,7 @@ class RegistryFacade:
     async def _visible_servers(self, principal: Principal) -> set[str]:
         """Who was called or probed lately: servers of this gateway and of the registry, and what the principal called.
 
-        Addresses that somebody else gave are nobody's business.
+        Addresses that somebody else gave are not shown.
         """
         index = await self.registry.index()
         own = {key.rpartition(".")[0] for key in await self.store.usage(principal)}

@@ -18,8 +18,8 @@ from wicket_mcp.store.model import StoredRecord
 ITSELF = ""
 """The name of the entry that stands for the server, which no tool can have."""
 
-_REINDEX_ALL = 100  # changed records from which indexing everything anew is cheaper than one by one
-_FLOOR = 0.2  # share of the best score below which a server is no answer
+_REINDEX_ALL = 100  # changed records from which indexing everything again is cheaper than one by one
+_FLOOR = 0.2  # share of the best score below which a server is not an answer
 
 
 @dataclass(frozen=True, slots=True)

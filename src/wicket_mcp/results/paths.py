@@ -38,7 +38,7 @@ def select(value: Any, path: str) -> Any:
 
 
 def _follow(value: Any, step: re.Match[str], where: str, *, strict: bool) -> list[Any]:
-    """What one step leads to. Behind a `*` a miss is no error: not every item has every key."""
+    """What one step leads to. Behind a `*` a miss is not an error: not every item has every key."""
     if step["star"] is not None or step["all"] is not None:
         return list(as_object(value).values()) if isinstance(value, dict) else _items(value, where)
     if step["slice"] is not None:

@@ -20,7 +20,7 @@ _MOST_KEYS = 12
 
 
 def find_accesses(source: str, line: int, message: str) -> list[str]:
-    """The expressions on that line that may have been looked into in vain."""
+    """The expressions on that line that may have been looked into without success."""
     key, attribute = _KEY.match(message), _ATTRIBUTE.match(message)
     if not (key or attribute or _INDEX.match(message)):
         return []

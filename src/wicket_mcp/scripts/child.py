@@ -78,7 +78,7 @@ class Child:
             self.ended.set_result(end)
         if not self.born.done():
             self.born.set_exception(ZygoteError("the zygote ended"))
-            self.born.exception()  # seen: a child nobody waited for is no news
+            self.born.exception()  # seen: a child nobody waited for is not news
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1

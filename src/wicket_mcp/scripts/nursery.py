@@ -199,7 +199,7 @@ class Nursery:
 
 
 def _bury(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the zygote, which ends by itself once its link is closed; not for ever."""
+    """Wait for the zygote, which ends by itself once its link is closed; not forever."""
     try:
         process.wait(_STOP_PATIENCE)
     except subprocess.TimeoutExpired:

@@ -54,7 +54,7 @@ def _libraries(program: str) -> tuple[str, ...]:
 
 def main(channel: Channel, order: Order) -> int:
     """The driver's whole life; returns its exit code."""
-    sys.modules["opentelemetry"] = None  # pyright: ignore[reportArgumentType]  (the engine would look for it, in vain)
+    sys.modules["opentelemetry"] = None  # pyright: ignore[reportArgumentType]  (the engine would look for it, without success)
     binary = find_monty_binary()
     try:
         readable = (*_libraries(binary), *_DEVICES)

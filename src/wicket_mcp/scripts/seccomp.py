@@ -1,7 +1,7 @@
 """Which system calls a script's processes may make: two allow-lists, as programs for the kernel's seccomp.
 
 `interpreter` is for one process that runs a script by itself; `tree` for one that starts a single program, and for
-that program. Whatever is on neither list ends the process, but for the few calls that a C library tries first and
+that program. Whatever is on neither list ends the process, except the few calls that a C library tries first and
 does without. Pure tables and arithmetic, and `install`, which gives a program to the kernel for good.
 """
 
@@ -132,7 +132,7 @@ def tree(on: str = "") -> Program:
     program += _allow(target, _COMPUTES + _STARTS_ONE_PROGRAM) + _sends_to_the_other_end(target)
     # The dynamic loader of the program maps code: from files that it may read, and never what it could have written.
     program += _guard_call(target, "mmap", _code_from_files())
-    # Libraries that are marked for branch protection are protected anew by the loader, on aarch64; it can do without.
+    # Libraries that are marked for branch protection are protected again by the loader, on aarch64; it can do without.
     program += _guard_call(target, "mprotect", _without(2, _PROT_EXEC, _EPERM if target.column else KILL))
     program += _guard_call(target, "clone", _without(0, ~_CLONE_FLAGS & 0xFFFFFFFF, KILL))
     program += _guard_call(target, "socketpair", _one_of(0, (_AF_UNIX,), KILL) + _one_of(1, _CONNECTED, KILL))

@@ -33,7 +33,7 @@ class SearchIndex:
 
     @classmethod
     def build(cls, listings: Iterable[Listing], *, model: Model | None = None) -> "SearchIndex":
-        """Index everything anew. Pure CPU; call it away from the event loop."""
+        """Index everything again. Pure CPU; call it away from the event loop."""
         return cls({listing.server: (listing, build_segment(listing, model)) for listing in listings}, model)
 
     @classmethod

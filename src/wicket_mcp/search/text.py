@@ -36,7 +36,7 @@ LONGEST_REMEMBERED = 40
 
 
 def remember_words(function: Callable[P, T]) -> Callable[P, T]:
-    """Remember what a function says of words that people use; whoever invents longer ones has them computed anew."""
+    """Remember what a function says of words that people use; whoever invents longer ones has them computed again."""
     remembered = lru_cache(maxsize=REMEMBERED)(function)
 
     def look_up(*words: P.args, **_: P.kwargs) -> T:

@@ -72,7 +72,7 @@ class UserModel:
 
     @property
     def checksum(self) -> int:
-        """Tells this model from any other: vectors that another one made are made anew."""
+        """Tells this model from any other: vectors that another one made are made again."""
         return self._checksum
 
     @property

@@ -209,7 +209,7 @@ class Relay:
         """A line of the client: to the gateway that it is for."""
         link = self._link or self._open()
         passed_on = not self._draining and not self._questions
-        if passed_on:  # there is nobody else whom it could be for: it goes before we look at it
+        if passed_on:  # it cannot be for anybody else: it goes before we look at it
             link.put(line)
             self._flush(link)
         message = read_object(line)

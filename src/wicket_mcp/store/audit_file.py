@@ -112,7 +112,7 @@ class AuditFile:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Opened anew each time, so that the file can be rotated."""
+    """Opened again each time, so that the file can be rotated."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
         file.write(data)

@@ -182,7 +182,7 @@ class VaultStore(Protocol):
 
 
 class GrantStore(Protocol):
-    """What our authorization server has issued, and to whom."""
+    """What our authorization server has issued, and to which clients."""
 
     async def save_oauth_client(self, client: StoredClient, most: int) -> None:
         """Keep a client; beyond `most`, the oldest without a grant make room."""
@@ -315,7 +315,7 @@ class HealthStore(Protocol):
 
 
 class PinStore(Protocol):
-    """Which definitions of servers were accepted, by whom."""
+    """Which definitions of servers were accepted, and by which person."""
 
     async def pins(self, server: str = "") -> Sequence[StoredPin]:
         """All pins, or one server's; the newest of a name last."""

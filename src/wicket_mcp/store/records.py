@@ -27,7 +27,7 @@ KEY_USE_EVERY = 60.0  # a key's last use is kept to the minute, which saves a wr
 
 
 SUCCESSES = ("ok", "cached", "cancelled")
-"""Outcomes that are nobody's failure."""
+"""Outcomes that are not failures."""
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refus
 
 def build_page(request: "Request", key: str, entries: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
     """One page of a list, and the cursor of the next, which names the last entry by place and `name`: where the list
-    has changed since, it goes on behind that entry. Raises BadArguments for a cursor that is none of ours.
+    has changed since, it goes on behind that entry. Raises BadArguments for a cursor that is not ours.
     """
     cursor = request.params.get("cursor")
     begin = 0 if cursor is None else _find_next(entries, name, *read_cursor(str(cursor), int, str))

@@ -84,7 +84,7 @@ async def _list(protocol: "Protocol", request: "Request", caller: Caller, kind: 
 
 
 def _owner(protocol: "Protocol", request: "Request", caller: Caller) -> str:
-    """The server whose interface asks. Raises RpcProblem for a mark that is none of ours."""
+    """The server whose interface asks. Raises RpcProblem for a mark that is not ours."""
     try:
         server, sealed = protocol.verbs.task_ids.open(as_text(request.meta.get(APP_MARK)), caller.principal)
     except UnknownName:

@@ -52,7 +52,7 @@ class App:
         *,
         vouched: Callable[[str, str, str], Principal | None] | None = None,
     ) -> None:
-        """`on_rejected` hears of every request that the guard turns away. `vouched` says whom another replica vouches
+        """`on_rejected` hears of every request that the guard turns away. `vouched` says who another replica vouches
         for (header, method and path), where there are replicas.
         """
         self._on_rejected = on_rejected

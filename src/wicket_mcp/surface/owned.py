@@ -63,7 +63,7 @@ class PeerLinks:
     """The connections over which other members use our servers."""
 
     def __init__(self, admit: Callable[[str], Principal | None], counters: Counters) -> None:
-        """`admit` says for whom a member vouches."""
+        """`admit` says who a member vouches for."""
         self.admit = admit
         self.counters = counters
         self.leaving = False

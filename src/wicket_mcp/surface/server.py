@@ -26,7 +26,7 @@ BACKLOG = 2048
 FIRST_INHERITED = 3
 SAY_EVERY = 10.0  # seconds between two complaints of the same kind
 ACCEPTS = 64
-"""Connections accepted in one turn of the loop. Also how often a turn tries in vain when no descriptor is left. Where
+"""Connections accepted in one turn of the loop. Also how often a turn fails when no descriptor is left. Where
 several processes accept at one socket it is one: whoever is idle has the next turn sooner than who is at work, and a
 client that opens many connections at once does not have all of them at the same process."""
 

@@ -73,7 +73,7 @@ class Sessions:
         self._identify: Callable[[Principal, str, JsonObject], str] = lambda _principal, _path, _params: (
             secrets.token_urlsafe(24)
         )
-        """The id of a new session: of whom, at which path, begun with which parameters."""
+        """The id of a new session: whose it is, at which path, begun with which parameters."""
         self._sessions: dict[str, HttpSession] = {}
         self._on_end = on_end
         self._on_duration = on_duration

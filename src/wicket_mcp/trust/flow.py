@@ -86,7 +86,7 @@ class Session:
 
     def trusted_before(self, source: Source) -> list[Text]:
         """What the session had read before it that nobody else can have written."""
-        return [each.text for each in self.sources if not each.labels.untrusted and each.number < source.number]
+        return [entry.text for entry in self.sources if not entry.labels.untrusted and entry.number < source.number]
 
     def add(self, source: Source) -> None:
         key = source.tool, source.run, source.text

@@ -3,7 +3,7 @@
 The first sight of a server pins everything it offers, by the SHA-256 of its canonical form. A later change, or a new
 entry, is accepted, told in the log, or held, as the server's configuration says. What is held is shown as it was pinned
 (a new entry without its own words), so that text that nobody accepted reaches no agent; it is not callable (`calls/
-held.py`). A definition that was ever accepted is fine again. Pure but for loading and saving pins; the catalogue asks.
+held.py`). A definition that was ever accepted is fine again. Pure, except for loading and saving pins.
 """
 
 import hashlib

@@ -55,7 +55,7 @@ class Connection(Protocol):
 
     @property
     def strays(self) -> int:
-        """How much the upstream sent that is no message, or fits nothing."""
+        """How much the upstream sent that is not a message, or fits nothing."""
         ...
 
     def stderr_tail(self) -> Sequence[str]:

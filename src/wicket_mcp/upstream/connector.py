@@ -75,7 +75,7 @@ class Connector:
         self._clients[server] = client
 
     def serve_many(self) -> None:
-        """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
+        """Any number of clients share the connections from now on: no client's roots are offered."""
         self._many_clients = True
 
     def unassign(self, server: str) -> None:

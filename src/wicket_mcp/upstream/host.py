@@ -1,4 +1,4 @@
-"""What a connection sees of the upstream that owns it. Made by the supervisor, for each connection anew."""
+"""What a connection sees of the upstream that owns it. Made by the supervisor, for each connection again."""
 
 import asyncio
 from collections.abc import Callable

@@ -82,7 +82,7 @@ class LockOwnership:
         return Claim(claim.epoch)
 
     async def _ask_members(self, key: str) -> Claim | None:
-        """The database does not answer us: those whom it answers know who owns it, and own it where nobody does."""
+        """The database does not answer us: those that it answers know who owns it, and own it where nobody does."""
         for member in list(self._members.all.values()):
             if member.id != self._members.me and (claim := await self._locate(member, key)) is not None:
                 return claim

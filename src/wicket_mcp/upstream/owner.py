@@ -3,7 +3,7 @@
 `OwnerLink` is a connection to the owner that stays open: the Unix socket of a worker, or the port of a replica, where
 HTTP leaves it to us (`surface/owned.py` is the other end). Messages are lines, as over stdio; with every request go the
 epoch of the claim and our word about who asks, and what belongs to a request on its way back names it in `for`.
-What the owner refuses, or does not get, was not sent: the supervisor connects anew, which asks again who owns the
+What the owner refuses, or does not get, was not sent: the supervisor connects again, which asks again who owns the
 server. `OwnedChild` is a child of our own that is released once it is gone. Made by `connector.py`.
 """
 
@@ -52,7 +52,7 @@ _MAY_HAVE_ACTED = "It may have acted: check before you try again."
 _HEARD_UNASKED = CONNECTION_WIDE | {"notifications/message"}
 
 ASKING: ContextVar[Principal] = ContextVar("asking", default=GATEWAY)
-"""For whom the request is that is being sent; set by the pool."""
+"""Who the request that is being sent is for; set by the pool."""
 
 
 class Vouch(NamedTuple):

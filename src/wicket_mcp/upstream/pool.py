@@ -119,7 +119,7 @@ class Pool:
         self._roots: dict[str, tuple[str, JsonObject | None]] = {}
         """The roots of client sessions, where several share us: what stands for them, and the list."""
         self._withheld: set[str] | None = None
-        """The servers of which it was said that nobody's roots are offered to them; None where roots are offered."""
+        """The servers of which it was said that no client's roots are offered to them; None where roots are offered."""
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -309,7 +309,7 @@ class Pool:
             self._roots.pop(session, None)
 
     def serve_many(self) -> None:
-        """Any number of clients share the connections from now on: what is shared is offered nobody's roots."""
+        """Any number of clients share the connections from now on: no client's roots are offered."""
         self._connector.serve_many()
         self._withheld = set()
 
@@ -322,7 +322,7 @@ class Pool:
         self._on_event(UpstreamEvent(server, "", ROOTS_WITHHELD, {}, principal))
 
     async def stop(self, server: str) -> None:
-        """End the connections to a server at once; the next request finds out anew where it is."""
+        """End the connections to a server at once; the next request finds out again where it is."""
         keys = [key for key in self._upstreams if key.server == server]
         await asyncio.gather(*(self._forget(key).close() for key in keys))
 

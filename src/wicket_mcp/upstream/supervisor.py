@@ -88,7 +88,7 @@ class Upstream:
         roots: JsonObject | None = None,
         withhold_roots: bool = False,
     ) -> None:
-        """`session` is the client session that it serves alone, `principal` whom it was made for; `watched` are the
+        """`session` is the client session that it serves alone, `principal` the one it was made for; `watched` are the
         resources to subscribe to on every connection; `on_rest` is called when it was stopped because nobody used it;
         `roots` are those of all its clients, where they are known to be the same, or nobody's (`withhold_roots`).
         """
@@ -374,7 +374,7 @@ class Upstream:
             arrival.set_result(None)
         else:
             arrival.set_exception(problem)
-            arrival.exception()  # that nobody waits any more is no defect
+            arrival.exception()  # that nobody waits any more is not a defect
 
     # The life cycle: events in, commands out
 
@@ -485,7 +485,7 @@ class Upstream:
             self._tasks.start(self._restart_if_hung(session, self._life.generation), f"ping {self._config.name}")
 
     async def _restart_if_hung(self, session: Session, generation: int) -> None:
-        """Ask whether it still answers at all; stop it where it does not, so that the next call starts it anew."""
+        """Ask whether it still answers at all; stop it where it does not, so that the next call starts it again."""
         name = self._config.name
         try:
             async with asyncio.timeout(min(PING_TIMEOUT, self._config.timeout)):

@@ -1,6 +1,6 @@
 """What clients want of a server on every connection to it: changes of resources they watch, and a log level.
 
-A connection that is made anew is told what the one before it knew. Used by `supervisor.py`.
+A connection that is made again is told what the one before it knew. Used by `supervisor.py`.
 """
 
 import asyncio

@@ -68,7 +68,7 @@ def build(
     beside: tuple[str, ...] = (),
     **fixed: Any,
 ) -> StructT:
-    """An instance of `cls` from plain values; `fixed` are its fields that are no options. Raises InvalidOption.
+    """An instance of `cls` from plain values; `fixed` are its fields that are not options. Raises InvalidOption.
 
     `beside` are keys that the caller reads itself, and that a misspelt one may mean.
     """

@@ -1,7 +1,7 @@
 """The words that other programs have for a server's options.
 
 One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, opencode, Goose,
-other gateways), because no two of them use one word for different things, but for the unit of `timeout`. Keys that
+other gateways), because no two of them use one word for different things, except for the unit of `timeout`. Keys that
 mean nothing to Wicket, such as approvals and window settings, are passed over.
 """
 

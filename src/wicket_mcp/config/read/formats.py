@@ -2,7 +2,7 @@
 
 `load` and `parse` put the room together: text to data (`syntax`), data to Wicket's words (`layouts`), words
 to checked options (`model`). A InvalidOption from any of them leaves here as a ConfigError with file, line and key.
-Nothing is expanded or started: a missing secret is no error until its server is (`secrets`).
+Nothing is expanded or started: a missing secret is not an error until its server is (`secrets`).
 """
 
 from pathlib import Path

@@ -139,7 +139,7 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
 
 
 def _only_tables(listed: Any, outline: Outline) -> Any:
-    """A section without the entries that are no servers at all: one bad entry costs itself, not the whole file."""
+    """A section without the entries that are not servers at all: one bad entry costs itself, not the whole file."""
     if not isinstance(listed, Mapping):
         return listed
     entries = cast("Mapping[str, Any]", listed)

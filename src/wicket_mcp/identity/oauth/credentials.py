@@ -201,7 +201,7 @@ class MachineCredentials(_Tokens):
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         grant = self._grant
         if grant is None:
-            return {}  # the server says first whom to ask
+            return {}  # the server says first who to ask
         if grant.expires_within(AHEAD):
             grant = await self._obtain(grant)
         self._uses += 1

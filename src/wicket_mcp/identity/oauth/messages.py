@@ -202,7 +202,7 @@ def sign(header: JsonObject, claims: JsonObject, pem: str) -> str:
 
 
 def read_token(grant: Grant, document: JsonObject) -> Grant:
-    """The grant with what the token endpoint gave. Raises ValueError where that is no token."""
+    """The grant with what the token endpoint gave. Raises ValueError where that is not a token."""
     token, kind = as_text(document.get("access_token")), as_text(document.get("token_type"))
     if not token or not token.isascii() or not token.isprintable() or kind.lower() not in ("bearer", "dpop", "n_a"):
         raise ValueError("no usable access token")

@@ -1,9 +1,9 @@
 """How a person signs in: an address to open, a redirect that comes back, and a grant in the vault.
 
-`begin` finds out whom to ask and gives the address; `finish` takes what a browser brings to the callback, whoever
+`begin` finds out who to ask and gives the address; `finish` takes what a browser brings to the callback, whoever
 serves that (a loopback port, or the gateway's own address, in any of its processes: what was begun rests in the store,
-`waiting.py`); whoever waits for the `Pending` goes on then. A `state` works once, within ten minutes, and only for whom
-it was made.
+`waiting.py`); whoever waits for the `Pending` goes on then. A `state` works once, within ten minutes, and only for the
+person that it was made for.
 """
 
 import asyncio
@@ -279,7 +279,7 @@ class SignIns:
             grant = await oauth.token(grant, form)
         except TokenRefused as refused:
             if refused.error in ("invalid_client", "unauthorized_client"):
-                await self.keep.drop_client(grant.client)  # it was forgotten there: the next time we register anew
+                await self.keep.drop_client(grant.client)  # it was forgotten there: the next time we register again
             text = f"The authorization server of '{server}' refused the sign-in: {refused}."
             raise SignInFailed(server, text, hint="Sign in again.") from None
         await self.keep.save_grant(owner, server, grant)
@@ -345,7 +345,7 @@ def _trusted_issuers(config: ServerConfig) -> tuple[str, ...]:
 def _fail(pending: Pending, problem: WicketError) -> None:
     if not pending.done.done():
         pending.done.set_exception(problem)
-        pending.done.exception()  # that nobody waits any more is no defect
+        pending.done.exception()  # that nobody waits any more is not a defect
 
 
 def _dpop_key(issuer: Issuer) -> str:

@@ -2,7 +2,7 @@
 
 A replica holds a lock of its own; the engine lets go of it when the connection ends, so that a dead replica is known at
 once and by nobody's clock. The row beside it says where it is reached. The same connection holds what the replica owns
-(`claim`), each time under a higher epoch. A connection that was lost is made anew, and what was owned is claimed again
+(`claim`), each time under a higher epoch. A connection that was lost is made again, and what was owned is claimed again
 (`on_back`); a replica that cannot reach the database for `LOST_AFTER` seconds gives up what it had (`on_lost`),
 before the server can have let go of a connection that was cut. Implements `cluster/members.py`.
 """
@@ -54,7 +54,7 @@ class PostgresMembers:
         self.on_lost: list[Callable[[], None]] = []
         """Called when the database was away for too long: others may own by now what we had."""
         self.on_back: list[Callable[[], None]] = []
-        """Called when the connection was made anew: what we own must be claimed again."""
+        """Called when the connection was made again: what we own must be claimed again."""
         self.clock_offset = 0.0
         """How far the database's clock is ahead of ours."""
         self.address = ""

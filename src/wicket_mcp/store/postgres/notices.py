@@ -36,7 +36,7 @@ class Notices:
         self._text = connection_text(dsn)
         self._numbers: dict[str, int] = {}
         self._generation = 0
-        """How many times the connection was made anew."""
+        """How many times the connection was made again."""
         self._heard_at = time.monotonic()
 
     def version(self, area: str) -> int | None:
@@ -60,7 +60,7 @@ class Notices:
         return True
 
     async def listen(self) -> None:
-        """Until cancelled: hear of changes, over connections made anew as often as needed."""
+        """Until cancelled: hear of changes, over connections made again as often as needed."""
         warned = False
         while True:
             try:

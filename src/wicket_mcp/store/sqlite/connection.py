@@ -25,7 +25,7 @@ from wicket_mcp.store.sqlite.transaction import transaction
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_BUSY_AGAIN = 0.05  # seconds to wait for a lock that was waited for in vain just before
+_BUSY_AGAIN = 0.05  # seconds to wait for a lock that was waited for without success just before
 _VERSION_KEPT = 0.01  # seconds for which a version counts while the log's size and time stay the same
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -101,7 +101,7 @@ class Connection:
         """Differs from every earlier answer when anything at all was committed since, by any process; None if unknown.
 
         Asked on the event loop, for every request of a key: it looks at shared memory and waits for no lock. A commit
-        grows the log or, where that begins anew, changes its time; where neither has changed since a moment ago, what
+        grows the log or, where that begins again, changes its time; where neither has changed since a moment ago, what
         was asked then still holds.
         """
         try:

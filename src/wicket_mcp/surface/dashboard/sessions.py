@@ -1,6 +1,6 @@
 """Who looks at the dashboard: sign-in with a token or a link that works once, and a cookie for this alone.
 
-A session lives in memory and remembers the token it was begun with, which is judged anew for every request: a revoked
+A session lives in memory and remembers the token it was begun with, which is judged again for every request: a revoked
 key ends its sessions at once. Where several processes serve one gateway, the cookie is the session, sealed with the
 keys that they share, so that each of them knows it; that one ended, or that a link was used, is in the store for all
 of them. `wicket dashboard` makes links (`sign_link`), so that no token is part of an address.
