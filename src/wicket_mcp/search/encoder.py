@@ -66,10 +66,10 @@ class Encoder:
     def __init__(self, data: bytes | mmap.mmap) -> None:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
-        magic, pieces, width, layers, self._early, self._heads, inner, *rest = _HEAD.unpack_from(data)
+        magic, pieces, width, layers, self._early, self._heads, inner, *sizes = _HEAD.unpack_from(data)
         if magic != _MAGIC:
             raise ValueError("not an encoder")
-        positions, self.width, length = rest
+        positions, self.width, length = sizes
         self._at = _HEAD.size
         self._data = data
         scores = np.frombuffer(data, "<f4", pieces, self._at).tolist()

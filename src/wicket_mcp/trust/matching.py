@@ -109,8 +109,8 @@ def comes_from(argument: Any, text: Text, known: Collection[str], trusted: Colle
         folded = leaf.casefold().strip()
         candidates = [folded] if SHORTEST <= len(folded) <= LONGEST else []
         candidates += [token for token in _TOKEN.findall(folded) if len(token) >= SHORTEST]
-        found = (candidate for candidate in candidates if candidate not in known and candidate in text.prose)
-        if any(not any(_says(each, candidate) for each in trusted) for candidate in found):
+        matching = (candidate for candidate in candidates if candidate not in known and candidate in text.prose)
+        if any(not any(_says(earlier, candidate) for earlier in trusted) for candidate in matching):
             return True
     return False
 
