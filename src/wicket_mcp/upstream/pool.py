@@ -57,7 +57,7 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
     return Key(
         config.name,
         session if config.isolation == "session" else "",
-        principal.name if config.is_per_user else "",
+        principal.name if "user" in (config.credentials, config.placement) else "",  # `is_per_user`, on every call
         source.version(config, principal) if source is not None and signed_in else "",
     )
 
