@@ -484,5 +484,5 @@ class Catalogue:
             self._publish({**self.now.listings, **known} if again else {**known, **self.now.listings})
 
     def _is_news(self, listing: Listing) -> bool:
-        ours = self._unreviewed.get(listing.server) or self.now.listings.get(listing.server)
-        return ours is None or not alike(ours, listing)
+        current = self._unreviewed.get(listing.server) or self.now.listings.get(listing.server)
+        return current is None or not alike(current, listing)

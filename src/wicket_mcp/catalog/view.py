@@ -197,10 +197,10 @@ class View:
         if (config := find_server(servers, name)) is not None:
             return config
         near = nearest(name, servers)
-        shown = ", ".join(list(servers)[:_SERVERS_NAMED])
+        examples = ", ".join(list(servers)[:_SERVERS_NAMED])
         others = f" and {len(servers) - _SERVERS_NAMED} more" if len(servers) > _SERVERS_NAMED else ""
         raise UnknownName(
-            "server", shorten(name), near, hint="" if near or not servers else f"There are {shown}{others}."
+            "server", shorten(name), near, hint="" if near or not servers else f"There are {examples}{others}."
         )
 
 

@@ -96,10 +96,10 @@ def _language(file: str) -> str:
 
 def _collect(pairs: "Iterable[tuple[str, Any]]") -> dict[str, Any]:
     """What was given, by name; what was given twice is a list, as for `wicket call`."""
-    given: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
     for key, value in pairs:
-        given.setdefault(key, []).append(value)
-    return {key: values[0] if len(values) == 1 else values for key, values in given.items()}
+        by_name.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in by_name.items()}
 
 
 def _argument(item: str) -> tuple[str, Any]:

@@ -90,7 +90,7 @@ def _print(facts: dict[str, Any], before: str) -> None:
         write()
         table(("server", "calls", "failed", "cached", "median", "95 %"), rows)
         write()
-        table(("latest", "outcome", "by"), [(each["tool"], each["outcome"], each["by"]) for each in facts["latest"]])
+        table(("latest", "outcome", "by"), [(call["tool"], call["outcome"], call["by"]) for call in facts["latest"]])
     sys.stdout.flush()
 
 

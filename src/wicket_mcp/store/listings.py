@@ -61,5 +61,5 @@ def _share(entries: list[str], body: Any) -> frozenset[str]:
 
 def alike(first: Listing, second: Listing) -> bool:
     """Whether two listings say the same, whenever they were made."""
-    said = (listing_to_json(replace(listing, listed_at=0.0)) for listing in (first, second))
-    return encode(next(said)) == encode(next(said))
+    bodies = (listing_to_json(replace(listing, listed_at=0.0)) for listing in (first, second))
+    return encode(next(bodies)) == encode(next(bodies))
