@@ -62,8 +62,8 @@ async def commits_and_uncommitted_files(agent: Agent, world: World) -> None:
     repository = str(world.repository)
     said = await agent.use("show the latest commits of the repository", repo_path=repository, max_count=2)
     assert "Raise prices" in said
-    said = await agent.use("which files have uncommitted changes", repo_path=repository)
-    assert "prices.txt" in said
+    tool = await agent.find("which files have uncommitted changes", "status", repo_path=repository)
+    assert "prices.txt" in await agent.call(tool, repo_path=repository)
 
 
 async def sales_by_product(agent: Agent, world: World) -> None:
