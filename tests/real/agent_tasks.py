@@ -107,7 +107,8 @@ async def lines_with_todo(agent: Agent, world: World) -> None:
 async def remember_somebody(agent: Agent, world: World) -> None:
     ada = {"name": "Ada", "entityType": "person", "observations": ["prefers tea"]}
     await agent.use("remember facts about a person", entities=[ada])
-    assert "prefers tea" in await agent.use("look up what is remembered about somebody", query="Ada")
+    tool = await agent.find("search the knowledge graph for somebody", "knowledge graph", query="Ada")
+    assert "prefers tea" in await agent.call(tool, query="Ada")
     assert "prefers tea" in world.memory
 
 
