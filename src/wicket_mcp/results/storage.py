@@ -26,6 +26,7 @@ class ResultStorage:
     def __init__(self, store: ResultStore) -> None:
         self._store = store
         self._unsaved: OrderedDict[str, StoredResult] = OrderedDict()
+        self._catching_up = False
 
     def __repr__(self) -> str:
         return f"<ResultStorage {len(self._unsaved)} in memory>"
@@ -41,7 +42,23 @@ class ResultStorage:
             while len(self._unsaved) > 1 and sum(len(unsaved.body) for unsaved in self._unsaved.values()) > MOST_BYTES:
                 self._unsaved.popitem(last=False)
             return False
+        if self._unsaved and not self._catching_up:
+            await self._save_earlier(max_total_bytes)
         return True
+
+    async def _save_earlier(self, max_total_bytes: int) -> None:
+        """The store takes results again: bring it one that it did not take, so that memory is free again by and by."""
+        earlier = next(iter(self._unsaved.values()))
+        self._catching_up = True
+        try:
+            if earlier.expires_at >= time.time():
+                async with asyncio.timeout(PATIENCE):
+                    await self._store.save_result(earlier, max_total_bytes)
+            self._unsaved.pop(earlier.id, None)
+        except (Internal, TimeoutError):
+            log.debug("a result of %s stays in memory", earlier.tool)
+        finally:
+            self._catching_up = False
 
     async def load(self, handle: str, principal: Principal) -> StoredResult | None:
         """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""

@@ -19,7 +19,9 @@ class SqlResults(Part):
                 leaving = _leaving(rows, result, surplus)
                 db.executemany("DELETE FROM result WHERE rowid = ?", [(number,) for number in leaving])
             row = (result.id, result.principal, result.tool, result.body, result.expires_at)
-            db.execute("INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)", row)
+            # It may be there: what took too long the first time was perhaps written nevertheless.
+            insert = "INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)"
+            db.execute(f"{insert} ON CONFLICT (id) DO NOTHING", row)
 
         await self._connection.write("result", save)
 
