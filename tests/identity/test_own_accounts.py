@@ -17,7 +17,7 @@ from wicket_mcp import Gateway
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import BadArguments, Denied, NeedsSignIn, UnknownName
-from wicket_mcp.model import SCOPES, JsonObject, Principal, Silent
+from wicket_mcp.model import MODERN_VERSION, SCOPES, JsonObject, Principal, Silent
 from wicket_mcp.request import tool_call
 from wicket_mcp.scripting import Script
 
@@ -219,6 +219,45 @@ async def test_each_user_sees_a_tool_as_their_own_account_describes_it(open_gate
             assert await found(Principal("carol", SCOPES)) == []
         async with open_gateway(servers) as gateway:
             assert [(await described(who))[1] for who in (ANN, BOB)] == [["ann"], ["bob"]]
+
+
+@dataclass
+class WritesByAccount(Protected):
+    """Has a prompt, a resource, a template and instructions, in other words for each account."""
+
+    def answer(self, method: str, params: JsonObject, account: str) -> JsonObject:
+        words = f"Gazette-of-{account}"
+        match method:
+            case "server/discover":
+                offers: JsonObject = {"tools": {}, "prompts": {}, "resources": {}}
+                greeting = {"supportedVersions": [MODERN_VERSION], "capabilities": offers, "instructions": words}
+                return {"result": greeting}
+            case "prompts/list":
+                return {"result": {"prompts": [{"name": "plan", "description": words}], "resultType": "complete"}}
+            case "resources/list":
+                page = {"uri": "x://page", "name": "page", "description": words}
+                return {"result": {"resources": [page], "resultType": "complete"}}
+            case "resources/templates/list":
+                template = {"uriTemplate": "x://{day}", "name": "day", "description": words}
+                return {"result": {"resourceTemplates": [template], "resultType": "complete"}}
+            case _:
+                return super().answer(method, params, account)
+
+
+async def test_no_user_reads_what_another_account_is_told(open_gateway: OpenGateway) -> None:
+    async def words(who: Principal) -> list[str]:
+        listing = gateway.catalogue.view(who).listings["x"]
+        offered = (*listing.prompts, *listing.resources, *listing.templates)
+        return [entry["description"] for entry in offered] + [listing.instructions]
+
+    async with WritesByAccount() as remote:
+        async with open_gateway({"x": own(remote, changed="accept", added="accept")}) as gateway:
+            for principal in (ANN, BOB):
+                await sign_in(gateway, remote, principal)
+                await gateway.catalogue.renew("x", principal)
+            assert await words(BOB) == ["Gazette-of-bob"] * 4
+            assert await words(ANN) == ["Gazette-of-ann"] * 3 + [""]  # its instructions come with its next listing
+            assert await words(Principal("carol", SCOPES)) == [""]
 
 
 async def test_what_is_held_of_one_account_is_not_held_of_another(open_gateway: OpenGateway) -> None:

@@ -82,7 +82,7 @@ def tool_entry(tool: Tool) -> str:
 
 def with_variant(tool: Tool) -> Tool:
     """The tool, marked with what tells its text from others of the same name."""
-    return replace(tool, variant=hashlib.blake2b(canonical(tool.definition), digest_size=8).hexdigest())
+    return replace(tool, variant=_digest(tool.definition))
 
 
 def _bare(entry: str) -> str:
@@ -100,7 +100,7 @@ def _name_only_tools(listing: Listing, entries: frozenset[str]) -> tuple[Tool, .
 
 def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
     lists: dict[str, tuple[JsonObject, ...]] = {
-        kind: tuple(item for item in getattr(listing, kind) if f"{kind} {item.get(key)}" in entries)
+        kind: tuple(item for item in getattr(listing, kind) if _entry(kind, item.get(key), item) in entries)
         for kind, key in _BESIDE_TOOLS
     }
     return replace(
@@ -109,9 +109,23 @@ def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
         resources=lists["resources"],
         templates=lists["templates"],
         prompts=lists["prompts"],
+        instructions=listing.instructions if _words(listing) in entries else "",
     )
 
 
 def _entries(listing: Listing) -> frozenset[str]:
-    beside = (f"{kind} {item.get(key)}" for kind, key in _BESIDE_TOOLS for item in getattr(listing, kind))
-    return frozenset((*(tool_entry(tool) for tool in listing.tools), *beside))
+    beside = (_entry(kind, item.get(key), item) for kind, key in _BESIDE_TOOLS for item in getattr(listing, kind))
+    return frozenset((*(tool_entry(tool) for tool in listing.tools), *beside, _words(listing)))
+
+
+def _words(listing: Listing) -> str:
+    return _entry("instructions", "", {"text": listing.instructions})
+
+
+def _entry(kind: str, name: object, body: JsonObject) -> str:
+    """An entry that is not a tool: with other words, or of another name, it is another one."""
+    return f"{kind} {name}{_MARK}{_digest(body)}"
+
+
+def _digest(body: JsonObject) -> str:
+    return hashlib.blake2b(canonical(body), digest_size=8).hexdigest()
