@@ -1,10 +1,10 @@
-"""Who may have a request worked on now: load beyond what this process can do is turned away at once, and cheaply.
+"""Decides which requests this process works on now. Load beyond what it can handle is rejected at once, at little cost.
 
-The bound on requests at work follows from the lag of the event loop: while the loop keeps up there is none (a thousand
-calls that wait for slow servers cost nothing), while it is late the bound shrinks to what it can do, and grows again
-when it is in time. While memory is short only a few are worked on at once. Each principal has a bound of its own that
-always holds. Who is turned away is told when to come back, each at its own time and all of them at a rate that costs
-little: to turn somebody away takes a part of what answering takes.
+The limit on concurrent requests follows the lag of the event loop. While the loop keeps up there is no limit: a
+thousand calls that wait for slow servers cost nothing. While the loop is late the limit shrinks to what it can handle,
+and it grows again once the loop is on time. While memory is short, only a few requests run at once. Each principal also
+has its own limit, which always applies. A rejected client is told when to come back. These times are spread out,
+because rejecting a request also costs something, though less than answering it.
 """
 
 import time
@@ -14,16 +14,18 @@ from collections.abc import Callable
 from wicket_mcp.telemetry.loop_lag import LoopLag
 
 LATE = 0.08
-"""Seconds of lag at which the loop does not keep up."""
+"""Seconds of lag at which the loop counts as late."""
 LEAST = 256
-"""Requests at work that are admitted however late the loop is: some wait for servers, and fewer would leave it idle."""
+"""Concurrent requests that are admitted however late the loop is. Some of them wait for servers, so a lower limit would
+leave the loop idle.
+"""
 MEMORY_SHORT = 0.95
-"""The share of the memory in use from which on little is admitted."""
+"""The share of memory in use above which only a few requests are admitted."""
 FEW = 4
 MOST_PER_PRINCIPAL = 2000
 _SHRINK, _GROW = 0.5, 1.2
 RETURNING = 0.1
-"""How many of those that were turned away may come back in a second, as a share of what is answered in a second."""
+"""How many rejected requests may come back per second, as a share of the requests answered per second."""
 _FEWEST_RETURNING = 20.0
 _LONGEST_WAIT = 30
 
@@ -52,7 +54,7 @@ class Admission:
         return f"<Admission {self._total}{limit} at work, {self.rejected} rejected>"
 
     def enter(self, principal: str) -> int:
-        """0 for who may go on, and must `leave` once; else the seconds after which to try again."""
+        """0 when the request is admitted (it must then `leave` once), else the seconds after which to try again."""
         if self._ticks != self._lag.ticks:
             self._adjust()
         limit = self._limit
@@ -71,7 +73,7 @@ class Admission:
             del self._running[principal]
 
     def _adjust(self) -> None:
-        """Once for each measurement of the loop."""
+        """Called once for each measurement of the loop."""
         self._ticks = self._lag.ticks
         if self._lag.memory > MEMORY_SHORT:
             self._limit = FEW
@@ -87,10 +89,10 @@ class Admission:
         self._returning = max(_FEWEST_RETURNING, (self._returning + RETURNING * answered) / 2)
 
     def _wait(self) -> int:
-        """The seconds after which one more may come back."""
+        """The seconds after which one more request may come back."""
         now = self._clock()
         self._next_return = max(self._next_return, now + 1) + 1 / self._returning
         wait = min(_LONGEST_WAIT, int(self._next_return - now))
-        if wait == _LONGEST_WAIT:  # whoever comes later has to share the last second
+        if wait == _LONGEST_WAIT:  # later requests share the last second
             self._next_return = now + _LONGEST_WAIT
         return wait

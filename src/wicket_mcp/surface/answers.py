@@ -14,14 +14,14 @@ PAGE = 500  # resources, templates or prompts in one answer
 
 
 def undress(result: JsonObject) -> JsonObject:
-    """A legacy result does not carry the modern marks that a modern upstream may have put there."""
+    """Remove the modern fields that a modern upstream may have put into a result for a legacy client."""
     if "resultType" in result:
         return {key: value for key, value in result.items() if key not in ("resultType", "ttlMs", "cacheScope")}
     return result
 
 
 def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refused:
-    """An upstream's word that it has no such resource, under the code that the client's era has for it."""
+    """The error for a resource that an upstream does not have, with the code of the client's era."""
     data = as_object(refusal.error.get("data"))
     is_upstreams = refusal.rpc_code == RESOURCE_NOT_FOUND_LEGACY or (
         refusal.rpc_code == INVALID_PARAMS and "uri" in data
@@ -33,8 +33,9 @@ def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refus
 
 
 def build_page(request: "Request", key: str, entries: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
-    """One page of a list, and the cursor of the next, which names the last entry by place and `name`: where the list
-    has changed since, it goes on behind that entry. Raises BadArguments for a cursor that is not ours.
+    """One page of a list and the cursor of the next page. The cursor holds the position and `name` of the last entry,
+    so if the list has changed, the next page continues after that entry. Raises BadArguments for a cursor that is not
+    ours.
     """
     cursor = request.params.get("cursor")
     begin = 0 if cursor is None else _find_next(entries, name, *read_cursor(str(cursor), int, str))
@@ -46,7 +47,7 @@ def build_page(request: "Request", key: str, entries: list[JsonObject], name: st
 
 
 def _find_next(entries: list[JsonObject], name: str, place: int, last: str) -> int:
-    """Where the entry stands that follows the one named `last`, which stood at `place`."""
+    """The index of the entry after the one named `last`, which was at `place`."""
     if 0 <= place < len(entries) and as_text(entries[place].get(name)) == last:
         return place + 1
     moved = next((at for at, entry in enumerate(entries) if as_text(entry.get(name)) == last), None)

@@ -1,8 +1,9 @@
-"""What the interface of a server (MCP Apps) may ask through its host: its own server, and nothing else.
+"""What the interface of a server (MCP Apps) may request through its host: only its own server.
 
 Every page is served inside one of ours (`app_pages.py`), which marks its requests with a seal for its server and
-principal; a marked request is answered here, in the words of that server. A request without a mark is the model's or
-the host's own. Our own tools are listed as not for interfaces, which hosts heed (`Protocol.list_tools`).
+principal; a marked request is answered here, under that server's own names. A request without a mark comes from the
+model or from the host itself. Our own tools are listed as not available to interfaces, and hosts respect that
+(`Protocol.list_tools`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -72,7 +73,7 @@ METHODS: Mapping[str, Callable[["Protocol", "Request", Caller, JsonObject], Awai
 
 
 async def _list(protocol: "Protocol", request: "Request", caller: Caller, kind: str, key: str) -> JsonObject:
-    """What of a list is the interface's own server's."""
+    """The entries of a list that belong to the interface's own server."""
     demand(caller.principal, "discover", f"listing {kind}")
     server, addresses = _owner(protocol, request, caller), protocol.verbs.addresses
     listing = (await protocol.verbs.view(caller.principal, [server])).listings.get(server)
@@ -84,7 +85,7 @@ async def _list(protocol: "Protocol", request: "Request", caller: Caller, kind: 
 
 
 def _owner(protocol: "Protocol", request: "Request", caller: Caller) -> str:
-    """The server whose interface asks. Raises RpcProblem for a mark that is not ours."""
+    """The server whose interface sent the request. Raises RpcProblem for a mark that is not ours."""
     try:
         server, sealed = protocol.verbs.task_ids.open(as_text(request.meta.get(APP_MARK)), caller.principal)
     except UnknownName:

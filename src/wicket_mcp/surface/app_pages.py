@@ -1,10 +1,10 @@
-"""The pages of interfaces (MCP Apps) as hosts get them: each inside a page of ours, which speaks to the host for it.
+"""The pages of interfaces (MCP Apps) as hosts get them: each inside a page of ours that talks to the host for it.
 
-Hosts pass on what an interface asks without saying whose it is, and to them all of Wicket is one server. A mark that
-the interface itself puts there can be left out by one that means harm. So a host is given our own page
-(`app_frame.html`), and the server's page runs in a frame of it, of an opaque origin: hosts listen to the frame that
-they made, which is ours, and ours marks every request with a seal for that server and principal. What a marked request
-may ask is in `app_methods.py`. Called where a client that shows interfaces reads one, or gets one in a result.
+Hosts forward the requests of an interface without saying which interface sent them, and to a host all of Wicket is one
+server. An interface could simply leave out a mark that it adds itself. So a host gets our own page (`app_frame.html`),
+and the server's page runs in a frame inside it, with an opaque origin. Hosts listen only to the frame that they
+created, which is ours, and our page marks every request with a seal for that server and principal. `app_methods.py`
+decides what a marked request may do. Called when a client that shows interfaces reads one or gets one in a result.
 """
 
 import re
@@ -21,12 +21,14 @@ from wicket_mcp.model import Caller, JsonObject, as_list, as_object, as_text
 from wicket_mcp.verbs import Verbs
 
 SEALED = "app"
-"""Stands in a seal where the id of a task would: one is never taken for the other's."""
+"""Takes the place of a task id in a seal, so that the two kinds of seal cannot be confused."""
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 async def confine_read(verbs: Verbs, caller: Caller, uri: str, body: JsonObject) -> JsonObject:
-    """What was read at the address of an interface, for its host. With a single server there is nothing to confine."""
+    """The content read at the address of an interface, for its host. With a single server nothing needs to be
+    confined.
+    """
     if verbs.addresses.unprefixed:
         return body
     server, _ = verbs.addresses.locate(uri, caller.principal)
@@ -37,9 +39,9 @@ async def confine_read(verbs: Verbs, caller: Caller, uri: str, body: JsonObject)
 
 
 def confine_result(verbs: Verbs, caller: Caller, result: JsonObject) -> JsonObject:
-    """The result of a tool, for a host: some show an interface that a result holds.
+    """The result of a tool, for a host: some hosts show an interface that a result contains.
 
-    Whose it is cannot be told of a result that a script put together, so it may ask nobody.
+    The server behind a result that a script put together is unknown, so an interface in it may send no requests.
     """
     content = as_list(result.get("content"))
     if verbs.addresses.unprefixed or not any(_resource_type(item) == APP_TYPE for item in content):
@@ -83,7 +85,7 @@ def _frame() -> str:
 
 
 def _literal(value: object) -> str:
-    """A value as it may stand in a script of a page, whatever characters its host takes the page to be in."""
+    """A value encoded for a script in a page, safe in any character encoding that the host assumes."""
     return _NOT_ASCII.sub(_escape, encode(value).decode().replace("<", "\\u003c"))
 
 

@@ -1,15 +1,15 @@
 """The HTTP surface: a list of mounted applications, and the guard in front of every one.
 
     /mcp, /mcp/<dialect>          MCP (`streamable_http.py`)
-    /healthz, /readyz             alive; willing to take calls (`Health`)
+    /healthz, /readyz             alive; ready for calls (`Health`)
     /oauth/…                      signing in to servers behind us (`callback.py`)
     /v0.1/…, /openapi.json        the registry's API (`rest.py`)
     /ui/…                         pages for people (`dashboard/`)
     /metrics                      what Prometheus reads (`metrics.py`)
-    /.well-known/oauth-…          who may let clients in (`front_door.py`)
+    /.well-known/oauth-…          which authorization servers we accept (`front_door.py`)
     /oauth/…                      our own authorization server (`authorization.py`)
 
-What is mounted knows its own paths; the first that serves a path answers. Knows nothing of MCP.
+Each mounted application knows its own paths, and the first one that serves a path answers. Knows nothing about MCP.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ OnRejected = Callable[[str, str], None]
 
 
 class Mount(Protocol):
-    """An application below some paths."""
+    """An application that serves certain paths."""
 
     @property
     def authentication(self) -> Authentication:
@@ -52,8 +52,8 @@ class App:
         *,
         vouched: Callable[[str, str, str], Principal | None] | None = None,
     ) -> None:
-        """`on_rejected` hears of every request that the guard turns away. `vouched` says who another replica vouches
-        for (header, method and path), where there are replicas.
+        """`on_rejected` is called for every request that the guard rejects. With replicas, `vouched` returns the
+        principal that another replica vouches for (header, method and path).
         """
         self._on_rejected = on_rejected
         self._vouched = vouched
@@ -61,13 +61,13 @@ class App:
         self._guard = guard
 
     async def identify(self, token: str) -> Principal | None:
-        """Who comes with this token, by the rules of this moment; None for nobody."""
+        """The principal of this token under the current configuration; None if the token is unknown."""
         headers = RequestHeaders([(b"host", b"localhost"), (b"authorization", b"Bearer " + token.encode())])
         principal = await self._guard.identify(headers)
         return None if isinstance(principal, Rejected) else principal
 
     def reconfigure(self, mounts: Sequence[Mount], guard: Guard) -> None:
-        """Serve these, by these rules, from the next request on."""
+        """Serve these mounts with this guard from the next request on."""
         self._mounts, self._guard = mounts, guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +103,7 @@ class App:
             await mount(scope, headers, receive, send, principal)
 
     async def _allow_page(self, send: Send, headers: RequestHeaders, authentication: Authentication) -> None:
-        """Tell a browser whether a page may ask; for that nobody needs a token."""
+        """Answer a browser's preflight request. This needs no token."""
         verdict = self._guard.admit(headers, authentication)
         if isinstance(verdict, Rejected):
             await send_json(send, verdict.status, {"error": verdict.message})
@@ -113,13 +113,13 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Says yes or no, and why, so it needs no token. `closing` is set when we are about to leave."""
+    """Health checks. They need no token. `closing` is set when we are about to stop."""
 
     closing: asyncio.Event
     problem: Callable[[], str] = lambda: ""
-    """Why no calls should come here at the moment; empty where they should."""
+    """Why calls should not come here at the moment; empty when they should."""
     warning: Callable[[], str] = lambda: ""
-    """What somebody should see to, although calls go on; empty where all is well."""
+    """A problem that needs attention although calls still work; empty when there is none."""
     authentication: Authentication = "none"
 
     def serves(self, path: str) -> bool:

@@ -2,13 +2,13 @@
 
     GET  /.well-known/oauth-authorization-server     what we can do
     GET  /oauth/authorize                            the consent page
-    POST /oauth/authorize                            what somebody decided there
-    GET  /oauth/signed-in                            where an OpenID provider sends whoever signed in with it
-    POST /oauth/token, /oauth/revoke                 tokens for a code or a refresh token; their end
+    POST /oauth/authorize                            the decision made there
+    GET  /oauth/signed-in                            where an OpenID provider sends the user after sign-in
+    POST /oauth/token, /oauth/revoke                 tokens for a code or a refresh token; revocation
     POST /oauth/register                             dynamic registration
 
-A wrong client or redirect address leads to a page and nowhere else; every other problem goes back to the client, with
-its `state` and our `iss`. What is approved and issued is the business of `identity/grants.py`.
+A wrong client or redirect address shows an error page and never redirects. Every other problem goes back to the client,
+with its `state` and our `iss`. `identity/grants.py` decides what is approved and issued.
 """
 
 from collections.abc import Collection, Mapping
@@ -51,7 +51,7 @@ _ANYBODY: Headers = ((b"access-control-allow-origin", b"*"),)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and how it is answered."""
+    """One request and its response."""
 
     method: str
     base: str
@@ -60,7 +60,7 @@ class Exchange:
     receive: Receive
     send: Send
     client: str
-    """The address that it came from."""
+    """The address that the request came from."""
 
     @property
     def origin(self) -> str:
@@ -72,7 +72,9 @@ class Exchange:
         await self._send(status, (*page_headers(redirect_uri), *extra), html.encode())
 
     async def redirect(self, uri: str, fields: Mapping[str, str], cookie: str = "") -> None:
-        """Send the browser back to a client, with our `iss`, so that an answer of another server is told apart."""
+        """Send the browser back to a client, with our `iss`, so that the client can tell our answer from another
+        server's.
+        """
         mark = "&" if urlsplit(uri).query else "?"
         parameters = {name: value for name, value in {**fields, "iss": self.base}.items() if value}
         extra: Headers = ((b"set-cookie", cookie.encode()),) if cookie else ()
@@ -206,7 +208,7 @@ class Authorization:
         return consent(request, sealed, signed_in, problem=problem, action=action, providers=offered)
 
     def _check(self, fields: Mapping[str, str], base: str) -> tuple[str, ...]:
-        """The scopes that are asked for. Raises OAuthError for what goes back to the client."""
+        """The requested scopes. Raises OAuthError for an error that goes back to the client."""
         if fields.get("response_type") != "code":
             raise OAuthError("unsupported_response_type", "Only code is supported.")
         challenge = fields.get("code_challenge", "")
@@ -218,7 +220,9 @@ class Authorization:
         return known_scopes(fields.get("scope", "").split()) or OFFERED
 
     async def _decide(self, exchange: Exchange) -> None:
-        """Do what somebody decided on the consent page: ours, and no page of another port of this machine."""
+        """Carry out the decision made on the consent page. The form must come from our page, not from another port of
+        this machine.
+        """
         if exchange.headers.get(b"origin") != exchange.origin:
             raise OAuthError("invalid_request", "This form was sent by another page.")
         form = await exchange.form()
@@ -230,7 +234,7 @@ class Authorization:
         if decision in dict(self._providers.offered):
             url, visit = await self._providers.begin(decision, request, mark, scopes, f"{exchange.base}{SIGNED_IN}")
             cookie = _cookie(visit.browser, VISIT_COOKIE, VISIT_LIFE)
-            await exchange.page(200, leave(url), cookie=cookie)  # a form's own redirect may lead to the client alone
+            await exchange.page(200, leave(url), cookie=cookie)  # a form's redirect may lead only to the client
             return
         if decision != "approve":
             denied = {"error": "access_denied", "error_description": "Access was denied.", "state": request.state}
@@ -252,7 +256,7 @@ class Authorization:
         await exchange.redirect(request.redirect_uri, {"code": code, "state": request.state}, session)
 
     async def _return(self, exchange: Exchange) -> None:
-        """Somebody comes back from a provider: what they had allowed before goes to the client now."""
+        """The user comes back from a provider: what they approved before now goes to the client."""
         query = _fields(parse_qsl(exchange.query, keep_blank_values=True))
         try:
             visit, issuer, claims = await self._providers.finish(query, exchange.cookie(VISIT_COOKIE))
@@ -278,7 +282,7 @@ class Authorization:
     # The client
 
     async def _answer(self, exchange: Exchange, path: str) -> None:
-        """What programs ask: JSON, and errors as the protocol words them."""
+        """Answer programs: JSON, with errors in OAuth's format."""
         status, body = 200, None
         try:
             if path == REGISTER:
@@ -328,7 +332,7 @@ class Authorization:
 
 
 def _fields(pairs: list[tuple[str, str]]) -> dict[str, str]:
-    """The fields of a request. Raises OAuthError where one appears twice; `resource` may."""
+    """The fields of a request. Raises OAuthError if a field other than `resource` appears twice."""
     names = [name for name, _ in pairs if name != "resource"]
     if len(names) != len(set(names)):
         raise OAuthError("invalid_request", "A parameter appears twice.")
@@ -350,7 +354,7 @@ def _cookie(secret: str, name: str = COOKIE, life: float = SESSION_LIFE) -> str:
 
 
 def _action(base: str) -> str:
-    """Where the form goes, below the path at which a proxy may have us."""
+    """The form's target, including the path prefix that a proxy may add."""
     return f"{urlsplit(base).path.rstrip('/')}{AUTHORIZE}"
 
 

@@ -1,11 +1,12 @@
-"""Where browsers come when somebody signs in to a server behind us.
+"""The pages that a browser visits when a user signs in to a server behind us.
 
     /oauth/start/<ticket>     the link that a client shows: ties the sign-in to this browser, and sends it on
     /oauth/callback           where the authorization server sends the browser back
     /oauth/client.json        who we are, for authorization servers that read such documents (public https only)
 
-Needs no token: a ticket and a `state` are secrets of their own, work for ten minutes, and the second only in the
-browser that opened the first. For one user's own account a page says whose it will be before anybody signs in.
+Needs no token: a ticket and a `state` are secrets themselves. Both work for ten minutes, and the `state` only in the
+browser that opened the ticket. When a user connects their own account, a page says whose account it will be before they
+sign in.
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ _PAGE: Headers = tuple((name.lower().encode(), value.encode()) for name, value i
 
 
 class Callback:
-    """See the module's docstring. Mounted where HTTP is served."""
+    """See the module's docstring. Mounted when HTTP is served."""
 
     authentication: Authentication = "none"
 

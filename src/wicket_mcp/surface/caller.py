@@ -1,7 +1,7 @@
 """The client behind one request, as the rest of the gateway sees it.
 
-What a legacy client is asked goes through the JSON-RPC peer (`rpc.py`) that all its requests share: its answers
-come with other requests than the one that asked. The protocol's handlers (`protocol.py`) make these.
+Questions to a legacy client go through the JSON-RPC peer (`rpc.py`) that all its requests share, because its answers
+arrive in other HTTP requests. Created by the protocol's handlers (`protocol.py`).
 """
 
 from collections.abc import Callable, Iterable
@@ -30,18 +30,18 @@ class RequestCaller(msgspec.Struct):
     principal: Principal
     session: str
     send: Send
-    """Hands the client a message that belongs to this request."""
+    """Sends the client a message that belongs to this request."""
     capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
     log_level: str = ""
     resumes: bool = False
     questions: Rpc | None = None
-    """What asks a legacy client; a modern one is asked by `input_required`."""
+    """Sends questions to a legacy client; a modern client is asked by `input_required`."""
     client_name: str = ""
     followed: "Followed | None" = None
-    """Set where the request may become a task of ours."""
+    """Set when the request may become a task of ours."""
 
     def admit_as(self, principal: Principal) -> None:
-        """Go on as the same person with what a profile leaves of their rights."""
+        """Continue as the same person, with the rights that a profile leaves them."""
         self.principal = principal
 
     def notify(self, method: str, params: JsonObject) -> None:
@@ -49,25 +49,25 @@ class RequestCaller(msgspec.Struct):
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         if self.questions is None:
-            # Only calls, prompts and reads can give `input_required` (held_calls.py).
+            # Only calls, prompts and reads can return `input_required` (held_calls.py).
             raise Unasked(f"{method} cannot be asked during this request.", hint="Ask during a call.")
         return await self.questions.request(method, params, send=self.send)
 
 
 @dataclass
 class LegacyClient:
-    """What a legacy client said of itself once, for all its requests."""
+    """What a legacy client declared in its handshake, for all its requests."""
 
     push: Send
-    """Hands the client a message that belongs to no request."""
+    """Sends the client a message that belongs to no request."""
     capabilities: JsonObject = field(default_factory=dict[str, Any])
     log_level: str = "info"
     name: str = ""
     version: str = ""
     id_prefix: str = "wicket-"
-    """Begins the ids of our questions. Unlike any other's where a client outlives who serves it."""
+    """The prefix of our question ids. Unique for a client that may outlive the process that serves it."""
     questions: Rpc = field(init=False)
-    """What we ask it: the ids say that they are ours. It is not for what the client asks."""
+    """Our questions to the client; the prefix marks their ids as ours. Not used for the client's own requests."""
     watching: dict[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     """The resources it subscribed to, and how to end each subscription."""
 
@@ -75,11 +75,11 @@ class LegacyClient:
         self.questions = Rpc("the client", self.push, id_prefix=self.id_prefix)
 
     def introduce(self, capabilities: JsonObject, name: str, version: str = "") -> None:
-        """What it said in its handshake, and which version of the protocol came of it."""
+        """Record the client's handshake and the negotiated protocol version."""
         self.capabilities, self.name, self.version = capabilities, name, version
 
     def want_logs(self, level: str) -> None:
-        """It wants log messages from this level on."""
+        """Send the client log messages of this level and above."""
         self.log_level = level
 
     def caller(self, principal: Principal, session: str, send: Send) -> RequestCaller:
@@ -102,6 +102,6 @@ class LegacyClient:
             self.push({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
 
     def leave(self) -> None:
-        """The client is gone: end what it subscribed to."""
+        """The client has disconnected: end its subscriptions."""
         while self.watching:
             self.watching.popitem()[1]()

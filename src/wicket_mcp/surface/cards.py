@@ -1,9 +1,10 @@
-"""What anybody may know of the servers at our addresses: a card for each, and the catalogue of all cards.
+"""Public descriptions of the servers at our addresses: a card for each, and a catalogue of all cards.
 
     GET /mcp/server-card, /mcp/<dialect>/server-card    application/mcp-server-card+json
     GET /.well-known/ai-catalog.json                    the cards' addresses
 
-Public facts only: name, version, address, protocol versions; nothing of the servers behind us. Readable from any page.
+Contains only public facts (name, version, address, protocol versions) and nothing about the servers behind us. Any web
+page may read it.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""How many connections there are, in all and from each address, and whether another may come.
+"""Counts connections, in total and for each address, and decides whether another one is accepted.
 
-The bound follows from the descriptors of this process: half of them stay free for servers, scripts and files. One
-address has at most half of the places, so that nobody alone can keep the others out. Called by `server.py`.
+The limit comes from this process's file descriptors: half of them stay free for servers, scripts and files. One address
+gets at most half of the connections, so a single client cannot lock the others out. Called by `server.py`.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ LEAST = 64
 
 
 class Connections:
-    """See the module's docstring. `rejected` counts those that were turned away."""
+    """See the module's docstring. `rejected` counts the rejected connections."""
 
     def __init__(self, most: int | None = None, most_per_address: int | None = None) -> None:
         self.most = _by_descriptors() if most is None else most
@@ -27,7 +27,7 @@ class Connections:
         return f"<Connections {self._total} of {self.most}, {len(self._open)} addresses, {self.rejected} rejected>"
 
     def enter(self, address: str) -> bool:
-        """Whether a connection from `address` may stay; who may must `leave` once."""
+        """Whether a connection from `address` is accepted; an accepted connection must `leave` once."""
         if self._total >= self.most or self._open[address] >= self.most_per_address:
             self.rejected += 1
             return False

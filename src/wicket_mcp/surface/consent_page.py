@@ -1,7 +1,7 @@
 """The pages of our authorization server: consent, and what went wrong. Text in, HTML out; no script, no image.
 
-Everything that comes from a client is escaped. The policy lets nobody frame a page, and lets its form lead only to us
-and back to the client that asked.
+Everything that comes from a client is escaped. The content security policy forbids framing, and lets the form lead only
+to us and back to the client.
 """
 
 import base64
@@ -36,7 +36,7 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 
 def page_headers(redirect_uri: str = "") -> Headers:
-    """What every page is sent with. A browser applies `form-action` to where the form's answer redirects, too."""
+    """The headers of every page. Browsers also apply `form-action` to the redirect that follows a form."""
     back = f" {place_of(redirect_uri)}" if redirect_uri else ""
     policy = (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'{back}; "
@@ -61,8 +61,8 @@ def consent(
     action: str = "/oauth/authorize",
     providers: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Ask whether a client may have what it wants. `signed_in` is who has signed in before, empty for nobody; else they
-    sign in with a token, a key, or one of the `providers` (what the form sends, and what people call it).
+    """Ask whether a client may have the access that it requests. `signed_in` is the user who is already signed in, or
+    empty. Otherwise the user signs in with a token, a key, or one of the `providers` (form value and display name).
     """
     rows = "".join(_scope_row(scope) for scope in request.scopes)
     if signed_in:
@@ -87,7 +87,9 @@ def consent(
 
 
 def leave(url: str) -> str:
-    """Send a browser on to a provider. Not by a redirect of the form: the policy lets that lead to the client alone."""
+    """Send a browser on to a provider. A redirect of the form would not work: the policy allows it only to the
+    client.
+    """
     name = escape(urlsplit(url).netloc)
     onward = f'<meta http-equiv="refresh" content="0;url={escape(url)}">'
     return _page("Sign in", f'<p><a href="{escape(url)}">Sign in with {name}</a></p>', onward)
@@ -102,7 +104,7 @@ def _provider_buttons(providers: Sequence[tuple[str, str]]) -> str:
 
 
 def failure_page(words: str) -> str:
-    """Why nothing can be approved here. Leads nowhere: the place to go back to may be what is wrong."""
+    """Why nothing can be approved here. Has no link back, because the address to go back to may be the problem."""
     return _page(
         "Cannot sign in",
         f'<h1>This cannot go on</h1><p class="problem" role="alert">{escape(words)}</p>'
@@ -111,7 +113,7 @@ def failure_page(words: str) -> str:
 
 
 def _origin_of(request: AuthorizationRequest) -> str:
-    """Where the client says it is, and where the answer goes: what nobody can make up."""
+    """The client's claimed address and where the answer goes. The second cannot be faked."""
     split = urlsplit(request.redirect_uri)
     if is_loopback(request.redirect_uri):
         goal = "an application on this computer"
@@ -138,5 +140,5 @@ def _page(title: str, body: str, head: str = "") -> str:
 
 
 def known_scopes(words: Sequence[str]) -> tuple[str, ...]:
-    """Those of ours among what a client asks for."""
+    """The scopes we know among those that a client requests."""
     return tuple(scope for scope in SCOPES if scope in words)

@@ -1,4 +1,4 @@
-"""Resources and prompts: of all servers, under addresses and names that say whose they are, and Wicket's own."""
+"""Resources and prompts of all servers, under addresses and names that show their server, and Wicket's own."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""What browsers want to be told before a page of another origin may speak to us (CORS).
+"""CORS: what a browser must know before a page of another origin may send us requests.
 
-A page may ask where the guard allows its origin, or where anybody may ("open"): metadata, registration and tokens,
-which no cookie of ours protects. No answer ever allows cookies. Entered only for requests that carry an Origin.
+A page may do so if the guard allows its origin, or if the mount is "open" (metadata, registration and tokens, which no
+cookie of ours protects). No response ever allows cookies. Called only for requests with an Origin header.
 """
 
 from collections.abc import MutableMapping
@@ -14,12 +14,12 @@ _MAX_AGE = b"600"
 
 
 def is_preflight(method: str, headers: RequestHeaders) -> bool:
-    """Whether a browser asks whether it may ask."""
+    """Whether this is a browser's preflight request."""
     return method == "OPTIONS" and headers.get(b"access-control-request-method") is not None
 
 
 async def answer_preflight(send: Send, headers: RequestHeaders, *, everybody: bool) -> None:
-    """Yes. The guard has checked the origin where not everybody may ask."""
+    """Allow the request. The guard has checked the origin, unless the mount is open to every origin."""
     requested = headers.get(b"access-control-request-headers") or ""
     allowed: Headers = (
         *_origin(headers, everybody=everybody),
@@ -33,7 +33,7 @@ async def answer_preflight(send: Send, headers: RequestHeaders, *, everybody: bo
 
 
 def readable(send: Send, headers: RequestHeaders) -> Send:
-    """`send`, so that the page that asked may read the answer. The guard has checked its origin."""
+    """Wrap `send` so that the page may read the response. The guard has checked its origin."""
     added = (*_origin(headers, everybody=False), (b"access-control-expose-headers", _EXPOSED))
 
     async def send_readable(event: MutableMapping[str, Any]) -> None:

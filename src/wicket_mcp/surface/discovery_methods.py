@@ -1,6 +1,6 @@
-"""Skills, groups and tool resolution: extensions by which a client finds its way without a list of everything.
+"""Skills, groups and tool resolution: extensions that let a client find tools without listing everything.
 
-skills/list, skills/get, resources/directory/read    of all servers, under addresses that say whose they are
+skills/list, skills/get, resources/directory/read    of all servers, under addresses that name the server
 groups/list, groups/get                              servers, tags and profiles, with tools typed in full
 tools/resolve                                        the annotations of the tool that a call really leads to
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wicket_mcp.surface.protocol import Protocol, Request
 
 TAG, PROFILE = "tag:", "profile:"
-"""How the names of groups begin that are not servers."""
+"""Prefixes of the names of groups that are not servers."""
 
 # Skills
 
@@ -98,7 +98,7 @@ async def get_group(protocol: "Protocol", request: "Request", caller: Caller, re
 def _contents(
     protocol: "Protocol", view: View, servers: list[str], instructions: str, shows: Callable[[Tool], bool]
 ) -> JsonObject:
-    """What of these servers a group shows, under the names by which it is called and read."""
+    """The entries of these servers that a group shows, under the names that clients call and read them by."""
     addresses = protocol.verbs.addresses
     named = {(tool.server, tool.name): wire for wire, tool in view.spell(wire_names).items()}
     tools = [
@@ -137,11 +137,11 @@ def _tags(view: View) -> dict[str, list[str]]:
 # Tool resolution
 
 _SCRIPT: JsonObject = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}
-"""What a script does is known when it has run."""
+"""A script's effects are known only after it has run."""
 
 
 async def resolve_tool(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    """The annotations of the tool that a call of a tool on our menu leads to."""
+    """The annotations of the tool that a call through our menu would reach."""
     demand(caller.principal, "discover", "asking about a tool")
     name, arguments = request.text("name"), as_object(request.params.get("arguments"))
     verbs, menu = protocol.verbs, protocol.menu_for(caller.principal)

@@ -1,6 +1,6 @@
-"""A response that is an event stream: sends what waits in its outbox, and a sign of life when nothing does.
+"""A response that is an event stream: sends what waits in its outbox, and a keep-alive when nothing does.
 
-Used for the answer of one request (`exchange.py`) and for what a legacy session hears unasked (`sessions.py`).
+Used for the answer to one request (`exchange.py`) and for unsolicited messages to a legacy session (`sessions.py`).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.surface.http import Headers, Send
 from wicket_mcp.surface.outbox import Counters, Outbox
 
-KEEPALIVE = 15.0  # seconds of silence after which a stream says that it is alive
+KEEPALIVE = 15.0  # seconds of silence before a keep-alive
 STILL_HERE = b": still here\n\n"
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -33,17 +33,17 @@ class EventStream:
         self._wake.set()
 
     def post_encoded(self, answer: bytes) -> None:
-        """Queue an answer that was too large to be written here."""
+        """Queue an answer that was encoded elsewhere because of its size."""
         self._outbox.put_packed(_event(answer))
         self._wake.set()
 
     def end(self) -> None:
-        """Nothing more comes: the stream closes after what waits."""
+        """Close the stream after the queued messages are sent."""
         self._ended = True
         self._wake.set()
 
     async def run(self, send: Send, headers: Headers = (), greeting: bytes = b"") -> None:
-        """Send until the stream has ended; cancelled by who knows that the client has left."""
+        """Send until the stream has ended; the caller cancels it when the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *headers]})
         body = greeting + self._outbox.take()
         while not self._ended:
@@ -56,7 +56,7 @@ class EventStream:
 
 
 def frame(message: JsonObject) -> bytes:
-    """A message as one event of a stream."""
+    """A message encoded as one event of a stream."""
     return _event(encode(message))
 
 
@@ -65,7 +65,7 @@ def _event(data: bytes) -> bytes:
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait for `event`, but no longer than this."""
+    """Wait for `event`, for at most this long."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -1,7 +1,8 @@
-"""One HTTP request whose answer may take a while: a JSON body if nothing happens on the way, an event stream otherwise.
+"""One HTTP request whose answer may take a while: a JSON body if no message comes before the answer, else an event
+stream.
 
-The first message that is sent before the answer turns the response into a stream. A modern client that leaves cancels
-its call; a legacy one does not (its protocol says that leaving means nothing).
+The first message sent before the answer turns the response into a stream. When a modern client disconnects, its call is
+cancelled. For a legacy client it is not, because its protocol says that a disconnect means nothing.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ STATUS_OF_ERROR = {
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-"""The modern era's HTTP statuses of JSON-RPC errors; everything else, and all of the legacy era, is 200."""
+"""The modern era's HTTP statuses for JSON-RPC errors. Other errors, and all errors of the legacy era, are 200."""
 
 
 class Exchange:
@@ -59,7 +60,7 @@ class Exchange:
         self._send = send
         self._counters = counters
         self._headers: Headers = ()
-        self._tasks: Tasks | None = None  # made when there is one: most requests are answered without
+        self._tasks: Tasks | None = None  # created on demand: most requests are answered without it
         self._answering: asyncio.Task[Any] | None = None
         self._stream: EventStream | None = None
         self._streaming: asyncio.Task[None] | None = None
@@ -68,12 +69,12 @@ class Exchange:
         self._over = False
 
     def post(self, message: JsonObject) -> None:
-        """Send a message ahead of the answer; after it there is nobody to hear."""
+        """Send a message before the answer; messages after the answer are dropped."""
         if not self._over:
             (self._stream or self._open_stream()).post(message)
 
     def cancel(self) -> None:
-        """End the request without an answer, as its client asked."""
+        """End the request without an answer, because its client cancelled it."""
         if self._answering is not None and not self._given_up:
             self._given_up = True
             self._answering.cancel()
@@ -105,8 +106,8 @@ class Exchange:
                 await self._tasks.close()
 
     async def _answer(self, protocol: Protocol, request: Request) -> JsonObject | None:
-        """The response, or None when the client gave the request up."""
-        # In the server's own task: one more for every request would cost a tenth of the whole call.
+        """The response, or None if the client cancelled the request."""
+        # Runs in the server's own task: another task per request would add a tenth to the cost of a call.
         task = self._answering = asyncio.current_task()
         try:
             return await protocol.respond(request)
@@ -124,8 +125,8 @@ class Exchange:
         return stream
 
     async def _finish(self, response: JsonObject | None) -> None:
-        """Put the response, if there is one, at the end of the stream."""
-        # What an upstream took back just before it answered must reach the client before the answer does.
+        """Send the response, if there is one, as the last message of the stream."""
+        # A notification that an upstream sent just before its answer must reach the client before the answer.
         await asyncio.sleep(0)
         stream = self._stream or self._open_stream()
         if response is not None and weighs_over(response):
@@ -143,7 +144,7 @@ class Exchange:
         return self._tasks
 
     def _leave(self) -> None:
-        """The client has closed its connection."""
+        """The client has disconnected."""
         self._gone = True
         self.cancel()
 

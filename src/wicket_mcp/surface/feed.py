@@ -1,6 +1,6 @@
-"""What changed, told to every client that listens: coalesced, at most twice a second.
+"""Tells every listening client what changed: coalesced, at most twice a second.
 
-The catalogue may change a thousand times a second; a client hears of it once per pause, and fetches what it needs.
+The catalogue may change a thousand times a second; a client is notified once per interval and fetches what it needs.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Feed:
             self._timer = loop.call_at(max(loop.time(), self._notified_at + PAUSE), self._notify)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Hear of changes until the returned function is called. Listeners must not block or raise."""
+        """Receive changes until the returned function is called. Listeners must not block or raise."""
         key = object()
         self._listeners[key] = listener
         return lambda: (self._listeners.pop(key, None), None)[1]

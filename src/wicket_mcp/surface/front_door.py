@@ -1,10 +1,10 @@
-"""Wicket as an OAuth resource server: what clients are told about getting in, and who their access tokens stand for.
+"""Wicket as an OAuth resource server: tells clients how to get access, and maps access tokens to principals.
 
     GET /.well-known/oauth-protected-resource            about /mcp
     GET /.well-known/oauth-protected-resource/mcp/…      about that address
 
-`resource` is to the byte the address that the client was given: clients refuse a slash more or less. Present only where
-an issuer is configured or our own authorization server is on. Validating tokens is the business of `identity`.
+`resource` is exactly the address that the client was given: clients reject even an extra or missing slash. Present only
+if an issuer is configured or our own authorization server is on. `identity` validates the tokens.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,7 +21,7 @@ from wicket_mcp.surface.http import Headers, Receive, RequestHeaders, Scope, Sen
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 OFFERED = ("discover", "invoke")
-"""The scopes that a client is told to ask for: what using tools needs, all at once."""
+"""The scopes that a client is told to request: all that using tools needs, at once."""
 SUPPORTED = (*OFFERED, "register", "admin")
 
 
@@ -32,22 +32,22 @@ class Rejected:
     status: int
     message: str
     invalid_token: bool = False
-    """Whether a token came that does not count; the client should get another one."""
+    """Whether an invalid token was sent; the client should get another one."""
 
 
 class Verifier(Protocol):
-    """Who knows access tokens."""
+    """Maps access tokens to principals."""
 
     async def principal(self, token: str, base: str) -> Principal | None:
-        """Who is behind a token that came to us at `base`; None where it is none of this kind.
+        """The principal of a token that was sent to us at `base`; None if it is not a token of this kind.
 
-        Raises InvalidToken, and WicketError while it cannot be told.
+        Raises InvalidToken, and WicketError if this cannot be checked at the moment.
         """
         ...
 
 
 class FrontDoor:
-    """`paths` are where MCP is served, `issuers` who issues tokens for us; "" among them is ourselves."""
+    """`paths` are where MCP is served, `issuers` the issuers whose tokens we accept; "" means ourselves."""
 
     def __init__(
         self, public_url: str | None, paths: Collection[str], issuers: Sequence[str], verifiers: Sequence[Verifier]
@@ -58,7 +58,7 @@ class FrontDoor:
         self._verifiers = verifiers
 
     def base(self, headers: RequestHeaders) -> str:
-        """The address at which the client reached us, without a path. The guard has checked its Host."""
+        """The address at which the client reached us, without the path. The guard has checked its Host."""
         if self._public_url is not None:
             return self._public_url
         return _base_at((headers.get(b"host") or "").lower())
@@ -79,7 +79,9 @@ class FrontDoor:
     def challenge(
         self, headers: RequestHeaders, path: str, error: str = "", scopes: Sequence[str] = OFFERED
     ) -> Headers:
-        """`WWW-Authenticate` for an answer at `path`: where to learn who lets clients in, and what to ask for."""
+        """`WWW-Authenticate` for a response at `path`: where to find the authorization server, and which scopes to
+        request.
+        """
         about = path if path.rstrip("/") in self._paths else ""
         parts = [f'error="{error}"'] if error else []
         parts += [f'resource_metadata="{self.base(headers)}{WELL_KNOWN}{about}"', f'scope="{" ".join(scopes)}"']

@@ -1,7 +1,8 @@
-"""Who may come in over HTTP: Host, Origin and bearer token (ours, an API key, an issuer's), checked on every route.
+"""Decides which HTTP requests are admitted: Host, Origin and bearer token (ours, an API key, an issuer's), checked on
+every route.
 
-Local is not private: a page in the user's browser can reach a loopback port, so the token is demanded there too, and
-Host and Origin are checked whatever address we are bound to. Decides on the raw request alone.
+A web page in the user's browser can reach a loopback port, so the token is required there too, and Host and Origin are
+checked for every listening address. Looks only at the raw request.
 """
 
 import hmac
@@ -20,8 +21,8 @@ from wicket_mcp.surface.front_door import FrontDoor, Rejected
 from wicket_mcp.surface.http import Headers, RequestHeaders
 
 Authentication = Literal["open", "none", "optional", "required"]
-"""Of a mounted application: whether a token is needed. With "optional", where the registry is public, it is not. What
-is "open" may be asked by pages of every origin, and protects itself."""
+"""Whether a mounted application needs a token. With "optional" it does not if the registry is public. An "open" mount
+accepts requests from pages of every origin, and protects itself."""
 
 _TOKENLESS = ("open", "none")
 TOKEN_VARIABLE = "WICKET_TOKEN"  # noqa: S105  (its name)
@@ -29,22 +30,21 @@ SHORTEST_TOKEN = 16
 _NO_TOKEN = Rejected(401, "A bearer token is needed: `wicket status` says where it is kept.")
 
 HOSTS_REMEMBERED = 64
-"""A client sends the same Host with every request; reading it once is enough."""
+"""How many Host values are remembered: a client sends the same Host with every request, so it is parsed only once."""
 
 _SINGLE = frozenset({b"host", b"origin", b"authorization"})
 
 
 class KeyRing(Protocol):
-    """Who knows the API keys."""
+    """Maps API keys to principals."""
 
     async def principal(self, text: str) -> Principal | None: ...
 
 
 class Guard:
-    """The rules for one listening address. `token` None means that nobody is asked for one (loopback only).
+    """The rules for one listening address. `token` None means that no token is required (loopback only).
 
-    `keys` knows further callers by their API keys, `door` those with access tokens; `public` lets everybody read the
-    registry.
+    `keys` recognises API keys and `door` access tokens; `public` lets everyone read the registry.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Guard:
         if not _is_loopback(config.host) and config.host not in ("0.0.0.0", "::"):  # noqa: S104  (compared, not bound)
             self._hosts.add(config.host.lower())
         self._origins = {origin.lower().rstrip("/") for origin in config.allowed_origins}
-        if config.public_url is not None:  # pages of our own post to us from there
+        if config.public_url is not None:  # our own pages post to us from there
             self._hosts.add((_host_in(config.public_url) or "").lower())
             self._origins.add(_origin_of(config.public_url))
         self._local = _is_loopback(config.host)
@@ -73,7 +73,7 @@ class Guard:
     async def identify(
         self, headers: RequestHeaders, authentication: Authentication = "required", client: str = ""
     ) -> Principal | Rejected:
-        """Like `admit`, and those with an API key are who the key says, whatever else would let them in."""
+        """Like `admit`, but also checks API keys: the holder of a key is always the key's principal."""
         if (rejected := self._judge_place(headers, authentication)) is not None:
             return rejected
         token = _bearer(headers)
@@ -93,13 +93,13 @@ class Guard:
         return _NO_TOKEN
 
     def admit(self, headers: RequestHeaders, authentication: Authentication = "required") -> Principal | Rejected:
-        """The principal behind a request, or why it is rejected."""
+        """The principal of a request, or why it is rejected."""
         if (rejected := self._judge_place(headers, authentication)) is not None:
             return rejected
         return LOCAL if authentication in _TOKENLESS or self._is_owner(_bearer(headers)) else _NO_TOKEN
 
     def _judge_place(self, headers: RequestHeaders, authentication: Authentication) -> Rejected | None:
-        """Why a request is rejected for where it was sent to or comes from."""
+        """Why a request is rejected because of its Host or Origin; None if it is not."""
         repeated = headers.repeated & _SINGLE
         host = headers.get(b"host")
         if host is None or b"host" in repeated or not self._host_allowed(host):
@@ -111,11 +111,11 @@ class Guard:
         return None
 
     def _is_owner(self, token: str) -> bool:
-        """Whether this is the gateway's token; everybody is the owner where none is asked for."""
+        """Whether this is the gateway's token; if none is required, everyone is the owner."""
         return self._token is None or bool(token and hmac.compare_digest(token.encode(), self._token))
 
     def challenge(self, rejected: Rejected, headers: RequestHeaders, path: str) -> Headers:
-        """The headers that tell a client how to get in."""
+        """The headers that tell a client how to get access."""
         if rejected.status != 401:
             return ()
         if self._door is None:
@@ -134,7 +134,7 @@ class Guard:
 
 
 def check_exposure(config: HttpConfig, *, authenticated: bool) -> None:
-    """Refuses to listen beyond this machine for everybody. Raises ConfigError."""
+    """Refuse to listen beyond this machine without authentication. Raises ConfigError."""
     if not authenticated and not _is_loopback(config.host):
         raise ConfigError(
             f"listening on {config.host} without a token would give everybody on the network your tools",
@@ -144,7 +144,7 @@ def check_exposure(config: HttpConfig, *, authenticated: bool) -> None:
 
 
 def load_token(folder: Path) -> tuple[str, Path | str]:
-    """The gateway's token, and where it is: a file made at the first start, or the variable that replicas share."""
+    """The gateway's token and its source: a file created at the first start, or the variable that replicas share."""
     if named := os.environ.get(TOKEN_VARIABLE, "").strip():
         if len(named) < SHORTEST_TOKEN:
             raise ConfigError("the token is too short", key=TOKEN_VARIABLE, hint="openssl rand -base64 32")
@@ -162,12 +162,12 @@ def load_token(folder: Path) -> tuple[str, Path | str]:
 
 
 def _create_token(path: Path) -> None:
-    """Write a new token so that `path` appears with its whole content, or stays as another start has made it."""
+    """Write a new token atomically; if another process has already created one, that one stays."""
     draft = path.with_name(f".token-{secrets.token_hex(8)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_urlsafe(32))
     try:
-        os.link(draft, path)  # unlike a rename, it never replaces a token that somebody has read already
+        os.link(draft, path)  # unlike a rename, it never replaces a token that is already in use
     except FileExistsError:
         return
     finally:
@@ -175,10 +175,10 @@ def _create_token(path: Path) -> None:
 
 
 def _host_in(address: str) -> str | None:
-    """The host named in `address`; None when there is none or it cannot be read."""
+    """The host in `address`; None if it is missing or cannot be parsed."""
     try:
         parts = urlsplit(address)
-        return parts.hostname if parts.port is None or parts.port else None  # a port that is none raises
+        return parts.hostname if parts.port is None or parts.port else None  # an invalid port raises
     except ValueError:
         return None
 
@@ -189,7 +189,7 @@ def _origin_of(address: str) -> str:
 
 
 def _bearer(headers: RequestHeaders) -> str:
-    """The bearer token; nothing where there is none, or more than one."""
+    """The bearer token; empty if there is no token or more than one."""
     scheme, _, token = (headers.get(b"authorization") or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and b"authorization" not in headers.repeated else ""
 

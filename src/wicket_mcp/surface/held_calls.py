@@ -1,9 +1,9 @@
-"""Calls that wait for their modern client: an upstream asked something, and the client is told by `input_required`.
+"""Calls that wait for their modern client: an upstream asked a question, and the client gets it by `input_required`.
 
 A legacy upstream asks while its call runs, but a modern client can only be asked by ending the answer. So the call is
 held, the client gets the questions and a sealed `requestState`, and its repeated request brings the replies and waits
-for what comes next. Held calls are bounded in number (in all and for each principal) and time, and known to their
-principal alone.
+for the next step. Held calls are limited in number (in total and for each principal) and in time, and only their
+principal can reach them.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ ANSWERS = ("inputResponses", "requestState")
 
 
 class Seal:
-    """Signs what a client carries for us, bound to who it is for, what was asked, and until when.
+    """Signs what a client carries for us, bound to its principal, its request and an expiry time.
 
-    The first of the keys signs, all of them are accepted. `home` stands before what only this gateway can go on with,
-    so that others hand it over (`cluster/members.py`).
+    The first key signs; all keys are accepted. `home` is the prefix of states that only this gateway can continue, so
+    that other gateways hand them over (`cluster/members.py`).
     """
 
     def __init__(self, *keys: bytes, home: str = "", clock: Callable[[], float] = time.time) -> None:
-        """`clock` tells the time that all who share the keys agree on."""
+        """`clock` returns a time that everyone who shares the keys agrees on."""
         self._keys = keys
         self._clock = clock
         self._home = f"{home}~" if home else ""
@@ -52,7 +52,7 @@ class Seal:
         return f"{self._home if kind == 'held' else ''}{body.decode()}.{_sign(self._keys[0], body)}"
 
     def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
-        """Kind and content. Raises RpcProblem for anything that we did not seal for this very request."""
+        """Kind and content. Raises RpcProblem for anything that we did not seal for exactly this request."""
         text = str(sealed).rpartition("~")[2]
         body, _, signature = text.encode("utf-8", "replace").partition(b".")
         genuine = any(hmac.compare_digest(_sign(key, body).encode(), signature) for key in self._keys)
@@ -63,7 +63,7 @@ class Seal:
 
 
 def _sign(key: bytes, body: bytes) -> str:
-    """Over the text as it travels, so that every changed character shows."""
+    """Signs the text as it is sent, so that any changed character is detected."""
     return hmac.digest(key, body, "sha256").hex()
 
 
@@ -84,9 +84,9 @@ class HeldCall(msgspec.Struct):
     work: "asyncio.Task[JsonObject] | None" = None
     expiry: asyncio.TimerHandle | None = None
     token: Any = None
-    """Under which the client's request that waits now hears of progress."""
+    """The progress token of the client's request that waits now."""
     away: bool = False
-    """The client was asked something and has not come back: nobody waits, and what is said is kept for its return."""
+    """The client was asked a question and has not come back: messages are kept for its return."""
     unheard: Outbox = msgspec.field(default_factory=Outbox)
     numbers: "itertools.count[int]" = msgspec.field(default_factory=lambda: itertools.count(1))
 
@@ -135,7 +135,7 @@ class HeldCall(msgspec.Struct):
 
 
 class HeldCalls:
-    """All held calls of one gateway. Replicas that take up each other's requests share the `seal`'s key."""
+    """All held calls of one gateway. Replicas that continue each other's requests share the `seal`'s key."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class HeldCalls:
         self._tasks = Tasks()
 
     def seal_with(self, seal: Seal) -> None:
-        """Close what clients carry so that other replicas can open it."""
+        """Seal states so that other replicas can open them."""
         self.seal = seal
 
     def __len__(self) -> int:
@@ -162,7 +162,7 @@ class HeldCalls:
     async def begin(
         self, caller: Caller, digest: str, work: Callable[[Caller], Awaitable[JsonObject]], token: Any = None
     ) -> JsonObject:
-        """Start the work; its result, or `input_required` when it asks something first."""
+        """Start the work; returns its result, or `input_required` if it asks a question first."""
         unheard = Outbox(counters=self._counters)
         held = HeldCall(secrets.token_urlsafe(16), caller.principal, caller, token=token, unheard=unheard)
 
@@ -176,7 +176,7 @@ class HeldCalls:
     async def resume(
         self, handle: str, caller: Caller, digest: str, replies: JsonObject, token: Any = None
     ) -> JsonObject:
-        """Hand the client's replies to the call that waits for them, and wait for what comes next."""
+        """Pass the client's replies to the held call, and wait for its next step."""
         held = self._held.get(handle)
         if held is None or held.principal.name != caller.principal.name:
             raise RpcProblem(INVALID_PARAMS, "The call that asked has ended; begin again without requestState.")
@@ -191,11 +191,11 @@ class HeldCalls:
         return await self._next(held, digest)
 
     def seal_state(self, body: JsonObject, principal: Principal, digest: str) -> JsonObject:
-        """An upstream's own `input_required`, whose state the client carries under our seal."""
+        """An upstream's own `input_required`, with its state sealed by us for the client to carry."""
         return {**body, "requestState": self.seal.close("upstream", body.get("requestState"), principal, digest)}
 
     async def close(self) -> None:
-        """End every call that waits for its client."""
+        """End every held call."""
         for held in list(self._held.values()):
             self._forget(held)
         await self._tasks.close()
@@ -211,7 +211,7 @@ class HeldCalls:
             while not work.done() and not held.questions:
                 held.changed.clear()
                 await held.changed.wait()
-        except asyncio.CancelledError:  # the client left while nothing was asked of it: its call ends with it
+        except asyncio.CancelledError:  # the client left without an open question: its call ends too
             self._forget(held)
             raise
         if work.done():
@@ -244,6 +244,6 @@ class HeldCalls:
 
 
 def digest_of(method: str, params: JsonObject) -> str:
-    """What a request asks for, whatever replies it brings: a repeated request must ask for the same."""
+    """A digest of what a request asks for, without its replies: a repeated request must ask for the same thing."""
     content = {key: value for key, value in params.items() if key not in ("_meta", *ANSWERS)}
     return hashlib.blake2b(encode([method, content]), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""One HTTP request as those who answer it see it: its headers, its bounded body, the response.
+"""One HTTP request as the application sees it: its headers, its size-limited body, the response.
 
 Decides nothing about what a request means, and nothing about connections (`http_connection.py`).
 """
@@ -29,23 +29,23 @@ _NONE: frozenset[bytes] = frozenset()
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 CLOSE = b"connection: close\r\n"
 MUCH = 64 * 1024
-"""Bytes of a body that nobody has read above which reading pauses, and of a response above which it is not copied."""
+"""Bytes of unread body above which reading pauses, and bytes of a response above which it is not copied."""
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _FORBIDDEN = (b"\r", b"\n", b"\0")
 
 CONNECTION = "wicket.connection"
-"""Under which a request's scope has its connection."""
+"""The key of the connection in a request's scope."""
 
 
 class Connection(Protocol):
-    """What a request may know of its connection: whether the client has left, and when it does."""
+    """What a request may know about its connection: whether the client has disconnected, and when it does."""
 
     lost: bool
     on_lost: Callable[[], None] | None
 
     def switch(self, successor: asyncio.Protocol, words: bytes) -> asyncio.Transport:
-        """Send `words` and leave the connection to another protocol: what comes from now on is not HTTP."""
+        """Send `words` and hand the connection to another protocol: further data is not HTTP."""
         ...
 
 
@@ -61,7 +61,7 @@ class BodyTooLarge(BadArguments):
 
 
 class RequestHeaders:
-    """The headers of one request, read once: names in lower case, values of one that is repeated joined by a comma."""
+    """The headers of one request, parsed once: names in lower case, repeated values joined by a comma."""
 
     __slots__ = ("_values", "raw", "repeated")
 
@@ -85,7 +85,7 @@ class RequestHeaders:
 
 
 async def read_body(receive: Receive, headers: RequestHeaders, limit: int) -> bytes:
-    """The body. Raises BodyTooLarge, unread where its length is declared, and Disconnected."""
+    """The body. Raises BodyTooLarge (before reading, if the length is declared) and Disconnected."""
     declared = headers.get(b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise BodyTooLarge(limit)
@@ -115,7 +115,7 @@ async def send_json(send: Send, status: int, body: JsonObject | None, headers: H
 
 
 async def send_bytes(send: Send, status: int, data: bytes, headers: Headers = ()) -> None:
-    """A JSON response that somebody has written already."""
+    """Send a JSON response that is already encoded."""
     if isinstance(send, Turn):
         await send.respond(status, data, headers)
         return
@@ -125,7 +125,7 @@ async def send_bytes(send: Send, status: int, data: bytes, headers: Headers = ()
 
 
 def write_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Header lines. Raises ValueError for a value that would end its line."""
+    """Header lines. Raises ValueError for a value that contains a line break."""
     lines: list[bytes] = []
     for name, value in headers:
         if any(byte in name or byte in value for byte in _FORBIDDEN):
@@ -142,7 +142,7 @@ class Wire(Protocol):
 
     transport: asyncio.Transport
     room: asyncio.Event | None
-    """Set when there is room again in the transport's buffer; None while there is."""
+    """Set when the transport's buffer has room again; None while it has room."""
 
     async def drain(self) -> None: ...
 
@@ -155,12 +155,12 @@ class Wire(Protocol):
         ...
 
     def forget(self, turn: "Turn") -> None:
-        """Nothing of `turn` runs any more."""
+        """No code for `turn` runs any more."""
         ...
 
 
 class Turn:
-    """One request of a connection and the response to it: ASGI's `receive` and `send` (this object itself)."""
+    """One request of a connection and its response: ASGI's `receive` and `send` (this object itself)."""
 
     __slots__ = (
         "_body",
@@ -190,7 +190,7 @@ class Turn:
         self._head = b""
         self._chunked = False
         self._left = 0
-        """Bytes of the body that the response's length promises."""
+        """Remaining bytes of the body, by the response's declared length."""
         self.keep_alive = keep_alive
         self.started = False
         self.complete = False
@@ -198,10 +198,10 @@ class Turn:
         self._waiter: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # What the connection tells
+    # Called by the connection
 
     def take(self, data: bytes) -> bool:
-        """Keep a part of the body; whether more should wait until somebody has read it."""
+        """Keep a part of the body; whether reading should pause until the application has read it."""
         self._body = self._body + data if self._body else data
         self._wake()
         return len(self._body) > MUCH
@@ -219,14 +219,14 @@ class Turn:
             self._task.cancel()
 
     def start(self, app: App, loop: asyncio.AbstractEventLoop) -> None:
-        self._task = loop.create_task(self._run(app))  # the connection is its owner
+        self._task = loop.create_task(self._run(app))  # owned by the connection
 
     def _wake(self) -> None:
         self._news = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # What the application does
+    # Called by the application
 
     async def _run(self, app: App) -> None:
         try:
@@ -294,7 +294,7 @@ class Turn:
         self._end()
 
     def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep the head back for one turn of the loop: most often the body follows, and both leave together."""
+        """Hold the head back for one turn of the loop: usually the body follows, and both are sent together."""
         if self.started:
             raise RuntimeError("the response has begun already")
         self.started = True

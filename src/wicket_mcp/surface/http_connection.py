@@ -1,10 +1,10 @@
 """One connection of the HTTP server: bytes become requests, responses become bytes.
 
-httptools (llhttp) reads HTTP/1.1; what it leaves to its caller is here. A head is bounded in bytes and headers before
-anybody knows who sends it, a head and a body must each be complete within a time that no honest client needs, a client
-that stops reading its response is cut, and of many requests at once `intake.py` begins a few at a time. Most requests
-arrive whole and are answered whole, and cost neither a timer nor a second write. Made by `server.py`; what a request
-means is the application's business.
+httptools (llhttp) parses HTTP/1.1; this module adds the limits that it leaves to its caller. A head is limited in bytes
+and headers before the sender is authenticated. A head and a body must each be complete within a time that every honest
+client can meet. A client that stops reading its response is disconnected. When many requests arrive at once,
+`intake.py` starts a few at a time. Most requests arrive whole and are answered whole; they need no timer and no second
+write. Created by `server.py`; the application decides what a request means.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ class Served:
         self.app = app
         self.connections = connections
         self.last_call = last_call
-        """Seconds for which idle connections stay open when we leave and somebody else goes on listening: a request
-        that is on its way is answered, as the last one of its connection."""
+        """Seconds for which idle connections stay open at shutdown while another process keeps listening: a request
+        that is already on its way is answered, as the last one of its connection."""
         self.open: set[HttpConnection] = set()
         self.turns: set[Turn] = set()
         self.intake = intake
         self.idle = asyncio.Event()
-        """Set, while we leave, when the last connection has closed and the last request has ended."""
+        """Set during shutdown when the last connection has closed and the last request has ended."""
         self._second = 0
         self._date = b""
 
@@ -66,7 +66,7 @@ class Served:
 
 
 class _HeadRejected(Exception):
-    """Raised while a head is parsed: nothing more of it is read."""
+    """Raised while a head is parsed, to stop reading it."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -78,16 +78,16 @@ class HttpConnection(asyncio.Protocol):
         self.served = served
         self.lost = False
         self.on_lost: Callable[[], None] | None = None
-        """Called once when the client leaves: set by the request that is at work, which would have to keep asking."""
+        """Called once when the client disconnects. Set by the running request, so that it does not have to poll."""
         self.leaving = False
         self.room: asyncio.Event | None = None
-        """Set when there is room again in the transport's buffer; None while there is."""
+        """Set when the transport's buffer has room again; None while it has room."""
         self._loop = asyncio.get_running_loop()
         self._parser: Any = httptools.HttpRequestParser(self)
-        # The first of several requests that a client sent ahead is answered, also where it said that it is the last.
+        # If a client pipelines requests, the first is answered even if it asked to close the connection.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._address: str | None = None
-        """Where it comes from, while it counts among the connections."""
+        """The client's address, while it counts among the connections."""
         self._client: tuple[str, int] | None = None
         self._stall: StallWatch | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -98,7 +98,7 @@ class HttpConnection(asyncio.Protocol):
         self._in_head = True
         self._between = True
         self._unbegun = 0
-        """Pieces of data that wait until their request may begin."""
+        """Pieces of data that wait for their request to start."""
         self._head_size = 0
         self._piece = 0
         self._rejection = (400, "Invalid HTTP request received.")
@@ -133,7 +133,7 @@ class HttpConnection(asyncio.Protocol):
         self.served.connections.leave(self._address)
         self.served.open.discard(self)
         self._address = None
-        self._parser = None  # it holds us
+        self._parser = None  # break the reference cycle: the parser holds us
         self._expect(None)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -141,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
         self.resume_writing()
         if self._running is not None:
             self._running.disconnect()
-        self._queue.clear()  # nobody is there to be answered, and nothing of them has run
+        self._queue.clear()  # the client is gone, and none of these has started
         self.lost = True
         if self.on_lost is not None:
             self.on_lost()
@@ -149,7 +149,7 @@ class HttpConnection(asyncio.Protocol):
             self.served.look()
 
     def eof_received(self) -> None:
-        """A client that says no more is gone: nobody half-closes in HTTP."""
+        """A client that closes its sending side is gone: HTTP clients do not half-close."""
 
     def data_received(self, data: bytes) -> None:
         if self._address is None or self.transport.is_closing():
@@ -159,14 +159,14 @@ class HttpConnection(asyncio.Protocol):
             self, data
         ):
             self._idle_since = None
-            if self._unbegun:  # nobody sends much before its turn; to stop reading costs more than one piece does
+            if self._unbegun:  # clients rarely send much before their turn, and pausing costs more than one piece
                 self.transport.pause_reading()
             self._unbegun += 1
             return
         self._take(data)
 
     def begin(self, data: bytes) -> None:
-        """Begin with the request that waited for its turn."""
+        """Start the request that waited for its turn."""
         self._unbegun -= 1
         if self._address is not None and not self.transport.is_closing():
             if self._unbegun == 1 and not self._reading_paused:
@@ -174,7 +174,7 @@ class HttpConnection(asyncio.Protocol):
             self._take(data)
 
     def turn_away(self, seconds: int) -> None:
-        """Tell the client of a request that has not been read to come back later."""
+        """Tell the client of an unread request to come back later."""
         self.transport.write(_unavailable(_TOO_MUCH, seconds))
         self.transport.close()
 
@@ -183,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
         self._idle_since = None
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # whoever knows the other protocol takes over: what follows is not HTTP
+        except httptools.HttpParserUpgrade:  # the handler of the other protocol takes over: what follows is not HTTP
             self._parser = _Deaf()
         except httptools.HttpParserError:
             self._reject()
@@ -242,7 +242,7 @@ class HttpConnection(asyncio.Protocol):
         if self._header_count > MAX_HEADERS:
             self._rejection = (431, f"A request may have {MAX_HEADERS} headers at most.")
             raise _HeadRejected
-        if not self._in_head:  # what follows a body must not pass for what a proxy in front of us has checked
+        if not self._in_head:  # data after a body must not pass for a request that a proxy in front of us has checked
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
@@ -252,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._awaited, self._turned = BODY_DEADLINE, True
         self._in_head = False
-        # Only a piece of data that is larger can hold a whole head that is.
+        # Only a piece of data over the limit can contain a complete head over the limit.
         if self._piece > MAX_HEAD and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD:
             self._rejection = (431, f"A request's head may have {MAX_HEAD} bytes at most.")
             raise _HeadRejected
@@ -277,7 +277,7 @@ class HttpConnection(asyncio.Protocol):
         turn = self._parsing = Turn(self, scope, keep_alive=keep_alive, expects_continue=self._expects_continue)
         if self._running is None:
             self._start(turn)
-        else:  # sent ahead
+        else:  # pipelined
             self._pause_reading()
             self._queue.append(turn)
 
@@ -318,13 +318,13 @@ class HttpConnection(asyncio.Protocol):
             self._idle_timer = self._loop.call_later(KEEP_ALIVE, self._look_idle)
 
     def forget(self, turn: Turn) -> None:
-        """Nothing of `turn` runs any more."""
+        """No code for `turn` runs any more."""
         self.served.turns.discard(turn)
         if self.leaving:
             self.served.look()
 
     def leave(self) -> None:
-        """Close as soon as nothing is under way."""
+        """Close as soon as nothing is in flight."""
         self.leaving = True
         for turn in (self._running, *self._queue):
             if turn is not None:
@@ -333,7 +333,7 @@ class HttpConnection(asyncio.Protocol):
             self._loop.call_later(self.served.last_call, self._close_unless_busy)
 
     def switch(self, successor: asyncio.Protocol, words: bytes) -> asyncio.Transport:
-        """See `surface/http.py`. For everybody here the client has left."""
+        """See `surface/http.py`. For the HTTP side, the client has disconnected."""
         self.transport.write(words)
         self.transport.set_protocol(successor)
         self.connection_lost(None)
@@ -346,8 +346,8 @@ class HttpConnection(asyncio.Protocol):
     # Bounds
 
     def _bound_head(self) -> None:
-        """After data that did not complete a head: how much of it there is, and until when it must be complete."""
-        if self._between:  # empty lines, say: they end the wait for the next request, so a new one begins
+        """Called after data that did not complete a head: limit its size and set its deadline."""
+        if self._between:  # for example empty lines: they end the idle wait, so a new wait begins
             if self._running is None and self._deadline is None:
                 self._expect(HEAD_DEADLINE)
             return
@@ -375,14 +375,16 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()
 
     def _look_idle(self) -> None:
-        """One timer for many pauses between requests: to start one for each would cost each request two."""
+        """One timer serves many pauses between requests: a timer per pause would cost each request two timer
+        operations.
+        """
         self._idle_timer = None
         if self._idle_since is None:
             return
         left = self._idle_since + KEEP_ALIVE - self._loop.time()
         if left > 0:
             self._idle_timer = self._loop.call_later(left, self._look_idle)
-        elif self.transport.get_write_buffer_size():  # to close would wait for a client that has not read for a minute
+        elif self.transport.get_write_buffer_size():  # close() would wait for a client that has not read for a minute
             self.transport.abort()
         else:
             self.transport.close()
@@ -395,14 +397,14 @@ def _unavailable(reason: bytes, seconds: int) -> bytes:
 
 
 class _Deaf:
-    """In place of a parser when nothing more of a connection is to be read."""
+    """Replaces the parser when no more data of a connection should be read."""
 
     def feed_data(self, data: bytes) -> None:
         pass
 
 
 def _split(url: bytes) -> tuple[str, bytes, bytes]:
-    """A request's path, as it is meant and as it was sent, and its query. Raises HttpParserError."""
+    """A request's path, decoded and as sent, and its query. Raises HttpParserError."""
     if url.startswith(b"/") and not url.startswith(b"//") and not any(byte in url for byte in (b"?", b"#", b"%")):
         return url.decode("ascii"), url, b""
     parsed: Any = httptools.parse_url(url)

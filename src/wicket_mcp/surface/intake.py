@@ -1,8 +1,9 @@
-"""How many requests begin in one turn of the event loop, and what becomes of the others.
+"""How many requests start in one turn of the event loop, and what happens to the others.
 
-Requests that come all at once begin a few in each turn, in the order in which they came, so that a turn stays short and
-answers go out in between. What waits is neither parsed nor authenticated; who would have to wait long is turned away at
-once. Asked by `http_connection.py` with the first bytes of a request, where a crowd is at work already.
+When many requests arrive at once, a few start in each turn, in the order of arrival, so that turns stay short and
+answers go out in between. Waiting requests are neither parsed nor authenticated; those that would wait too long are
+rejected at once. Called by `http_connection.py` with the first bytes of a request when many requests are already
+running.
 """
 
 import asyncio
@@ -12,18 +13,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 STARTS = 64
-"""Requests that begin in one turn of the loop."""
+"""Requests that start in one turn of the loop."""
 LONGEST_WAIT = 2.0
-"""Seconds for which requests may wait until they begin; who would have to wait longer is turned away, unread."""
+"""The longest time in seconds that a request may wait to start. One that would wait longer is rejected, unread."""
 FEWEST_WAITING = 256
-_MEASURED_FOR = 0.25  # seconds over which it is counted how many begin
+_MEASURED_FOR = 0.25  # seconds over which starts are counted
 
 
 class Waiting(Protocol):
-    """A connection whose request has not begun."""
+    """A connection whose request has not started."""
 
     def begin(self, data: bytes) -> None:
-        """Take the first bytes of the request."""
+        """Process the first bytes of the request."""
         ...
 
     def turn_away(self, seconds: int) -> None:
@@ -39,23 +40,23 @@ class Intake:
     ) -> None:
         self._starts, self._clock = starts, clock
         self.crowd = starts // 2
-        """While fewer are at work, a request may begin without being asked about."""
+        """While fewer requests are running, a request may start without calling `admit`."""
         self._left = starts
-        """How many more may begin in this turn."""
+        """How many more may start in this turn."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Where the next turn is scheduled; None while none is."""
+        """The loop in which the next turn is scheduled; None while none is."""
         self._waiting: deque[tuple[Waiting, bytes]] = deque()
         self._fewest_waiting = self.most_waiting = fewest_waiting
-        """How many may wait: by what was begun lately, as many as begin in `LONGEST_WAIT`."""
+        """How many may wait: as many as start within `LONGEST_WAIT` at the recent rate."""
         self._measured = clock(), 0
-        """Since when it is counted how many begin, and how many those are."""
+        """When counting began, and how many have started since."""
         self.rejected = 0
 
     def __repr__(self) -> str:
         return f"<Intake {len(self._waiting)} waiting, {self.rejected} rejected>"
 
     def admit(self, connection: Waiting, data: bytes) -> bool:
-        """Whether the request that begins with `data` may begin now; else its connection is called when it may."""
+        """Whether the request that begins with `data` may start now; if not, its connection is called later."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._loop.call_soon(self._turn)
@@ -66,7 +67,7 @@ class Intake:
             self._waiting.append((connection, data))
         else:
             self.rejected += 1
-            connection.turn_away(2 + self.rejected % 8)  # not all of them at once
+            connection.turn_away(2 + self.rejected % 8)  # spread out their return
         return False
 
     def _turn(self) -> None:
@@ -88,7 +89,7 @@ class Intake:
         count += begun
         passed = self._clock() - since
         if passed >= _MEASURED_FOR:
-            if passed < 2 * _MEASURED_FOR:  # else nobody had to wait for a while, which says nothing
+            if passed < 2 * _MEASURED_FOR:  # otherwise no request had to wait for a while, so the count means nothing
                 lately = int(LONGEST_WAIT * count / passed)
                 self.most_waiting = max(self._fewest_waiting, (self.most_waiting + lately) // 2)
             since, count = self._clock(), 0

@@ -1,9 +1,9 @@
-"""Tasks that Wicket keeps itself: calls of servers that have none, of our own tools, and of legacy clients.
+"""Tasks that Wicket keeps itself: for calls of servers without tasks, of our own tools, and of legacy clients.
 
-A task is work that goes on after its request was answered. It belongs to a principal, asks through whoever comes to
-follow it, and is forgotten when its time is over. It is kept in the store too, so that its result outlives a restart;
-where it stands for a server's task, that one is followed again. Bounded in number, in all and for each principal.
-Knows no wire format: `tasks_methods.py` has those of both eras.
+A task is work that continues after its request was answered. It belongs to a principal, sends its questions to the
+client that follows it, and is deleted when its time is over. It is also kept in the store, so that its result survives
+a restart; if it stands for a server's task, that task is followed again. Tasks are limited in number, in total and for
+each principal. Knows no wire format: `tasks_methods.py` has the formats of both eras.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from wicket_mcp.tasks import Tasks
 log = logging.getLogger(__name__)
 
 MAX_TASKS = 1000
-MAX_BYTES = 256 * 1024**2  # of the store, for tasks and large results together
+MAX_BYTES = 256 * 1024**2  # in the store, for tasks and large results together
 MAX_PER_PRINCIPAL = 100
-TTL = 3600.0  # seconds that a task is kept from its creation
+TTL = 3600.0  # seconds from its creation until a task is deleted
 LONGEST_TTL = 24 * 3600.0
 PROMOTE_AFTER = 5.0  # seconds
-POLL_MS = 1000  # how often a client is told to look
+POLL_MS = 1000  # how often a client should poll
 
 STAGES = ("ended", "followed", "begun")
-"""A task is stored once at each, because what is stored never changes; the first that is found counts."""
+"""A task is stored once at each stage, because stored entries never change; the first stage found counts."""
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 Work = Callable[["LocalTask"], Awaitable[JsonObject]]
@@ -50,7 +50,7 @@ class Question(msgspec.Struct):
 
 
 class LocalTask(msgspec.Struct, eq=False):
-    """One task. `on_change` are called whenever its status or its questions change."""
+    """One task. The `on_change` callbacks run whenever its status or its questions change."""
 
     id: str
     principal: Principal
@@ -62,7 +62,7 @@ class LocalTask(msgspec.Struct, eq=False):
     error: JsonObject | None = None
     followed: Followed = msgspec.field(default_factory=Followed)
     saved: set[str] = msgspec.field(default_factory=set[str])
-    """The stages at which it was stored."""
+    """The stages that are stored already."""
     questions: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
     on_change: list[Callable[[], None]] = msgspec.field(default_factory=list[Callable[[], None]])
     work: "asyncio.Task[None] | None" = None
@@ -78,7 +78,7 @@ class LocalTask(msgspec.Struct, eq=False):
             hear()
 
     async def ask(self, method: str, params: JsonObject, key: str = "") -> JsonObject:
-        """Put a question to whoever follows the task, and wait for the reply."""
+        """Ask a question through the client that follows the task, and wait for the reply."""
         key = key or f"q{next(self._numbers)}"
         question = self.questions[key] = Question(method, params, asyncio.get_running_loop().create_future())
         self.change("input_required")
@@ -90,7 +90,7 @@ class LocalTask(msgspec.Struct, eq=False):
                 self.change("working")
 
     def answer(self, key: str, reply: JsonObject) -> None:
-        """A reply has come; one to a question that is not open changes nothing."""
+        """Record a reply; a reply to a question that is not open is ignored."""
         question = self.questions.pop(key, None)
         if question is not None and not question.reply.done():
             question.reply.set_result(reply)
@@ -98,7 +98,7 @@ class LocalTask(msgspec.Struct, eq=False):
                 self.change("working")
 
     async def wait(self) -> None:
-        """Until the task changes."""
+        """Wait until the task changes."""
         changed = asyncio.Event()
         self.on_change.append(changed.set)
         try:
@@ -108,12 +108,12 @@ class LocalTask(msgspec.Struct, eq=False):
 
 
 class LocalTasks:
-    """All of them."""
+    """All local tasks."""
 
     def __init__(self, store: ResultStore | None = None, promote_after: float = PROMOTE_AFTER) -> None:
         self._store = store
         self.promote_after = promote_after
-        """Seconds after which the call of a client that has tasks becomes one."""
+        """Seconds after which a call of a client that supports tasks becomes one."""
         self._tasks: dict[str, LocalTask] = {}
         self._running = Tasks()
 
@@ -123,7 +123,7 @@ class LocalTasks:
     async def start(
         self, principal: Principal, work: Work, ttl: float = TTL, followed: Followed | None = None
     ) -> LocalTask:
-        """Begin `work` as a task, which is known from now on, after a restart too. Raises Overloaded."""
+        """Begin `work` as a task that is recorded at once and survives a restart. Raises Overloaded."""
         self._make_room(principal)
         task = LocalTask(secrets.token_urlsafe(16), principal, min(max(ttl, 1.0), LONGEST_TTL))
         task.followed = followed or task.followed
@@ -133,23 +133,23 @@ class LocalTasks:
         return task
 
     def resume(self, task: LocalTask, work: Work) -> None:
-        """Do what the task is about."""
+        """Run the task's work."""
         task.followed.on_known = lambda: self._save_soon(task)
         task.work = self._running.start(self._run(task, work), "task")
 
     async def find(self, number: str, principal: Principal) -> LocalTask | None:
-        """A task of the principal's. One from before a restart that had not ended has no `work`."""
+        """A task of the principal. One from before a restart that had not ended has no `work`."""
         task = self._tasks.get(number)
         if task is None:
             task = await self._load(number, principal)
         return task if task is not None and task.principal.name == principal.name else None
 
     def of(self, principal: Principal) -> list[LocalTask]:
-        """The principal's own, oldest first."""
+        """The principal's tasks, oldest first."""
         return [task for task in self._tasks.values() if task.principal.name == principal.name]
 
     def cancel(self, task: LocalTask) -> None:
-        """End a task; one that has ended stays as it is."""
+        """Cancel a task; one that has ended stays as it is."""
         if not task.ended:
             task.change("cancelled")
             self._save_soon(task)
@@ -157,7 +157,7 @@ class LocalTasks:
                 task.work.cancel()
 
     async def close(self) -> None:
-        """Leave what servers do for a task to them."""
+        """Stop following tasks; servers continue their own work."""
         for task in self._tasks.values():
             task.followed.abandoned = True
         await self._running.close()
@@ -188,7 +188,7 @@ class LocalTasks:
         self._running.start(self._save(task), "save task")
 
     async def _save(self, task: LocalTask) -> None:
-        """Keep a task beyond this process, as well as that goes: without the store it is still known here."""
+        """Store a task if possible: without the store it is still known in this process."""
         stage = "ended" if task.ended else "followed" if task.followed.server else "begun"
         if self._store is None or stage in task.saved:
             return
@@ -228,7 +228,7 @@ class LocalTasks:
         return task
 
     def _make_room(self, principal: Principal) -> None:
-        """Forget the oldest that have ended where there are too many. Raises Overloaded where all still run."""
+        """Delete the oldest ended tasks if there are too many. Raises Overloaded if all are still running."""
         own = self.of(principal)
         if len(own) < MAX_PER_PRINCIPAL and len(self._tasks) < MAX_TASKS:
             return
@@ -243,7 +243,7 @@ class LocalTasks:
 
 
 class TaskCaller(Represented, frozen=True):
-    """The client of a legacy task: it hears nothing on the way, and is asked when it comes for the result."""
+    """The client of a legacy task: it gets no messages on the way, and questions only when it requests the result."""
 
     task: LocalTask
 

@@ -1,4 +1,4 @@
-"""`GET /metrics`: what Prometheus reads, for those with the scope `admin`."""
+"""`GET /metrics` for Prometheus; needs the scope `admin`."""
 
 from dataclasses import dataclass
 

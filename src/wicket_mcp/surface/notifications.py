@@ -1,8 +1,8 @@
-"""Notifications of clients that Wicket does not know: they go to the server that they are about.
+"""Notifications from clients that Wicket does not know: they are forwarded to the server that they concern.
 
 The same rule as for unknown methods (`calls/resolve.py`): the server whose tool, prompt or resource is named, or the
-only one with an unknown extension. Nobody waits for an answer, so one that is about nobody is dropped. Called by both
-transports; knows none.
+only server with an unknown extension. A notification needs no answer, so one that concerns no server is dropped. Called
+by both transports; knows neither.
 """
 
 import logging
@@ -20,7 +20,7 @@ _OURS = frozenset(
     f"notifications/{event}"
     for event in ("initialized", "cancelled", "progress", "roots/list_changed", "tasks", "tasks/status")
 )
-"""What the protocol has clients say, which is between them and us."""
+"""Notifications that the protocol defines between a client and us."""
 
 
 def concerns_server(method: str) -> bool:
@@ -29,7 +29,7 @@ def concerns_server(method: str) -> bool:
 
 
 async def pass_on(protocol: "Protocol", body: JsonObject, caller: Caller) -> None:
-    """Send a notification on. Raises nothing."""
+    """Forward a notification. Raises nothing."""
     params = as_object(body.get("params"))
     try:
         await protocol.verbs.pass_on(body["method"], params, caller, as_object(params.get("_meta")), notification=True)

@@ -1,9 +1,9 @@
-"""What waits for one client that reads more slowly than it is spoken to, bounded in bytes.
+"""Messages that wait for one client that reads slowly, limited in bytes.
 
 Every outgoing queue is an `Outbox`: the event stream of a request, the stream of a legacy session, the pipe of a stdio
-client, and what a held call says while its client is away. Within the bound nothing is lost. Beyond it log messages
-are dropped, and of progress and other notifications only the last of each is kept. Answers are always kept: there is
-one for each call in flight, and `StallWatch` cuts a client that stops reading. Knows no transport.
+client, and the messages of a held call while its client is away. Within the limit nothing is lost. Beyond it, log
+messages are dropped, and only the latest of each kind of progress and other notifications is kept. Answers are always
+kept: there is one per call in flight, and `StallWatch` disconnects a client that stops reading. Knows no transport.
 """
 
 import asyncio
@@ -19,29 +19,29 @@ from wicket_mcp.model import JsonObject, as_object
 log = logging.getLogger(__name__)
 
 LIMIT = 1024 * 1024
-"""Bytes that may wait for one client before something is dropped."""
+"""Bytes that may wait for one client before messages are dropped."""
 STALLED = 60.0
-"""Seconds without a byte taken after which a client is cut."""
+"""Seconds without a byte read after which a client is disconnected."""
 
 _LOG = "notifications/message"
 _PROGRESS = "notifications/progress"
 _KEPT = frozenset({"notifications/cancelled", "notifications/subscriptions/acknowledged"})
-"""Notifications that mean something only once; there are no more of them than requests."""
+"""Notifications that must not be replaced by later ones; there are at most as many of them as requests."""
 
 
 class Counters(msgspec.Struct):
-    """What slow clients have missed; shared by the outboxes of one gateway."""
+    """What slow clients have missed; shared by all outboxes of one gateway."""
 
     dropped: int = 0
     """Messages that were not sent."""
     replaced: int = 0
-    """Notifications that a later one of the same kind took the place of."""
+    """Notifications that were replaced by a later one of the same kind."""
     largest: int = 0
-    """The most bytes that waited for one client when there was no room for more."""
+    """The most bytes that waited for one client when its limit was reached."""
 
 
 class Outbox:
-    """See the module's docstring. `pack` makes the bytes that are written of a message."""
+    """See the module's docstring. `pack` encodes a message to the bytes that are written."""
 
     __slots__ = ("_counters", "_latest", "_latest_size", "_limit", "_pack", "_parts", "_size")
 
@@ -72,7 +72,7 @@ class Outbox:
         return self._size + self._latest_size >= self._limit
 
     def put(self, message: JsonObject) -> None:
-        """Queue a message. Raises Overloaded for a request of ours that the client has no room for."""
+        """Queue a message. Raises Overloaded for a request of ours that exceeds the limit."""
         data = self._pack(message)
         if self._size + len(data) > self._limit and "method" in message and message["method"] not in _KEPT:
             if "id" in message:
@@ -83,7 +83,7 @@ class Outbox:
 
     def put_packed(self, data: bytes) -> None:
         """Queue the bytes of an answer."""
-        if self._latest:  # what was said before an answer is sent before it
+        if self._latest:  # messages from before an answer are sent before it
             self._settle()
         self._parts.append(data)
         self._size += len(data)
@@ -100,7 +100,7 @@ class Outbox:
         return parts
 
     def _put_beyond(self, message: JsonObject, data: bytes) -> None:
-        """Queue a notification although the bound is reached: in place of the one before it, or not at all."""
+        """Queue a notification although the limit is reached: it replaces the previous one, or is dropped."""
         if message["method"] == _LOG or len(data) > self._limit:
             self._counters.dropped += 1
             return
@@ -125,10 +125,10 @@ class Outbox:
 
 
 class StallWatch:
-    """Cuts the connection of a client that takes nothing of what was written to it.
+    """Disconnects a client that reads nothing of what was written to it.
 
-    Told by `pause` and `resume` when the transport's buffer is full and when there is room again. `is_due` says whether
-    a client that stalls now is to be cut; without it, every one is.
+    `pause` and `resume` are called when the transport's buffer is full and when it has room again. `is_due` decides
+    whether a client that stalls now is disconnected; without it, every such client is.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Servers whose process we own, for the gateways that serve beside us: plain MCP of the modern era, line by line.
+"""Serves the servers whose process we own to the other gateways of the cluster: plain modern MCP, line by line.
 
-A member asks for a server at its path, with the epoch of our claim; where that is ours, HTTP leaves the connection to a
-`PeerLink`, over which requests come from then on (`upstream/owner.py` is the other end). A request goes to the last
-layer and from there to the server: who sent it has done all else. What the server asks on the way ends the answer with
-`input_required`, as everywhere in this era. A request under another epoch, or one that comes when we leave, is refused
-before anything is done. Only members come here (`asgi.py`): they vouch for who asks.
+A member requests a server at its path, with the epoch of our claim. If the epoch matches, HTTP hands the connection to
+a `PeerLink`, over which requests then come (`upstream/owner.py` is the other end). A request goes only through the last
+layer to the server: the sender has done everything else. A question from the server ends the answer with
+`input_required`, as everywhere in this era. A request with another epoch, or one that comes while we shut down, is
+rejected before anything is done. Only members may connect here (`asgi.py`), and we trust them about the principal.
 """
 
 import asyncio
@@ -40,30 +40,32 @@ _SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: 
 _NOT_OURS = "This gateway does not run the server under this epoch, or is leaving."
 
 Event = Callable[[str, JsonObject], None]
-"""Hears what a server says unasked: method and parameters."""
+"""Receives the unsolicited notifications of a server: method and parameters."""
 
 
 class Owned(NamedTuple):
     """What a member may do with our servers."""
 
     epoch: Callable[[str, Principal], int]
-    """That of our claim of a server, for who asks; 0 where we do not own it."""
+    """The epoch of our claim on a server for this principal; 0 if we do not own it."""
     locate: Callable[[str, Principal], Awaitable[JsonObject]]
-    """Who runs a server, with the epoch; it runs afterwards. For a member that cannot find out by itself."""
+    """Which process runs a server, with the epoch; starts the server if needed. For a member that cannot find out by
+    itself.
+    """
     discover: Callable[[str, Principal], Awaitable[JsonObject]]
-    """What a server said of itself."""
+    """The server's `server/discover` result."""
     forward: Handler
     listen: Callable[[str, Principal, Event], Callable[[], None]]
-    """Have somebody hear a server, until what is returned is called."""
+    """Subscribe to a server's notifications until the returned function is called."""
     watch: Callable[[str, str, Principal], Awaitable[Callable[[], None]]]
-    """Have a server tell of changes to a resource, until what is returned is called."""
+    """Subscribe to changes of a server's resource until the returned function is called."""
 
 
 class PeerLinks:
     """The connections over which other members use our servers."""
 
     def __init__(self, admit: Callable[[str], Principal | None], counters: Counters) -> None:
-        """`admit` says who a member vouches for."""
+        """`admit` returns the principal that a member vouches for."""
         self.admit = admit
         self.counters = counters
         self.leaving = False
@@ -85,7 +87,7 @@ class PeerLinks:
             await link.close()
 
     async def leave(self) -> None:
-        """Take nothing more, and answer what was taken; then every member knows that it must look elsewhere."""
+        """Accept nothing more and finish what was accepted; then members know that they must look for another owner."""
         self.leaving = True
         for link in self._links:
             link.leave()
@@ -99,7 +101,7 @@ class OwnedServers:
     authentication: Authentication = "required"
 
     def __init__(self, owned: Owned, protocol: Protocol, max_message: int, links: PeerLinks) -> None:
-        """`protocol` has what all that we serve share: the calls that wait for their client, and when we leave."""
+        """`protocol` has what all our surfaces share: the held calls and the shutdown state."""
         self._owned = owned
         self._protocol = protocol
         self._max_message = max_message
@@ -150,12 +152,12 @@ class PeerLink(StdioClient):
         self._send({"jsonrpc": "2.0", "method": LEAVING})
 
     async def answer_all(self, within: float) -> None:
-        """Until the member has hung up, which it does when all is answered; or for so long."""
+        """Wait until the member hangs up, which it does when all is answered, or until the time is over."""
         tasks = Tasks()
         await asyncio.wait({tasks.start(self.finished.wait(), "member leaves")}, timeout=within)
         await tasks.close()
 
-    # What the event loop calls
+    # Called by the event loop
 
     def eof_received(self) -> bool:
         self.on_vanished()
@@ -170,10 +172,12 @@ class PeerLink(StdioClient):
     def connection_lost(self, exc: Exception | None) -> None:
         self.on_vanished()
 
-    # The rest is ours
+    # Our own methods
 
     def _handle(self, message: Any) -> None:
-        """Begin what a member asks. It has checked the message; who asks and under which epoch is checked here."""
+        """Begin a member's request. The member has checked the message; the principal and the epoch are checked
+        here.
+        """
         body = cast("JsonObject", message)
         method: str = body["method"]
         number = body.get("id")
@@ -196,7 +200,7 @@ class PeerLink(StdioClient):
             self._running[number] = self._tasks.start(self._serve(request), method)
 
     def _tell(self, number: Any, message: JsonObject) -> None:
-        """Send what belongs to a request, ahead of its answer."""
+        """Send a message that belongs to a request, before its answer."""
         self._send({**message, "for": number})
 
 
@@ -212,7 +216,7 @@ class _OwnedServer(Protocol):
         return bool(epoch) and epoch == self._owned.epoch(self._server, principal)
 
     async def notify(self, request: Request) -> None:
-        """Pass on a notification, whose sender hears nothing back."""
+        """Forward a notification; its sender gets no answer."""
         with suppress(WicketError):
             await self._owned.forward(self._build_request(request, request.caller, {}, notification=True))
 

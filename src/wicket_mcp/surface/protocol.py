@@ -1,7 +1,7 @@
 """The MCP methods, for both eras: a request in, a result object out. Knows no transport.
 
-Legacy (handshake, up to 2025-11-25) and modern (stateless, 2026-07-28) differ in how a request is dressed and in how a
-client is asked something on the way, not in what a request asks for, so there is one table of methods.
+Legacy (handshake, up to 2025-11-25) and modern (stateless, 2026-07-28) differ in the envelope of a request and in how a
+client is asked a question during it. The methods themselves are the same, so there is one table of them.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ _LISTS = frozenset({"server/discover", "tools/list", "resources/list", "resource
 }
 _OF_SERVERS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 _KNOWN_PARAMETERS = frozenset({"name", "uri", "arguments", "task", "_meta", "inputResponses", "requestState"})
-"""Of the methods that go to one server."""
+"""Parameters of the methods that go to one server."""
 _RESUMABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
@@ -91,7 +91,7 @@ def read_message(message: Any) -> JsonObject:
 
 
 def is_modern(body: JsonObject) -> bool:
-    """Whether a request carries the modern envelope. Raises RpcProblem when it does so wrongly."""
+    """Whether a request has the modern envelope. Raises RpcProblem if the envelope is invalid."""
     params: JsonObject = body.get("params", {})
     carried: Any = params.get("_meta")
     if not isinstance(carried, dict) or META_VERSION not in carried:
@@ -113,14 +113,14 @@ def is_modern(body: JsonObject) -> bool:
 
 
 def modern_caller(principal: Principal, session: str, send: Send, meta: JsonObject) -> RequestCaller:
-    """The caller of a modern request, which says all about itself in its `_meta`."""
+    """The caller of a modern request, which carries everything about itself in its `_meta`."""
     capabilities: JsonObject = meta.get(META_CAPABILITIES) or {}
     level, name = meta.get(META_LOG_LEVEL) or "", client_name(meta.get(META_CLIENT_INFO))
     return RequestCaller(principal, session, send, capabilities, level, resumes=True, client_name=name)
 
 
 def client_name(info: Any) -> str:
-    """What a client calls itself, as far as it is believed."""
+    """A client's name as it states it, shortened to what we accept."""
     name: Any = cast("JsonObject", info).get("name") if isinstance(info, dict) else ""
     return name[:64] if isinstance(name, str) else ""
 
@@ -130,7 +130,7 @@ def error_response(number: Any, problem: WicketError) -> JsonObject:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request of a client; `client` is what a legacy one said of itself before."""
+    """One request of a client; `client` is what a legacy client declared in its handshake."""
 
     id: Any
     method: str
@@ -139,7 +139,7 @@ class Request(msgspec.Struct, frozen=True):
     modern: bool
     client: LegacyClient | None = None
     named: Named | None = None
-    """The upstream tool that a call names by itself, where the transport has looked it up already."""
+    """The upstream tool that a call names directly, if the transport has already looked it up."""
 
     def repeat(self, params: JsonObject) -> "Request":
         """The same request with other parameters."""
@@ -172,28 +172,27 @@ class Request(msgspec.Struct, frozen=True):
 
 
 Disclose = Callable[[Caller, str, str, int], None]
-"""Hears what a caller was shown: of which dialect, `list` or `call`, and how many characters."""
+"""Is told what a caller was shown: the dialect, `list` or `call`, and how many characters."""
 
 
 class Served(NamedTuple):
-    """What the present configuration makes of one choice of dialects."""
+    """What the current configuration serves for one choice of dialects."""
 
     verbs: Verbs
     menu: Menu
     instructions: Callable[[str], Awaitable[str]]
-    """For who came through the profile of this name."""
+    """The instructions for principals that use the profile of this name."""
     disclose: Disclose
     admit: Callable[[Principal, str], Principal] = lambda principal, _client: principal
-    """Somebody as they come in here, by a client of this name: through the profile that is served, or the one that
-    they are held to or that is their client's."""
+    """The principal after its profile is applied: the served profile, the one it is restricted to, or its client's."""
     profile_menus: Mapping[str, Menu] = {}
-    """What is served instead of `menu` to who came through one of these profiles."""
+    """Served instead of `menu` to principals that use one of these profiles."""
     afford: Callable[[Principal], None] | None = None
-    """Raises RateLimited for who has no tokens left to be answered with; None where nobody is limited so."""
+    """Raises RateLimited for a principal with no tokens left for answers; None if there is no such limit."""
 
 
 class Serving:
-    """What is served at this moment, by the names of the dialects; empty for those that are configured."""
+    """What is served at the moment, by dialect names; an empty name means the configured dialects."""
 
     __slots__ = ("now",)
 
@@ -201,13 +200,13 @@ class Serving:
         self.now: Mapping[tuple[str, ...], Served] = {}
 
     def replace(self, now: Mapping[tuple[str, ...], Served]) -> None:
-        """Serve this from the next request on."""
+        """Serve these from the next request on."""
         self.now = now
 
 
 @dataclass
 class Protocol:
-    """The methods, over one menu of dialects: of those that are named or, without names, of the configured ones."""
+    """The methods, over one menu of dialects: the named ones or, without names, the configured ones."""
 
     serving: Serving
     names: tuple[str, ...]
@@ -216,7 +215,7 @@ class Protocol:
     tasks: LocalTasks
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     trace: "ServerTrace | None" = None
-    """Goes around every answer where traces are exported."""
+    """Wraps every answer when traces are exported."""
 
     @property
     def served(self) -> Served:
@@ -231,12 +230,12 @@ class Protocol:
         return self.served.menu
 
     def menu_for(self, principal: Principal) -> Menu:
-        """What is served to `principal`, who may be held to a profile with dialects of its own."""
+        """The menu for `principal`, who may be restricted to a profile with its own dialects."""
         served = self.served
         return served.profile_menus.get(principal.profile, served.menu) if served.profile_menus else served.menu
 
     def settle_profile(self, caller: RequestCaller, params: JsonObject) -> None:
-        """Serve the caller the profile that the name of its client chooses, now that it is known."""
+        """Apply the profile that the client's name selects, now that the name is known."""
         name = caller.client_name or client_name(params.get("clientInfo"))
         principal = self.served.admit(caller.principal, name)
         if principal is not caller.principal:
@@ -248,7 +247,7 @@ class Protocol:
             return {"jsonrpc": "2.0", "id": request.id, "result": await self.answer(request)}
         except WicketError as problem:
             return error_response(request.id, problem)
-        except Exception:  # the boundary: a defect of ours costs this request, not the connection
+        except Exception:  # the boundary: a bug of ours costs this request, not the connection
             log.exception("%s failed", request.method)
             error = {"code": INTERNAL_ERROR, "message": "A defect in Wicket; its log has the details."}
             return {"jsonrpc": "2.0", "id": request.id, "error": error}
@@ -281,12 +280,12 @@ class Protocol:
         if request.caller.capabilities or "requestState" in request.params:
             return self._dress(request, await self._resumable(method, request))
         result = await method(self, request, request.caller, {})
-        if result.get("resultType") == "input_required":  # with nothing to answer, but the upstream's state to carry
+        if result.get("resultType") == "input_required":  # with no question, but with the upstream's state to carry
             result = self.held.seal_state(result, request.caller.principal, digest_of(request.method, request.params))
         return self._dress(request, result)
 
     async def _resumable(self, method: "Method", request: Request) -> JsonObject:
-        """A modern request whose upstream may ask something: begun, or taken up again where it stopped to ask."""
+        """A modern request whose upstream may ask questions: started, or resumed after a question."""
         digest = digest_of(request.method, request.params)
         token = request.meta.get("progressToken")
         resume: JsonObject = {}
@@ -368,7 +367,7 @@ class Protocol:
         return result
 
     async def pass_on(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
-        """A method of an extension that we do not know, for the server that it is about."""
+        """Forward a method of an unknown extension to the server that it concerns."""
         try:
             return await self.verbs.pass_on(request.method, request.params, caller, request.meta, resume)
         except UnknownName as problem:
@@ -391,11 +390,11 @@ class Protocol:
         return self.verbs.addresses.unprefixed
 
     def own(self, listed: Callable[[], list[JsonObject]]) -> list[JsonObject]:
-        """What Wicket itself offers, unless the one server behind it is to be seen as it is."""
+        """What Wicket itself offers; nothing when a single server is served unchanged."""
         return [] if self.unprefixed else listed()
 
     def changed_lists(self, changes: frozenset[Changed]) -> list[ListKind]:
-        """The lists that our clients are told of; where all tools are ours, they change with the menu alone."""
+        """The lists that clients are notified about; if all listed tools are ours, only the menu changes them."""
         fixed = self.menu.fixed
         kinds: set[ListKind] = {kind for kind in changes if kind != "menu" and not (kind == "tools" and fixed)}
         if "menu" in changes and not self.settled:
@@ -404,7 +403,7 @@ class Protocol:
 
     @property
     def settled(self) -> bool:
-        """The list of tools never changes."""
+        """Whether the list of tools never changes."""
         return bool(self.names) and self.menu.fixed
 
     async def _capabilities(self, caller: Caller) -> JsonObject:
@@ -418,7 +417,7 @@ class Protocol:
         }
 
     def _list_ttl(self, request: Request) -> int:
-        """Milliseconds for which a client may keep a list: of servers' entries, no longer than any of them says."""
+        """Milliseconds for which a client may cache a list: no longer than any of its servers allows."""
         if request.method not in _OF_SERVERS or (request.method == "tools/list" and self.menu.fixed):
             return LIST_TTL_MS
         shortest = self.verbs.shortest_ttl(request.caller.principal)
@@ -465,7 +464,7 @@ _METHODS: Mapping[str, Method] = {
     "tasks/list": tasks_methods.list_tasks,
 }
 _OWN_METHODS = ("notifications/", "roots/", "sampling/", "elicitation/", "tasks/")
-"""What the protocol itself defines, in one era or towards clients, is never a method of an unknown extension."""
+"""Methods that the protocol itself defines; they never belong to an unknown extension."""
 _LEGACY_ONLY = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}) | {
     "tasks/result",
     "tasks/list",

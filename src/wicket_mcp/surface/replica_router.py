@@ -1,9 +1,9 @@
-"""Brings a request to the replica that can answer it, so that no balancer needs to be sticky.
+"""Forwards a request to the replica that can answer it, so that load balancers need no sticky sessions.
 
-A legacy client's session lives where it began, and its id says so: any other replica hands its requests on there. When
-that replica is gone, the others agree on another one, which takes the session up again from what is sealed in the id. A
-modern client's request goes anywhere; only one that goes on with a held call or a task of ours is handed on. Called by
-`streamable_http.py` where there are replicas, and not loaded without.
+A legacy client's session lives on the replica where it began, and its id names that replica: any other replica forwards
+its requests there. If that replica is gone, the others agree on another one, which restores the session from the data
+sealed in the id. A modern client's request can go to any replica; only one that continues a held call or a task of ours
+is forwarded. Called by `streamable_http.py` when there are replicas, and not loaded otherwise.
 """
 
 import asyncio
@@ -23,13 +23,15 @@ from wicket_mcp.tasks import Tasks
 
 SESSION = b"mcp-session-id"
 KEPT = 24 * 3600.0
-"""Seconds in which a session can be taken up by another replica."""
+"""Seconds for which another replica can restore a session."""
 _LARGEST = 4096
-"""Bytes of capabilities that an id may carry; a client with more is one that says nothing of itself elsewhere."""
+"""The most bytes of capabilities that an id may carry. A client with more counts elsewhere as one without
+capabilities.
+"""
 
 
 class ReplicaRouter:
-    """The way of one replica to the others. `members` is None until it has joined them."""
+    """Routes requests from one replica to the others. `members` is None until it has joined."""
 
     def __init__(self, me: str, ring: Ring, relay: Relay, sessions: Sessions, max_body: int) -> None:
         self.me = me
@@ -40,11 +42,11 @@ class ReplicaRouter:
         self._max_body = max_body
 
     def join(self, members: Members) -> None:
-        """Find the others among these."""
+        """Use these members from now on."""
         self.members = members
 
     def session_id(self, principal: Principal, path: str, params: JsonObject) -> str:
-        """The id of a new session: whose it is, where it began, and what its client said of itself."""
+        """The id of a new session: its principal, its replica, and what its client declared."""
         capabilities = as_object(params.get("capabilities"))
         if len(encode(capabilities)) > _LARGEST:
             capabilities = {}
@@ -60,7 +62,7 @@ class ReplicaRouter:
         principal: Principal,
         protocol: Protocol,
     ) -> Receive | None:
-        """Hand on a request of a session that lives elsewhere; None where that was done, else how to read its body."""
+        """Forward a request of a session that lives elsewhere; None if that was done, else how to read its body."""
         number = headers.get(SESSION)
         if number is None or (self._at_home(number) and self._sessions.find(number, principal, protocol) is not None):
             return receive
@@ -88,7 +90,7 @@ class ReplicaRouter:
         send: Send,
         principal: Principal,
     ) -> bool:
-        """Hand on a modern request that goes on with what another replica holds; whether that was done."""
+        """Forward a modern request that continues something held by another replica; whether that was done."""
         params = as_object(body.get("params"))
         for key in ("requestState", "taskId"):
             home, _ = untag(as_text(params.get(key)))
@@ -101,17 +103,19 @@ class ReplicaRouter:
         return self.members.all.get(number) if self.members is not None and number else None
 
     def _candidates(self, session: str) -> "list[Member]":
-        """Where a session may be: where it began, then where all agree that it goes on."""
+        """Where a session may be: where it began, then where all members agree that it continues."""
         if self.members is None:
             return []
         home, others = untag(session)[0], dict(self.members.all)
-        # One that is only out of touch with the database still has the session, and everybody can still reach it.
+        # A replica that has only lost the database still has the session and is reachable.
         first = others.pop(home, None) or self.members.suspects.get(home)
         second = choose(others, session)
         return [member for member in (first, second) if member is not None]
 
     def _at_home(self, session: str) -> bool:
-        """Whether a session that we have is ours: one that we took up goes back to a home that is there after all."""
+        """Whether a session that we have is ours: a restored session goes back if its first replica is there after
+        all.
+        """
         home = untag(session)[0]
         return home == self.me or self.members is None or home not in {*self.members.all, *self.members.suspects}
 
@@ -125,7 +129,7 @@ class ReplicaRouter:
         send: Send,
         principal: Principal,
     ) -> bool:
-        """Whether the member took it. What it took and did not answer is answered with an error."""
+        """Whether the member accepted the request. If it accepted but did not answer, the client gets an error."""
         query = scope.get("query_string", b"").decode("latin-1")
         path = f"{scope['path']}?{query}" if query else scope["path"]
         answer = _Answer(send, body)
@@ -149,7 +153,7 @@ class ReplicaRouter:
 
 
 class _Answer:
-    """An answer on its way from another replica, which may break off."""
+    """An answer on its way from another replica, which may fail midway."""
 
     def __init__(self, send: Send, body: bytes) -> None:
         self._send = send
@@ -165,7 +169,7 @@ class _Answer:
         await self._send(event)
 
     async def fail(self, problem: Lost) -> None:
-        """Say that the replica is gone, where there is still a place to say it."""
+        """Tell the client that the replica is gone, if it is still possible."""
         message = as_object(decode(self._body)) if self._body else {}
         error = Crashed(
             "wicket",
@@ -183,7 +187,7 @@ class _Answer:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, to be read once more."""
+    """Replay a body that was already read."""
     unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> MutableMapping[str, Any]:

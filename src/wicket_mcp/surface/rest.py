@@ -7,7 +7,7 @@
     POST   /v0.1/publish                               a server.json
     GET    /openapi.json                               the description of all this
 
-The guard has said who asks before anything here runs. Bodies carry no command and start nothing.
+The guard has authenticated the request before anything here runs. Bodies contain no commands and start nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -152,7 +152,7 @@ def _require_method(request: RestRequest, methods: str) -> RestRequest:
 
 
 def _parts(scope: Scope) -> list[str]:
-    """The path below the root, cut before it is decoded: a name has a slash in it, encoded or not."""
+    """The path below the root, split before decoding: a name contains a slash, encoded or not."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     text = raw.partition(b"?")[0].decode("latin-1")
     cut = [unquote(part, errors="replace") for part in text.removeprefix(ROOT).rstrip("/").split("/")]
@@ -166,7 +166,7 @@ def _query(scope: Scope) -> dict[str, str]:
 
 
 def _record_query(parameters: Mapping[str, str]) -> RecordQuery:
-    """What the parameters ask for, with room for one more record, which tells whether there is another page."""
+    """The query from the parameters, with a limit of one extra record, which shows whether there is another page."""
     limit = parameters.get("limit", "30")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:4]) <= MAX_LIMIT and len(limit) < 4):
         raise BadArguments("limit is not a number from 1 to 100.", hint="Leave it out for 30.")
@@ -178,7 +178,7 @@ def _record_query(parameters: Mapping[str, str]) -> RecordQuery:
         updated_since=since,
         version=parameters.get("version", ""),
         include_deleted=_with_deleted(parameters)
-        or since is not None,  # who asks for changes wants to hear of these too
+        or since is not None,  # a client that asks for changes needs deletions too
     )
 
 

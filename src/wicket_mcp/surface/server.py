@@ -1,7 +1,7 @@
-"""The HTTP server: listening, accepting, and an end that lets requests under way finish.
+"""The HTTP server: listening, accepting, and a shutdown that lets running requests finish.
 
-What a connection may send and how long it may take is decided in `http_connection.py`. Signals are not our business:
-`app.py` tells us to stop.
+`http_connection.py` decides what a connection may send and how long it may take. `app.py` handles signals and tells us
+to stop.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ DRAIN = 30
 LAST_CALL = 3.0
 BACKLOG = 2048
 FIRST_INHERITED = 3
-SAY_EVERY = 10.0  # seconds between two complaints of the same kind
+SAY_EVERY = 10.0  # seconds between two log lines of the same kind
 ACCEPTS = 64
-"""Connections accepted in one turn of the loop. Also how often a turn fails when no descriptor is left. Where
-several processes accept at one socket it is one: whoever is idle has the next turn sooner than who is at work, and a
-client that opens many connections at once does not have all of them at the same process."""
+"""Connections accepted in one turn of the loop, and how often a turn fails when no descriptor is left. It is one when
+several processes accept on the same socket: an idle process then gets the next connection sooner than a busy one, and
+many connections of one client are spread over the processes."""
 
 
 class _AcceptProblems:
-    """Logs once in a while that no descriptor is left, which asyncio says for every attempt, with a traceback."""
+    """Logs occasionally that no descriptor is left; asyncio would log every attempt, with a traceback."""
 
     def __init__(self) -> None:
         self._said_at = float("-inf")
@@ -46,7 +46,7 @@ class _AcceptProblems:
 
 
 class Server:
-    """Accepts connections on sockets made beforehand, until it is told to stop; then lets requests under way end."""
+    """Accepts connections on existing sockets until it is told to stop; then lets running requests finish."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Server:
         shared: bool = False,
         intake: Intake | None = None,
     ) -> None:
-        """`shared` says that other processes accept connections at the same sockets."""
+        """`shared` means that other processes accept connections on the same sockets."""
         self._accepts = 1 if shared else ACCEPTS
         self._served = Served(app, Connections() if connections is None else connections, last_call, intake or Intake())
         self._stopping = asyncio.Event()
@@ -75,7 +75,7 @@ class Server:
                 servers.append(
                     await loop.create_server(lambda: HttpConnection(self._served), sock=sock, backlog=self._accepts)
                 )
-                sock.listen(BACKLOG)  # asyncio accepts as many at once as it asks the kernel to queue
+                sock.listen(BACKLOG)  # asyncio accepts as many at once as its backlog
             await self._stopping.wait()
         finally:
             for server in servers:
@@ -99,7 +99,7 @@ class Server:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises ConfigError when the address is taken or not ours."""
+    """A listening socket. Raises ConfigError if the address is taken or not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol must be named: asyncio turns Nagle's algorithm off only for sockets that say they are TCP, and with
     # it on, the head of an answer waits 40 ms for the client's delayed acknowledgement before its body follows.
@@ -107,7 +107,7 @@ def listen(host: str, port: int) -> socket.socket:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-        sock.listen(BACKLOG)  # from here on a client may connect, and waits until we serve
+        sock.listen(BACKLOG)  # from here on clients may connect; they wait until we serve
     except OSError as problem:
         sock.close()
         raise ConfigError(
@@ -119,7 +119,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def inherit_listener() -> socket.socket | None:
-    """The socket that systemd has listened on for us (`sd_listen_fds(3)`); None where it has not."""
+    """The socket that systemd passed to us (`sd_listen_fds(3)`); None if it did not."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS", "0") == "0":
         return None
     for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
@@ -129,7 +129,7 @@ def inherit_listener() -> socket.socket | None:
 
 
 def listen_beside(folder: Path, name: str) -> socket.socket:
-    """A listening socket for the other workers of this machine, in a folder that is their user's alone."""
+    """A listening socket for the other workers of this machine, in a folder that only their user can open."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.bind(str(folder / f"{name}.socket"))
     sock.listen(BACKLOG)
@@ -137,7 +137,7 @@ def listen_beside(folder: Path, name: str) -> socket.socket:
 
 
 def address_of(sock: socket.socket) -> str:
-    """The web address of a listening socket; `unix:` and its path for one of this machine."""
+    """The URL of a listening socket; `unix:` and its path for a Unix socket."""
     if sock.family == socket.AF_UNIX:
         return f"unix:{sock.getsockname()}"
     host, port = sock.getsockname()[:2]

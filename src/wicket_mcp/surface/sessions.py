@@ -1,8 +1,8 @@
-"""The sessions of legacy HTTP clients: who opened each, its stream of unasked messages, when it was last used.
+"""The sessions of legacy HTTP clients: their principal, their stream of unsolicited messages, when they were last used.
 
-A session id is a secret of its principal: somebody else's is as unknown as one that never existed. Sessions are bounded
-in number, for each principal and in all; who opens too many loses its own oldest idle one, and nobody else's. A
-session with calls in flight is never ended to make room.
+A session id is its principal's secret: to anyone else it looks like an id that never existed. Sessions are limited in
+number, for each principal and in total. A principal that opens too many loses its own oldest idle session, never
+another principal's. A session with calls in flight is never ended to make room.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol
 
 IDLE_LIMIT = 1800.0  # seconds
-SWEEP = 60.0  # seconds between two looks for idle sessions
+SWEEP = 60.0  # seconds between two checks for idle sessions
 MAX_SESSIONS = 1000
 MAX_PER_PRINCIPAL = 100
 
@@ -43,7 +43,7 @@ class HttpSession:
         self.client = LegacyClient(self.post)
 
     def post(self, message: JsonObject) -> None:
-        """Queue a message for the client's stream; kept only while there is one."""
+        """Queue a message for the client's stream; dropped if there is no stream."""
         if self.stream is not None:
             self.stream.post(message)
 
@@ -56,7 +56,7 @@ class HttpSession:
 
 
 class Sessions:
-    """All of them. `on_end` is called with the id of a session that ended, however it ended."""
+    """All sessions. `on_end` is called with the id of every session that ends, for whatever reason."""
 
     def __init__(
         self,
@@ -73,30 +73,32 @@ class Sessions:
         self._identify: Callable[[Principal, str, JsonObject], str] = lambda _principal, _path, _params: (
             secrets.token_urlsafe(24)
         )
-        """The id of a new session: whose it is, at which path, begun with which parameters."""
+        """Creates the id of a new session from its principal, path and parameters."""
         self._sessions: dict[str, HttpSession] = {}
         self._on_end = on_end
         self._on_duration = on_duration
-        """Hears how long each session was, in seconds."""
+        """Called with the length of each session, in seconds."""
         self._most = most
         self._most_per_principal = most_per_principal
         self._clock = clock
         self._sweeping: asyncio.TimerHandle | None = None
 
     def name_by(self, identify: Callable[[Principal, str, JsonObject], str]) -> None:
-        """Have `identify` make the ids of new sessions."""
+        """Create the ids of new sessions with `identify`."""
         self._identify = identify
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, principal: Principal, protocol: Protocol, path: str, params: JsonObject) -> HttpSession:
-        """A new session. Raises Overloaded when there is no room, and none of the principal's own to end."""
+        """A new session. Raises Overloaded if there is no room and none of the principal's own sessions can be
+        ended.
+        """
         self._make_room(principal)
         return self.adopt(self._identify(principal, path, params), principal, protocol)
 
     def adopt(self, number: str, principal: Principal, protocol: Protocol) -> HttpSession:
-        """A session of this id, which may have begun elsewhere."""
+        """A session with this id, which may have begun elsewhere."""
         session = self._sessions[number] = HttpSession(number, principal, protocol, self._clock(), self.counters)
         if self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self._sweep)
@@ -110,7 +112,7 @@ class Sessions:
         return session
 
     def end(self, session: HttpSession, *, cancel: bool = True) -> None:
-        """The session is over; its calls in flight are cancelled, or finished for whoever still waits for them."""
+        """End the session; its calls in flight are cancelled, or finished for clients that still wait for them."""
         if self._sessions.pop(session.id, None) is not None:
             for exchange in list(session.running.values()) if cancel else ():
                 exchange.cancel()
@@ -129,7 +131,7 @@ class Sessions:
             self.end(session, cancel=False)
 
     def end_idle(self) -> None:
-        """End what nobody has used for long: no request, no call in flight, no stream."""
+        """End sessions that have been unused for long: no request, no call in flight, no stream."""
         oldest = self._clock() - IDLE_LIMIT
         for session in list(self._sessions.values()):
             if session.used_at < oldest and not session.running and session.stream is None:
@@ -140,7 +142,7 @@ class Sessions:
             session.client.list_changed(session.protocol.changed_lists(changes))
 
     def _make_room(self, principal: Principal) -> None:
-        """End the principal's own longest unused sessions where it, or everybody together, has too many."""
+        """End the principal's least recently used sessions if it has too many, or if there are too many in total."""
         if len(self._sessions) < min(self._most, self._most_per_principal):
             return
         own = [session for session in self._sessions.values() if session.principal.name == principal.name]

@@ -1,7 +1,7 @@
-"""What the configuration says about signing in, put together: the front door and what is mounted beside it.
+"""Builds sign-in from the configuration: the front door and the mounts beside it.
 
-`serving.py` holds one for as long as it serves and hands it every new configuration. Without an issuer and without our
-own authorization server there is no door, and nothing of `identity` that validates tokens is loaded.
+`serving.py` keeps one while it serves and passes it every new configuration. Without an issuer and without our own
+authorization server there is no front door, and the token validation of `identity` is not loaded.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SignIn:
-    """`paths` are where MCP is served at any moment; `grants` makes our own authorization server, when asked for."""
+    """`paths` are where MCP is currently served; `grants` creates our own authorization server on demand."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class SignIn:
         self.reconfigure(config)
 
     def reconfigure(self, config: Config) -> None:
-        """Obey another configuration. Raises ConfigError, and then everything is as it was."""
+        """Apply another configuration. Raises ConfigError, and then nothing changes."""
         http = config.http
         before, closing = self._closing, list[Callable[[], Awaitable[None]]]()
         issuers = [issuer.issuer for issuer in http.issuers]

@@ -1,8 +1,8 @@
-"""One client of a shared daemon: the shim's connection, which goes both ways. Lines are as over stdio (`stdio.py`).
+"""One client of a shared daemon: the shim's connection, in both directions. Lines are as over stdio (`stdio.py`).
 
-Clients share servers, so whose roots a server works on must be known before anything is asked of it: a legacy client
-that has roots is asked for them when its session begins and when they change, and its calls wait for that. A modern one
-says its roots only when a call asks for them, so it shares no server that could.
+Clients share servers, so we must know the roots of a session before it uses a server. A legacy client with roots is
+asked for them when its session begins and when they change, and its calls wait for the answer. A modern client states
+its roots only during a call, so it shares no server that could ask for them.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.surface.stdio import StdioClient
 
 ROOTS_WITHIN = 3.0
-"""Seconds in which a client must say its roots; else it shares no server."""
+"""Seconds in which a client must state its roots; after that it shares no server."""
 _ASKS_SERVERS = frozenset({"tools/call", "resources/read", "resources/subscribe", "prompts/get", "completion/complete"})
 _NEW_ROOTS = ("notifications/initialized", "notifications/roots/list_changed")
 
@@ -32,7 +32,7 @@ class SocketClient(StdioClient):
         counters: Counters,
         settle_roots: Callable[[str, JsonObject | None], None],
     ) -> None:
-        """`settle_roots` hears of the roots of a session; None where they are not known."""
+        """`settle_roots` is called with the roots of a session; None if they are unknown."""
         session = secrets.token_hex(8)
         super().__init__(protocol, principal, counters, session, f"wicket-{session}-")
         self._said_goodbye = False
@@ -47,13 +47,13 @@ class SocketClient(StdioClient):
         transport.set_protocol(self)
 
     def order(self, order: str, words: str = "") -> None:
-        """Tell the shim something that its client does not see; on one line."""
+        """Send the shim an order that its client does not see, on one line."""
         transport = cast("asyncio.Transport", self._sink)
         if not transport.is_closing():
             transport.write(f"!{order} {' '.join(words.splitlines())}\n".encode("utf-8", "replace"))
 
     def eof_received(self) -> bool:
-        if not self._said_goodbye:  # who only closes its end says so; everybody else was killed
+        if not self._said_goodbye:  # a shim that only closes its end says so; any other was killed
             self.on_vanished()
         return super().eof_received()
 
@@ -83,7 +83,7 @@ class SocketClient(StdioClient):
             async with asyncio.timeout(ROOTS_WITHIN):
                 roots = await self._legacy.questions.request("roots/list", {}, send=self._send)
         except (WicketError, TimeoutError):
-            pass  # then nobody knows them
+            pass  # then the roots stay unknown
         self._settle_roots(self.session, roots)
 
     async def _serve(self, request: Request) -> None:

@@ -1,9 +1,9 @@
 """Serving one client over our own stdin and stdout.
 
-stdout carries the protocol and nothing else: the wire is moved to private descriptors first, and whatever prints by
-accident lands on stderr. Requests run concurrently; when the client reads slowly we stop reading too. After the
-client closes its end, calls in flight are finished and answered before we leave; if it then also tells us to stop,
-they are cancelled.
+stdout carries the protocol and nothing else: the pipes are moved to private descriptors first, so that accidental
+prints go to stderr. Requests run concurrently; when the client reads slowly we stop reading too. After the client
+closes its end, calls in flight are finished and answered before we exit; if it then also tells us to stop, they are
+cancelled.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from wicket_mcp.tasks import Tasks
 
 MAX_MESSAGE = 4 * 1024 * 1024
 MAX_RUNNING = 2000
-"""Requests of the client that are worked on at once."""
+"""The client's requests that may run at once."""
 DRAIN = 30.0
 SESSION = "stdio"  # one process, one client
 _BUSY = f"{MAX_RUNNING} requests of this client are at work."
-FLUSH = 5.0  # seconds for a slow reader to take our last words
+FLUSH = 5.0  # seconds for a slow reader to read our last messages
 
 
 async def serve_stdio(
@@ -61,18 +61,18 @@ class StdioClient(asyncio.Protocol):
         session: str = SESSION,
         id_prefix: str = "wicket-",
     ) -> None:
-        """`id_prefix` begins the ids of what we ask the client."""
+        """`id_prefix` is the prefix of our request ids to the client."""
         self.principal = principal
         self.session = session
         self.finished = asyncio.Event()
         self._protocol = protocol
         self._framer = LineFramer(MAX_MESSAGE)
         self._skipping = False
-        """Whether the rest of a line that is too long is being read and thrown away."""
+        """Whether the rest of an overlong line is being skipped."""
         self._tasks = Tasks()
         self._running: dict[str | int, asyncio.Task[None]] = {}
         self._passing = 0
-        """Notifications on their way to servers."""
+        """Notifications that are being forwarded to servers."""
         self._source: asyncio.ReadTransport | None = None
         self._sink: asyncio.WriteTransport | _FileSink | None = None
         self._outbox = Outbox(_line, counters=counters)
@@ -116,13 +116,13 @@ class StdioClient(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self.finished.set()
-        return True  # what is in flight is answered before we close a connection that goes both ways
+        return True  # answer the calls in flight before closing the connection
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.finished.set()
 
     def set_paused(self, paused: bool) -> None:
-        """The client reads slowly: take in nothing more until it has caught up."""
+        """Stop reading from a client that reads slowly, until it has caught up."""
         self._paused = paused
         if self._source is not None:
             self._source.pause_reading() if paused else self._source.resume_reading()
@@ -132,7 +132,7 @@ class StdioClient(asyncio.Protocol):
             self._flush()
 
     def on_vanished(self) -> None:
-        """Nobody reads our answers any more: what is still running is for nobody."""
+        """The client no longer reads our answers: cancel its running calls."""
         if self._stall is not None:
             self._stall.resume()
         self._flushed.set()
@@ -141,7 +141,7 @@ class StdioClient(asyncio.Protocol):
             task.cancel()
 
     async def drain(self, timeout: float, stop: asyncio.Event) -> None:
-        """Wait for the calls in flight; not when the client has closed its end and we are told to stop as well."""
+        """Wait for the calls in flight, unless the client has closed its end and we are also told to stop."""
         tasks = Tasks()
         idle = tasks.start(self._tasks.wait(timeout), "drain")
         ended = tasks.start(_both(self.finished, stop), "both ends closed")
@@ -274,7 +274,7 @@ class StdioClient(asyncio.Protocol):
 
 
 class _Sink(asyncio.Protocol):
-    """The writing half, which only has three things to say."""
+    """The writing half: forwards three events of its transport."""
 
     def __init__(self, client: StdioClient) -> None:
         self._client = client
@@ -290,7 +290,7 @@ class _Sink(asyncio.Protocol):
 
 
 class _FileSink:
-    """stdout redirected to a file or a device: written at once, never full for long."""
+    """stdout redirected to a file or a device: written directly."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -314,13 +314,13 @@ def _line(message: JsonObject) -> bytes:
 
 
 def _can_be_awaited(descriptor: int) -> bool:
-    """Files, and devices such as /dev/null, have no readiness to wait for: a thread reads them, and they never fill."""
+    """Whether the descriptor can be polled. Files, and devices such as /dev/null, cannot: a thread reads them."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def _claim_wire() -> tuple[int, int]:
-    """Private copies of stdin and stdout; the public ones then lead nowhere and to stderr."""
+    """Private copies of stdin and stdout; the public ones then point to /dev/null and stderr."""
     source, sink = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)

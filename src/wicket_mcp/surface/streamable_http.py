@@ -3,8 +3,8 @@
     POST         one message
     GET, DELETE  a legacy session's stream, and its end
 
-Decides on the body; the modern era's routing headers must repeat what the body says, or the request is rejected. The
-guard has said who asks before anything here runs.
+The body decides. In the modern era the routing headers must repeat what the body says, else the request is rejected.
+The guard has authenticated the request before anything here runs.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class StreamableHttp:
         door: FrontDoor | None = None,
         router: "ReplicaRouter | None" = None,
     ) -> None:
-        """`router` is the way to other replicas, where there are some."""
+        """`router` forwards to other replicas, if there are any."""
         self._protocols = protocols
         self._sessions = sessions
         self._max_body = max_body
@@ -102,7 +102,7 @@ class StreamableHttp:
                 receive = body_receiver
             if method == "POST":
                 connection: Connection | None = scope.get(CONNECTION)
-                if headers.get(b"mcp-method") == "subscriptions/listen":  # it waits for hours, and costs nothing
+                if headers.get(b"mcp-method") == "subscriptions/listen":  # it may stay open for hours and costs nothing
                     await self._post(scope, protocol, principal, headers, receive, send, connection)
                 elif wait := self._admission.enter(principal.name):
                     await send_json(send, 503, _BUSY, ((b"retry-after", str(wait).encode()),))
@@ -141,7 +141,7 @@ class StreamableHttp:
         _check_page(headers)
         body = await self._read(headers, receive, principal)
         modern = self._era(body, headers)
-        if "method" not in body:  # what a legacy client answers to a question of ours
+        if "method" not in body:  # a legacy client's answer to a question of ours
             self._session(protocol, principal, headers).client.questions.receive(body)
             await send_json(send, 202, None)
             return
@@ -204,11 +204,11 @@ class StreamableHttp:
     async def _check_parameters(
         self, protocol: Protocol, principal: Principal, body: JsonObject, headers: RequestHeaders
     ) -> Named | None:
-        """The upstream tool that is called by its own name; headers that repeat its arguments must agree with the body.
+        """The upstream tool that is called by its own name. Headers that repeat its arguments must match the body.
 
         Raises HttpProblem.
         """
-        if not principal.may("invoke"):  # who may not call learns nothing of a name, and starts no server with it
+        if not principal.may("invoke"):  # without the right to call, learn nothing about a name and start no server
             return None
         parameters: dict[str, list[str]] = {}
         for key, value in headers.raw:
@@ -240,7 +240,7 @@ class StreamableHttp:
             raise HttpProblem(400, problem.rpc_code, problem.message) from None
 
     def _era(self, body: JsonObject, headers: RequestHeaders) -> bool:
-        """Whether the message is modern; checks what a modern one must carry. Raises HttpProblem."""
+        """Whether the message is modern; checks the required headers of a modern one. Raises HttpProblem."""
         number: Any = body.get("id")
         version = headers.get(b"mcp-protocol-version")
         try:
@@ -306,7 +306,7 @@ class StreamableHttp:
 
 
 class HttpProblem(RpcProblem):
-    """A refusal that has an HTTP status of its own."""
+    """An error with its own HTTP status."""
 
     def __init__(
         self, status: int, code: int, message: str, data: JsonObject | None = None, number: Any = None
@@ -317,7 +317,7 @@ class HttpProblem(RpcProblem):
 
 
 class InsufficientScope(HttpProblem):
-    """An access token that does not allow what was asked for; the client may get one that does."""
+    """The access token does not allow the request; the client may get one that does."""
 
     def __init__(self, scopes: Sequence[str], number: Any) -> None:
         needed = " ".join(scopes)
@@ -326,7 +326,7 @@ class InsufficientScope(HttpProblem):
 
 
 def _check_scopes(protocol: Protocol, principal: Principal, body: JsonObject) -> None:
-    """What a token must allow, named all at once. Raises InsufficientScope."""
+    """Check all scopes that the request needs, and name them at once. Raises InsufficientScope."""
     if not principal.scopes:
         raise InsufficientScope(OFFERED, body["id"])
     if body["method"] == "tools/call":
@@ -348,11 +348,11 @@ def _cancel(session: HttpSession, body: JsonObject) -> None:
 
 
 def _hear_nothing(message: JsonObject) -> None:
-    """Who sends a notification has no stream for what comes back."""
+    """The sender of a notification has no stream for messages."""
 
 
 def _check_page(headers: RequestHeaders) -> None:
-    """A browser asks us first before a page of another origin may send JSON, and is not let: so JSON it must be."""
+    """Require JSON: a browser sends JSON across origins only after a preflight, which we reject."""
     if b"origin" in headers:
         kind = (headers.get(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":

@@ -1,7 +1,7 @@
 """`subscriptions/listen`: a modern client's stream of changes to lists, resources and tasks.
 
-Acknowledged when everything is watched, so that what happens after the acknowledgment is heard; then open until the
-client leaves or we close. Called by `protocol.py`; knows no transport.
+Acknowledged once everything is watched, so that no later change is missed; then open until the client disconnects or we
+shut down. Called by `protocol.py`; knows no transport.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _FLAGS: Mapping[ListKind, str] = {
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     honoured = _honour(protocol, request, caller)
     meta: JsonObject = {META_SUBSCRIPTION: request.id}
-    # What changed before everything was watched: nothing comes before the acknowledgment.
+    # Changes from before the acknowledgment: they are sent after it.
     early: list[tuple[str, JsonObject]] | None = []
 
     def on_changed(changes: frozenset[Changed]) -> None:
@@ -44,7 +44,7 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
         tagged = {**as_object(notice.get("_meta")), **meta}
         caller.notify("notifications/resources/updated", {**notice, "uri": uri, "_meta": tagged})
 
-    with ExitStack() as undo:  # also the first watches, when a later address is wrong
+    with ExitStack() as undo:  # also undoes the first watches if a later address is wrong
         for uri in honoured.get("resourceSubscriptions", ()):
             undo.callback(await protocol.verbs.watch(uri, caller, on_updated))
         caller.notify("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
@@ -57,7 +57,7 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 
 def _honour(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObject:
-    """What of a client's wishes we carry out. Raises RpcProblem."""
+    """The parts of a client's subscription that we support. Raises RpcProblem."""
     if not isinstance(request.params.get("notifications"), dict):
         raise RpcProblem(INVALID_PARAMS, "subscriptions/listen needs 'notifications' (object).")
     requested = as_object(request.params["notifications"])
@@ -76,7 +76,7 @@ def _honour(protocol: "Protocol", request: "Request", caller: Caller) -> JsonObj
 
 
 async def _follow_tasks(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
-    """Until we close; meanwhile tell of these tasks."""
+    """Report changes of these tasks until we shut down."""
     following = Tasks()
     if ids:
         following.start(tasks_methods.listen(protocol, request, caller, ids), "follow tasks")

@@ -4,7 +4,7 @@
     legacy  tools/call with `task`; tasks/get, tasks/result, tasks/cancel, tasks/list; status notifications
 
 A modern client that declares tasks gets one of Wicket's for a call that is not answered within `promote_after`, unless
-it wants to hear of progress, which only a call under way can tell.
+it wants progress notifications, which only a running call can send.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ Begin = Callable[["Request"], Coroutine[Any, Any, JsonObject]]
 
 
 async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) -> JsonObject:
-    """A call of a modern client that has tasks: its result if that comes soon, else a task."""
+    """A call of a modern client that supports tasks: its result if that comes soon, else a task."""
     followed = Followed()
     if isinstance(request.caller, RequestCaller):
         request = replace(request, caller=replace(request.caller, followed=followed))
@@ -70,7 +70,7 @@ async def call_modern(protocol: "Protocol", request: "Request", begin: Begin) ->
 
 
 async def _follow(protocol: "Protocol", request: "Request", task: LocalTask, body: JsonObject) -> JsonObject:
-    """The result of a server's task that a call turned out to be after it had become one of ours."""
+    """The result when a call that became our task turns out to be a task of its server."""
 
     async def send(method: str, params: JsonObject) -> JsonObject:
         return await protocol.verbs.follow(method, params, request.caller)
@@ -142,7 +142,7 @@ async def cancel(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 
 async def result(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    """Legacy: wait for the result; what the task asks on the way is put to this client."""
+    """Legacy: wait for the result; the task's questions on the way go to this client."""
     task = await _find(protocol, request, caller)
     if task is None:
         raise RpcProblem(INVALID_PARAMS, "This task is unknown, or its time is over.")
@@ -161,13 +161,13 @@ async def result(protocol: "Protocol", request: "Request", caller: Caller, resum
 
 
 async def list_tasks(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
-    """Legacy: the client's own, oldest first."""
+    """Legacy: the principal's tasks, oldest first."""
     own = [_legacy(protocol, task) for task in protocol.tasks.of(caller.principal)]
     return build_page(request, "tasks", own, "taskId", LIST_PAGE)
 
 
 async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: list[str]) -> None:
-    """Tell a modern client of every change of these tasks, until it is cancelled."""
+    """Notify a modern client of every change of these tasks, until it is cancelled."""
     meta: JsonObject = {META_SUBSCRIPTION: request.id}
 
     def tell(state: JsonObject) -> None:
@@ -185,7 +185,7 @@ async def listen(protocol: "Protocol", request: "Request", caller: Caller, ids: 
 async def _watch(
     protocol: "Protocol", request: "Request", caller: Caller, number: str, tell: Callable[[JsonObject], None]
 ) -> None:
-    """Tell of one task until it has ended: a local one when it changes, a server's when a look shows a change."""
+    """Report one task until it has ended: a local one when it changes, a server's one when polling shows a change."""
     about = request.repeat({"taskId": number})
     known: tuple[Any, ...] = ()
     while True:
@@ -205,7 +205,7 @@ async def _watch(
 
 
 async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> LocalTask | None:
-    """The task of ours that a request is about; None for a server's. Raises RpcProblem."""
+    """Our task that a request names; None for a server's task. Raises RpcProblem."""
     if request.modern and not declares(caller.capabilities, TASKS):
         required: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
         raise RpcProblem(MISSING_CLIENT_CAPABILITY, f"{request.method} needs the extension {TASKS}.", required)
@@ -224,7 +224,7 @@ async def _find(protocol: "Protocol", request: "Request", caller: Caller) -> Loc
 
 
 def _take_up(protocol: "Protocol", caller: Caller, task: LocalTask) -> None:
-    """Go on with a task from before a restart: with the server's that it stood for, which may have gone on."""
+    """Continue a task from before a restart by following the server's task that it stands for."""
     followed = task.followed
     if not followed.server:
         lost = "Wicket was restarted while this task ran; it may have acted in part."
@@ -257,7 +257,7 @@ def _unknown() -> RpcProblem:
     return RpcProblem(INVALID_PARAMS, "This task is unknown, or its time is over.")
 
 
-# As each era words it
+# The formats of each era
 
 
 def _modern(protocol: "Protocol", task: LocalTask) -> JsonObject:
@@ -305,5 +305,5 @@ def wants_task(request: "Request") -> bool:
 
 
 def task_ids(params: JsonObject) -> list[str]:
-    """The tasks that a client wants to hear of."""
+    """The tasks that a client subscribes to."""
     return [as_text(number) for number in as_list(as_object(params.get("notifications")).get("taskIds"))]

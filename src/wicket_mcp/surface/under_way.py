@@ -1,7 +1,7 @@
-"""What is under way, here and in the other processes of one gateway, as the dashboard shows it.
+"""Running requests, here and in the other processes of one gateway, for the dashboard.
 
-`GET /_replica/under-way` gives ours to another member, which vouches for who looks; nobody else is answered. Whoever
-lacks `admin` sees their own requests alone, wherever they are. Mounted where there are replicas or workers.
+`GET /_replica/under-way` returns ours to another member, which vouches for the principal; no one else is answered. A
+principal without `admin` sees only its own requests, in every process. Mounted when there are replicas or workers.
 """
 
 import time
@@ -24,13 +24,13 @@ class UnderWay(Struct, frozen=True):
 
     method: str
     name: str
-    """The server and what is asked of it."""
+    """The server and the requested tool, prompt or resource."""
     principal: str
     ms: float
 
 
 class Load(Struct, frozen=True):
-    """What goes on at one server, in one process."""
+    """The activity at one server, in one process."""
 
     calls: int = 0
     waiting: int = 0
@@ -41,14 +41,14 @@ class Load(Struct, frozen=True):
 
 
 class Glimpse(Struct, frozen=True):
-    """What goes on in one process."""
+    """The activity in one process."""
 
     requests: tuple[UnderWay, ...] = ()
     loads: Mapping[str, Load] = {}
 
 
 def look(audit: Audit, loads: Mapping[str, Load], principal: Principal) -> Glimpse:
-    """What goes on here, as far as `principal` may see it."""
+    """The activity here that `principal` may see."""
     clock = time.perf_counter()
     visible = (
         entry
@@ -68,7 +68,7 @@ def look(audit: Audit, loads: Mapping[str, Load], principal: Principal) -> Glimp
 
 
 def merge(glimpses: Sequence[Glimpse]) -> Glimpse:
-    """What goes on in all of them, the longest under way first."""
+    """The activity of all processes, longest running first."""
     loads: dict[str, Load] = {}
     for glimpse in glimpses:
         for server, load in glimpse.loads.items():
@@ -80,7 +80,7 @@ def merge(glimpses: Sequence[Glimpse]) -> Glimpse:
 
 
 def read(answer: Any) -> Glimpse:
-    """What another member said; nothing where it said something else."""
+    """Parse another member's answer; empty if it is invalid."""
     try:
         return convert(answer, Glimpse)
     except ValidationError:

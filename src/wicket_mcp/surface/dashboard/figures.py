@@ -9,7 +9,7 @@ _GAP = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One column of a chart: what went well below, what failed above."""
+    """One column of a chart: successful calls below, failed ones above."""
 
     x: float
     width: float
@@ -44,7 +44,7 @@ def bars(columns: Sequence[tuple[str, int, int]]) -> list[Bar]:
 
 
 def short(number: float) -> str:
-    """`812k` for 812,000: what fits on a card."""
+    """`812k` for 812,000: short enough for a card."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(number) >= size * (1 if unit == "M" else 10):
             scaled = number / size

@@ -1,4 +1,4 @@
-"""A form for a tool's arguments, made from its schema, and the arguments that a filled form means. Pure."""
+"""A form for a tool's arguments, made from its schema, and the arguments that a filled form stands for. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Field:
 
 
 def fields_of(tool: Tool, form: Mapping[str, str]) -> list[Field]:
-    """The fields of a tool's form, filled with what was given before."""
+    """The fields of a tool's form, filled with the previous values."""
     schema = tool.input_schema
     required = {name for name in as_list(schema.get("required")) if isinstance(name, str)}
     fields: list[Field] = []
@@ -49,7 +49,7 @@ def fields_of(tool: Tool, form: Mapping[str, str]) -> list[Field]:
 
 
 def arguments_of(tool: Tool, form: Mapping[str, str]) -> JsonObject:
-    """The arguments that a filled form means; what was left empty is left out. Raises BadArguments."""
+    """The arguments from a filled form; empty fields are left out. Raises BadArguments."""
     arguments: JsonObject = {}
     for field in fields_of(tool, form):
         text = form.get(PREFIX + field.name, "")

@@ -1,4 +1,4 @@
-"""The Mount that stands for the dashboard until somebody opens it: templates are not loaded for those who never do."""
+"""A Mount that stands in for the dashboard until a user opens it, so that templates are loaded only when needed."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ ROOT = "/ui"
 
 
 class LazyDashboard:
-    """A Mount. `make` loads and makes the real one."""
+    """A Mount. `make` loads and creates the real one."""
 
-    authentication: Authentication = "none"  # a browser sends a cookie, which the dashboard itself judges
+    authentication: Authentication = "none"  # a browser sends a cookie, which the dashboard checks itself
 
     def __init__(self, make: Callable[[], Mount]) -> None:
         self._make = make

@@ -1,7 +1,7 @@
-"""The dashboard as a Mount: who looks, which page, and the headers that keep it safe.
+"""The dashboard as a Mount: sign-in, routing, and the headers that keep it safe.
 
-Every answer forbids scripts but our own file, frames, and other origins. Every change is a POST that repeats the
-session's anti-CSRF token. The guard has checked Host and Origin before; here the cookie says who looks.
+Every response forbids frames, other origins, and all scripts except our own file. Every change is a POST that repeats
+the session's anti-CSRF token. The guard has already checked Host and Origin; here the cookie identifies the user.
 """
 
 import hmac
@@ -46,11 +46,11 @@ _STATIC = {
 _FOR_ADMINISTRATORS = frozenset({"approvals", "settings"})
 
 Identify = Callable[[str], Awaitable[Principal | None]]
-"""Who comes with this token; None for nobody."""
+"""The principal of this token; None if the token is unknown."""
 
 
 class Dashboard:
-    """A Mount. `token` is the gateway's own, None where none is asked for."""
+    """A Mount. `token` is the gateway's own token, None when no token is required."""
 
     authentication: Authentication = "none"
 
@@ -258,7 +258,7 @@ class _Reply:
         await self._answer(200, body, _STATIC[name])
 
     async def move(self, where: str, session: UiSession | None = None, *, forget: bool = False) -> None:
-        """Go to another page; begin a session, or forget it."""
+        """Redirect to another page; begin a session or end it."""
         extra: list[tuple[bytes, bytes]] = [(b"location", where.encode())]
         if session is not None or forget:
             value, age = (session.id, int(LIFETIME)) if session is not None else ("", 0)
@@ -281,7 +281,7 @@ async def _read_form(receive: Receive, headers: RequestHeaders) -> dict[str, str
 
 
 def _is_same_origin(headers: RequestHeaders) -> bool:
-    """Whether a form was sent by a page of ours, as far as the browser says."""
+    """Whether one of our own pages sent the form, as far as the browser tells us."""
     if (headers.get(b"sec-fetch-site") or "same-origin") not in ("same-origin", "none"):
         return False
     origin, host = headers.get(b"origin"), headers.get(b"host")

@@ -1,7 +1,7 @@
-"""Where each value of the configuration comes from: the line of the file that gives it, or the default.
+"""Where each configuration value comes from: the line of the file that sets it, or the default.
 
-Reads the file again, for the Settings page alone. Knows TOML; of other layouts it knows only which values differ from
-the default.
+Reads the file again, only for the Settings page. Finds lines in TOML only; for other layouts it only knows which values
+differ from the default.
 """
 
 import re
@@ -14,7 +14,7 @@ _KEY = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*=")
 
 
 def lines_of(path: Path | None) -> Mapping[str, int]:
-    """The number of the line that gives each option, by its name with its section (`http.port`)."""
+    """The line number that sets each option, by its name with its section (`http.port`)."""
     if path is None or path.suffix != ".toml":
         return {}
     try:
@@ -37,7 +37,7 @@ def lines_of(path: Path | None) -> Mapping[str, int]:
 
 
 def source_of(struct: Any, name: str, section: str, path: Path | None, lines: Mapping[str, int]) -> str:
-    """Where the value of an option comes from, for a person."""
+    """Where the value of an option comes from, as text for the page."""
     number = lines.get(f"{section}.{name}" if section else name)
     if path is not None and number is not None:
         return f"{path.name}, line {number}"

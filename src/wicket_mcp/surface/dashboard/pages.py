@@ -1,7 +1,7 @@
-"""What each page of the dashboard shows: a function a page, from the gateway to plain values for its template.
+"""What each page of the dashboard shows: one function per page, from the gateway to plain values for its template.
 
-Nothing here waits for a server: states and listings are those at hand. A principal without `admin` sees its own calls
-and what it may see of the catalogue; the rest is for administrators. Knows no HTTP.
+Nothing here waits for a server: it shows the states and listings that are already known. A principal without `admin`
+sees its own calls and its part of the catalogue; everything else is for administrators. Knows no HTTP.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ DAY, WEEK = 86400.0, 7 * 86400.0
 PAGE = 60
 MOST_LISTS = 20_000
 SAMPLE = 500
-"""How many of the latest calls latencies are taken from."""
+"""How many recent calls the latencies are computed from."""
 SHOWN_RESULT = 20_000
 Asked = Mapping[str, str]
-"""The query of an address, or the fields of a form."""
+"""The query of a URL, or the fields of a form."""
 
 
 class Pages:
@@ -148,7 +148,7 @@ class Pages:
         }
 
     async def _pin_history(self, tool: Tool) -> JsonObject:
-        """What was accepted of a tool, each time with what changed, and what waits to be."""
+        """The accepted definitions of a tool, each with its changes, and the one that waits to be accepted."""
         identity = (tool.server, "tool", tool.own_name or tool.name)
         held = [change for change in self.source.held() if (change.server, change.kind, change.name) == identity]
         pins = await self.source.pins(tool)
@@ -158,7 +158,7 @@ class Pages:
         return {"held": [(change, _lines(change.diff())) for change in held], "pins": versions[::-1][:5]}
 
     async def call(self, principal: Principal, form: Asked, key: str) -> JsonObject:
-        """Call a tool with what a form was filled with; what came of it stands beside the form."""
+        """Call a tool with the values of a form; the result is shown beside the form."""
         tool = (await self.source.verbs().current_view(principal)).resolve(key)
         started = time.perf_counter()
         answer: JsonObject
@@ -247,7 +247,7 @@ class Pages:
         return {"questions": questions, "held": held, "standing": standing}
 
     async def accept(self, principal: Principal, form: Asked) -> None:
-        """Accept what a server says, as it was shown: a definition that has changed since is another one."""
+        """Accept a server's definition as it was shown. If it has changed since, it is not accepted."""
         identity = tuple(form.get(name, "") for name in ("server", "kind", "name", "digest"))
         for change in self.source.held():
             if (change.server, change.kind, change.name, change.digest) == identity:
@@ -339,7 +339,7 @@ class Pages:
     async def _needs(
         self, principal: Principal, servers: Sequence[JsonObject], now: float
     ) -> list[tuple[str, str, str]]:
-        """What waits for a person: what, why, and where to go."""
+        """What needs a person's attention: what, why, and where to go."""
         verbs = self.source.verbs()
         needs = [
             (f"{server['name']} is {server['state']}", server["problem"], f"/ui/servers/{server['name']}")
@@ -370,7 +370,7 @@ class Pages:
         return needs
 
     def _costs(self, view: View) -> dict[str, int]:
-        """What each tool costs in a flat list, in tokens; counted once for a view."""
+        """The cost of each tool in a flat list, in tokens; counted once per view."""
         if self._flat[0] is not view:
             self._flat = view, {tool.key: _cost(tool) for tool in view.tools}
         return self._flat[1]
@@ -380,13 +380,13 @@ class Pages:
         return await self.source.store.find_calls(query)
 
     async def _savings(self, principal: Principal, now: float) -> int:
-        """Tokens that this week's lists of tools would have cost more as flat lists."""
+        """How many more tokens this week's tool lists would have cost as flat lists."""
         flat = sum(self._costs(await self.source.verbs().current_view(principal)).values())
         lists = await self._lists(principal, now)
         return sum(max(0, flat - estimate_tokens(record.result_bytes)) for record in lists if record.tool != "flat")
 
     async def _absence(self, query: str, name: str, principal: Principal, keys: Sequence[str]) -> JsonObject:
-        """Why a tool is not among the answers."""
+        """Why a tool is not among the results."""
         try:
             tool = (await self.source.verbs().current_view(principal)).resolve(name)
         except WicketError as problem:
@@ -397,13 +397,13 @@ class Pages:
 
 
 def _lines(diff: str) -> list[tuple[str, str]]:
-    """The lines of a difference, each with the class that it is shown in."""
+    """The lines of a diff, each with its CSS class."""
     classes = {"+": "added", "-": "removed", "@": "muted"}
     return [(classes.get(line[:1], ""), line) for line in diff.splitlines()]
 
 
 def _own(principal: Principal) -> str:
-    """Whose records somebody may see; everybody's for administrators."""
+    """Whose records a principal may see; administrators see everyone's."""
     return "" if principal.may("admin") else principal.name
 
 
@@ -432,7 +432,7 @@ def _hours(totals: Sequence[CallTotals], now: float) -> list[Any]:
 
 
 def _timeline(calls: Sequence[CallRecord]) -> list[tuple[CallRecord, float, float]]:
-    """The calls of a script with where each begins and how long it is, in percent of the whole."""
+    """The calls of a script, each with its start and length in percent of the whole."""
     first = min(call.at - call.duration_ms / 1000 for call in calls)
     whole = max(call.at for call in calls) - first or 1.0
     return [
@@ -455,14 +455,14 @@ def _tokens_spent(lists: Sequence[CallRecord], by: str) -> list[tuple[str, int, 
 
 
 def _fix(name: str, state: str, problem: str) -> str:
-    """The line that a person types to find out more."""
+    """The command that shows a person more."""
     if problem or state == "broken":
         return f"wicket doctor {name}"
     return ""
 
 
 def _render_value(name: str, value: Any) -> str:
-    """A value as the file would have it; what may be a secret is masked, unless it is a reference to one."""
+    """A value as the file would show it. A possible secret is masked, unless it is only a reference."""
     if value in (None, (), {}, ""):
         return "–"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Templates to text. Everything that is filled in is escaped, and cleaned of what hides or reorders text."""
+"""Renders templates. All inserted values are escaped and cleaned of characters that hide or reorder text."""
 
 import time
 from collections.abc import Mapping

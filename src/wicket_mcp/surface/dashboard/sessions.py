@@ -1,9 +1,9 @@
-"""Who looks at the dashboard: sign-in with a token or a link that works once, and a cookie for this alone.
+"""Sign-in to the dashboard: with a token or a link that works once, and then with a cookie.
 
-A session lives in memory and remembers the token it was begun with, which is judged again for every request: a revoked
-key ends its sessions at once. Where several processes serve one gateway, the cookie is the session, sealed with the
-keys that they share, so that each of them knows it; that one ended, or that a link was used, is in the store for all
-of them. `wicket dashboard` makes links (`sign_link`), so that no token is part of an address.
+A session lives in memory and remembers the token it began with. The token is checked again on every request, so
+revoking a key ends its sessions at once. When several processes serve one gateway, the cookie itself is the session,
+sealed with the keys that they share, so each of them can read it. Ended sessions and used links are recorded in the
+store for all of them. `wicket dashboard` creates links (`sign_link`), so that no token appears in a URL.
 """
 
 import hashlib
@@ -33,17 +33,17 @@ class UiSession:
 
     id: str
     token: str = field(repr=False)
-    """What it signed in with; empty where none is asked for."""
+    """The token it signed in with; empty when none is required."""
     csrf: str
-    """Repeated in every form: a page of somebody else cannot know it."""
+    """Repeated in every form: another site's page cannot know it."""
     expires: float
 
 
 class UiSessions:
-    """All sessions of one gateway, and the links that were used."""
+    """All sessions of one gateway, and the used links."""
 
     def __init__(self, store: GrantStore, clock: Callable[[], float] = time.time, ring: "Ring | None" = None) -> None:
-        """`ring` has the keys that replicas share, where there are some."""
+        """`ring` holds the keys that replicas share, if there are replicas."""
         self._store = store
         self._clock = clock
         self._ring = ring
@@ -77,7 +77,7 @@ class UiSessions:
             await self._note("end", session_id, LIFETIME)
 
     async def take_link(self, code: str, token: str) -> bool:
-        """Whether `code` was made from `token` just now, and is used for the first time, by whichever process."""
+        """Whether `code` was made from `token` recently and is used for the first time in any process."""
         expires, _, tail = code.partition(".")
         nonce, _, _ = tail.partition(".")
         if not expires.isdecimal() or len(expires) > 12 or int(expires) < self._clock():
@@ -87,7 +87,7 @@ class UiSessions:
         return await self._note("link", code, LINK_LIFETIME)
 
     async def _note(self, kind: str, text: str, life: float) -> bool:
-        """Note something that happens once; whether this was the first time."""
+        """Record something that happens only once; whether this was the first time."""
         now = self._clock()
         ticket = StoredTicket(_digest(kind, text), f"{_PURPOSE} {kind}", "", {}, now + life + 1)
         return await self._store.add_ticket(ticket, now)
@@ -98,7 +98,7 @@ def _digest(kind: str, text: str) -> bytes:
 
 
 def sign_link(token: str, now: float | None = None) -> str:
-    """A code that opens the dashboard once, within a minute, for whoever holds the gateway's token."""
+    """A code that opens the dashboard once, within a minute, for the holder of the gateway's token."""
     expires = int((time.time() if now is None else now) + LINK_LIFETIME)
     return _code(token, str(expires), secrets.token_hex(16))
 

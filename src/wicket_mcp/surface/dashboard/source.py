@@ -1,4 +1,4 @@
-"""What the dashboard may ask of the gateway, as plain functions; filled by `serving.py`."""
+"""What the dashboard may ask the gateway, as plain functions; filled by `serving.py`."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,41 +19,41 @@ from wicket_mcp.verbs import Verbs
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The gateway, as far as people look into it."""
+    """The gateway, as far as the dashboard sees it."""
 
     config: Callable[[], Config]
     verbs: Callable[[], Verbs]
     store: AuditStore
     approvals: ApprovalStore
     always: Callable[[], Always]
-    """What somebody said "always" to."""
+    """The approvals that a user has given with "always"."""
     audit: Audit
     keys: Keys
     grants: Callable[[], Grants]
-    """What OAuth clients were allowed."""
+    """The access that OAuth clients were granted."""
     address: Callable[[], str]
     """Where MCP is served."""
     lost: Callable[[], int]
     under_way: Callable[[Principal], Awaitable[Glimpse]]
-    """What goes on in all processes of the gateway, as far as somebody may see it."""
+    """The activity in all processes of the gateway that a principal may see."""
     pins: Callable[[Tool], Awaitable[Sequence[StoredPin]]]
-    """The definitions of a tool that were accepted, the oldest first."""
+    """The accepted definitions of a tool, oldest first."""
     eras: Callable[[], Mapping[str, str]]
     """The protocol version that each connected server speaks."""
     explain: Callable[[str, Principal, Tool], Awaitable[Explanation]]
     signed_out: Callable[[Principal], Awaitable[Collection[str]]]
-    """The servers that somebody cannot use before signing in to them."""
+    """The servers that a principal must sign in to before using them."""
     sign_in: Callable[[str, Principal], Awaitable[str]]
-    """Begin to sign in to a server; the link that a person opens."""
+    """Begin signing in to a server; returns the link for the user to open."""
     stderr: Callable[[str], Sequence[str]]
-    """The last lines of a server on stderr."""
+    """The last lines a server wrote to stderr."""
     enable: Callable[[str, bool], Awaitable[None]]
-    """Enable or disable a server in the file that the configuration was read from."""
+    """Enable or disable a server in its configuration file."""
     start: Callable[[str], Awaitable[None]]
-    """Connect a server and read what it offers."""
+    """Connect a server and read its tools, resources and prompts."""
     held: Callable[[], Sequence[Held]]
-    """What servers say that nobody has accepted yet."""
+    """Definitions from servers that are not accepted yet."""
     accept: Callable[[Held, str], Awaitable[None]]
-    """Accept it, in somebody's name."""
+    """Accept a definition on a user's behalf."""
     stop: Callable[[str], Awaitable[None]]
-    """End the connections of a server once its calls have ended; the next call starts it again."""
+    """Close a server's connections once its calls have ended; the next call starts it again."""
