@@ -4,8 +4,6 @@ Nothing is kept: an id means the same after a restart, because the key is a file
 empty server stands for Wicket itself, which keeps tasks for servers that have none (`surface/local_tasks.py`).
 """
 
-import base64
-import hmac
 import secrets
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,6 +13,7 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.files import replace_file
 from wicket_mcp.model import Principal, as_list
+from wicket_mcp.sealing import seal, unseal
 
 KEY_FILE = "task-ids.key"
 
@@ -32,15 +31,12 @@ class TaskIds:
         self._keys, self._home = tuple(keys), f"{home}~"
 
     def seal(self, server: str, task: str, principal: Principal) -> str:
-        body = _text(encode([server, task]))
-        return f"{'' if server else self._home}{body}.{_sign(self._keys[0], body, principal)}"
+        return f"{'' if server else self._home}{seal(self._keys[0], encode([server, task]), _binding(principal))}"
 
     def open(self, sealed: str, principal: Principal) -> tuple[str, str]:
         """Server and its own id. Raises UnknownName for what was not sealed for this principal."""
-        body, _, signature = sealed.rpartition("~")[2].partition(".")
-        claimed = signature.encode("utf-8", "replace")
-        genuine = any(hmac.compare_digest(_sign(key, body, principal).encode(), claimed) for key in self._keys)
-        fields = as_list(decode(_bytes(body))) if genuine else []
+        data = unseal(self._keys, sealed.rpartition("~")[2], _binding(principal))
+        fields = as_list(decode(data)) if data is not None else []
         if len(fields) != 2:
             raise UnknownName("task", sealed[:60])
         return str(fields[0]), str(fields[1])
@@ -58,14 +54,5 @@ class TaskIds:
             return (key,)
 
 
-def _sign(key: bytes, body: str, principal: Principal) -> str:
-    message = encode([principal.name, body])
-    return _text(hmac.digest(key, message, "sha256")[:16])
-
-
-def _text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
-
-
-def _bytes(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+def _binding(principal: Principal) -> bytes:
+    return encode(["task", principal.name])

@@ -7,9 +7,7 @@ principal can reach them.
 """
 
 import asyncio
-import base64
 import hashlib
-import hmac
 import itertools
 import secrets
 import time
@@ -21,6 +19,7 @@ import msgspec
 from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import INVALID_PARAMS, Overloaded
 from wicket_mcp.model import Caller, JsonObject, Principal, as_list, as_object
+from wicket_mcp.sealing import seal, unseal
 from wicket_mcp.surface.outbox import Counters, Outbox
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.tasks import Tasks
@@ -35,10 +34,10 @@ ANSWERS = ("inputResponses", "requestState")
 
 
 class Seal:
-    """Signs what a client carries for us, bound to its principal, its request and an expiry time.
+    """Seals what a client carries for us, bound to its principal, its request and an expiry time.
 
-    The first key signs; all keys are accepted. `home` is the prefix of states that only this gateway can continue, so
-    that other gateways hand them over (`cluster/members.py`).
+    The first key seals; all keys open. `home` is the prefix of states that only this gateway can continue, so that
+    other gateways hand them over (`cluster/members.py`).
     """
 
     def __init__(self, *keys: bytes, home: str = "", clock: Callable[[], float] = time.time) -> None:
@@ -48,23 +47,20 @@ class Seal:
         self._home = f"{home}~" if home else ""
 
     def close(self, kind: str, content: Any, principal: Principal, digest: str) -> str:
-        body = base64.urlsafe_b64encode(encode([kind, content, principal.name, digest, int(self._clock() + HOLD)]))
-        return f"{self._home if kind == 'held' else ''}{body.decode()}.{_sign(self._keys[0], body)}"
+        data = encode([kind, content, int(self._clock() + HOLD)])
+        return f"{self._home if kind == 'held' else ''}{seal(self._keys[0], data, _binding(principal, digest))}"
 
     def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
-        """Kind and content. Raises RpcProblem for anything that we did not seal for exactly this request."""
-        text = str(sealed).rpartition("~")[2]
-        body, _, signature = text.encode("utf-8", "replace").partition(b".")
-        genuine = any(hmac.compare_digest(_sign(key, body).encode(), signature) for key in self._keys)
-        fields = as_list(decode(base64.urlsafe_b64decode(body))) if genuine else []
-        if len(fields) != 5 or fields[2:4] != [principal.name, digest] or fields[4] < self._clock():
+        """Kind and content. Raises RpcProblem for anything that we did not seal for this very request."""
+        data = unseal(self._keys, str(sealed).rpartition("~")[2], _binding(principal, digest))
+        fields = as_list(decode(data)) if data is not None else []
+        if len(fields) != 3 or fields[2] < self._clock():
             raise RpcProblem(INVALID_PARAMS, "requestState does not belong to this request, or it has expired.")
         return fields[0], fields[1]
 
 
-def _sign(key: bytes, body: bytes) -> str:
-    """Signs the text as it is sent, so that any changed character is detected."""
-    return hmac.digest(key, body, "sha256").hex()
+def _binding(principal: Principal, digest: str) -> bytes:
+    return encode(["request", principal.name, digest])
 
 
 class _Question(msgspec.Struct):

@@ -1,6 +1,7 @@
 """Calls that wait for their modern client: asked, answered, bounded, and sealed."""
 
 import asyncio
+import base64
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,6 +132,7 @@ async def test_a_client_that_leaves_while_nothing_is_asked_ends_its_call() -> No
 def test_a_seal_is_for_one_principal_one_request_and_one_key() -> None:
     sealed = Seal(KEY).close("upstream", {"a": 1}, ANN, "digest")
     assert Seal(KEY).open(sealed, ANN, "digest") == ("upstream", {"a": 1}), "replicas share the key"
+    assert "upstream" not in base64.urlsafe_b64decode(f"{sealed}===").decode("latin-1"), "a client cannot read it"
     wrong = [
         (Seal(b"x" * 32), sealed, ANN, "digest"),
         (Seal(KEY), sealed, BOB, "digest"),
