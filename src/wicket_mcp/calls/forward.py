@@ -48,7 +48,7 @@ _OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, 
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 """What a client must have declared to be asked this."""
-_ASKED_BY = frozenset({*NEEDS.values(), "extensions"})
+_ASKED_BY = frozenset(NEEDS.values())
 
 
 OnSent: TypeAlias = Callable[[str, float, JsonObject | None, BaseException | None], None]
@@ -78,7 +78,8 @@ class Forward:
             return Result({}, request)
         token = meta.get("progressToken")
         # Who wants to hear nothing and can be asked nothing needs nobody to listen for it.
-        unasked = not caller.capabilities or _ASKED_BY.isdisjoint(caller.capabilities)
+        able = caller.capabilities
+        unasked = not able or (_ASKED_BY.isdisjoint(able) and not ("extensions" in able and unknown(able)))
         silent = token is None and unasked and not caller.log_level
         callbacks = NO_CALLBACKS
         if not silent:
