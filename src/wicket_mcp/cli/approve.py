@@ -25,22 +25,22 @@ _LISTS = "wicket approve --list shows them."
 def approve(
     name: Annotated[
         str,
-        typer.Argument(help="A held tool (server.tool), a server, or the id of a call; without, what waits."),
+        typer.Argument(help="A held tool (server.tool), a server, or the id of a call. Without it: list what waits."),
     ] = "",
     always: Annotated[
-        bool, typer.Option("--always", help="Approve this call, and each one with the same arguments from now on.")
+        bool, typer.Option("--always", help="Approve this call and all later calls with the same arguments.")
     ] = False,
-    standing: Annotated[bool, typer.Option("--list", help='List what somebody said "always" to.')] = False,
+    standing: Annotated[bool, typer.Option("--list", help="List what is always approved.")] = False,
     revoke: Annotated[
-        str, typer.Option("--revoke", metavar="ID", help='Take back an "always": be asked again.', show_default=False)
+        str, typer.Option("--revoke", metavar="ID", help="Revoke an approval that --list shows.", show_default=False)
     ] = "",
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Approve a tool that changed, or a call that waits.
+    """Approve a changed tool, or a call that waits for approval.
 
-    Shows what changed, word for word. A server's name approves everything of it that is held.
+    Shows what changed, word for word. A server's name approves everything of that server that is held.
 
     Example: wicket approve github.create_issue
     """

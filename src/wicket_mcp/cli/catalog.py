@@ -38,7 +38,7 @@ def servers(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """List the configured servers, asking those never seen.
+    """List the configured servers, and start those never seen once.
 
     Example: wicket servers --config ~/.cursor/mcp.json
     """
@@ -201,7 +201,9 @@ def _reason(reason: "Explanation") -> str:
 def describe(
     names: Annotated[
         list[str],
-        typer.Argument(help="Tools by name: server.tool, or tool where that is enough.", autocompletion=complete_tool),
+        typer.Argument(
+            help="Tools: server.tool, or just tool if only one server has it.", autocompletion=complete_tool
+        ),
     ],
     detail: Annotated[str, typer.Option("--detail", "-d", help="signature, brief or full.")] = "full",
     config: ConfigOption = None,

@@ -46,7 +46,8 @@ VerboseOption: TypeAlias = Annotated[
 ]
 ServerArgument: TypeAlias = Annotated[str, typer.Argument(help="A server's name.", autocompletion=complete_server)]
 ToolArgument: TypeAlias = Annotated[
-    str, typer.Argument(help="The tool: server.tool, or tool where that is enough.", autocompletion=complete_tool)
+    str,
+    typer.Argument(help="The tool: server.tool, or just tool if only one server has it.", autocompletion=complete_tool),
 ]
 
 

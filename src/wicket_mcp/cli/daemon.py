@@ -8,7 +8,7 @@ from wicket_mcp.cli.common import JsonOption
 from wicket_mcp.cli.output import note, say, say_json, table
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look at, stop and read the log of the daemon that clients share.", rich_markup_mode=None
+    no_args_is_help=True, help="Show or stop the daemon that clients share, or read its log.", rich_markup_mode=None
 )
 
 
@@ -70,7 +70,7 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines of each.", min=1)] = 50,
     json: JsonOption = False,
 ) -> None:
-    """Print the end of the daemons' logs, also of those that have ended.
+    """Print the end of the daemons' logs, including daemons that have ended.
 
     Example: wicket daemon logs -n 200
     """

@@ -15,9 +15,9 @@ def dashboard(
     config: ConfigOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Open the dashboard of the gateway that runs (wicket serve --http).
+    """Open the dashboard of the running gateway (wicket serve --http).
 
-    The link works once, within a minute; the token itself is part of no address.
+    The link works once, within a minute, and does not contain the token.
 
     Example: wicket dashboard
     """

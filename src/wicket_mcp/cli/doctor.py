@@ -23,14 +23,14 @@ _ORDER = ("problem", "warning", "ok")
 def doctor(
     fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed safely.")] = False,
     start: Annotated[bool, typer.Option("--start/--no-start", help="Start every server and list its tools.")] = True,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings count as problems.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count warnings as problems.")] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Check configuration, servers and machine, with fixes.
 
-    Exit code 0 when all is well, 1 when not.
+    The exit code is 1 if there is a problem.
 
     Example: wicket doctor --fix
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from wicket_mcp.identity.grants import Grants
     from wicket_mcp.store.model import StoredGrant
 
-app = typer.Typer(no_args_is_help=True, help="List and revoke what OAuth clients were allowed.", rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, help="List and revoke the grants of OAuth clients.", rich_markup_mode=None)
 
 
 @app.command("list")
@@ -53,7 +53,7 @@ def revoke(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """End a grant and its tokens at once, also for a gateway that runs.
+    """End a grant and its tokens at once, also in a running gateway.
 
     Example: wicket grants revoke 3f9c0b1a2d4e
     """

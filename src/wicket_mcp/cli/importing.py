@@ -26,15 +26,15 @@ def import_servers(
         typer.Argument(
             help="claude-desktop, claude-code, cursor, vscode, vscode-insiders, vscodium, windsurf, zed, codex, "
             "gemini, cline, copilot, kiro, lm-studio, junie, opencode, goose, or a file. "
-            "Without it: list what there is to import.",
+            "Without it: list what can be imported.",
             autocompletion=complete_client,
         ),
     ] = None,
-    project: Annotated[bool, typer.Option("--project", help="The client's file in this folder.")] = False,
+    project: Annotated[bool, typer.Option("--project", help="Use the client's file in this folder.")] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Connect the client to Wicket alone; a copy of its file is kept.")
+        bool, typer.Option("--take-over", help="Connect the client only to Wicket, and keep a copy of its file.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Restore the client's own servers.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Give the client its own servers back.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")] = False,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="The wicket.toml to write to.", show_default=False)
@@ -42,7 +42,7 @@ def import_servers(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Import the servers that a client has.
+    """Import the servers of a client.
 
     Example: wicket import cursor --take-over
     """

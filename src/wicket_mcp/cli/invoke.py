@@ -19,7 +19,7 @@ def call(
         list[str] | None,
         typer.Argument(help="key=value pairs, key:=JSON, or one JSON object; '-' reads JSON from stdin."),
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the text exactly as it came.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the text unchanged.")] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Save images, audio and files here.", show_default=False)
     ] = None,

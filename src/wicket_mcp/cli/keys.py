@@ -22,17 +22,17 @@ def create(
         typer.Option("--scope", "-s", help="discover, register, invoke or admin; repeatable. [default: discover]"),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="How long it is valid, such as 90d. [default: no end]")
+        str | None, typer.Option("--expires", help="How long it is valid, such as 90d. [default: forever]")
     ] = None,
     rate: Annotated[
         list[str] | None,
-        typer.Option("--rate", help="Its own limit an hour, such as discovery=500; repeatable."),
+        typer.Option("--rate", help="Its own limit per hour, such as discovery=500; repeatable."),
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Make a key and print it, this once.
+    """Create a key and print it once.
 
     Example: wicket keys create ci --scope discover --scope register
     """
@@ -51,7 +51,7 @@ def create(
 
 @app.command("list")
 def list_keys(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """List the keys; none of them can be shown again.
+    """List the keys, without their values.
 
     Example: wicket keys list
     """
@@ -76,7 +76,7 @@ def revoke(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """End a key at once, also for a gateway that runs.
+    """End a key at once, also in a running gateway.
 
     Example: wicket keys revoke ci
     """

@@ -20,9 +20,9 @@ def lint(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Look for hidden text and orders in what servers say.
+    """Look for hidden text and orders to the model in texts of servers.
 
-    Exit code 1 when something of high severity is found.
+    The exit code is 1 if it finds something of high severity.
 
     Example: wicket lint github
     """

@@ -18,9 +18,9 @@ def login(
 ) -> None:
     """Sign in to a server, or give it your keys.
 
-    Opens the browser ($BROWSER, or oauth.browser in the configuration) and waits until you are back; prints the address
-    where there is none. For a command whose keys are each user's own, it asks for them. With WICKET_API_KEY set, it is
-    the account of whoever the key belongs to.
+    Opens the browser ($BROWSER, or oauth.browser in the configuration), or prints the address, and waits until you have
+    signed in. For a command with credentials = "user" it asks for your keys. If WICKET_API_KEY is set, it signs in for
+    the holder of that key.
 
     Example: wicket login linear
     """
@@ -40,7 +40,7 @@ def login(
 def logout(
     server: ServerArgument, config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False
 ) -> None:
-    """Forget what you signed in to a server with.
+    """Sign out of a server.
 
     Example: wicket logout linear
     """

@@ -40,7 +40,7 @@ def logs(
 ) -> None:
     """Show who called what, with what outcome.
 
-    Also failed authentications, denials and administrative acts; those of every process that uses this state.
+    Includes failed authentications, denials and administrative acts, of every process that uses the same state.
 
     Example: wicket logs --outcome failed --since 2h
     """

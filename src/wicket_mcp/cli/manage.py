@@ -21,16 +21,16 @@ FileOption = Annotated[
 
 def init(
     in_folder: Annotated[
-        bool, typer.Option("--here", help="In this folder instead of the user's configuration folder.")
+        bool, typer.Option("--here", help="Write into this folder, not into your configuration folder.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; import every client's servers.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; import the servers of all clients.")] = False,
     config: FileOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Write a first wicket.toml.
 
-    On a terminal it offers to import the servers that your clients have.
+    In a terminal it offers to import the servers of your clients.
 
     Example: wicket init --here
     """
@@ -62,7 +62,9 @@ def init(
 
 
 def add(
-    name: Annotated[str, typer.Argument(help="Its tools are called NAME.tool; or a domain that publishes servers.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of the server (its tools are NAME.tool), or a domain that publishes servers.")
+    ],
     command: Annotated[
         list[str] | None,
         typer.Argument(
@@ -70,19 +72,17 @@ def add(
             metavar="URL | -- COMMAND",
         ),
     ] = None,
-    url: Annotated[
-        str | None, typer.Option("--url", help="Address of a remote server, as an option.", show_default=False)
-    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The same as URL, as an option.", show_default=False)] = None,
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", help="NAME=VALUE, or NAME to take it from Wicket's environment.")
     ] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to it.")] = None,
-    cwd: Annotated[str | None, typer.Option("--cwd", help="Folder to start it in.", show_default=False)] = None,
-    description: Annotated[str, typer.Option("--description", help="What it is for.", show_default=False)] = "",
-    from_registry: Annotated[
-        bool, typer.Option("--from-registry", help="NAME is that of a server in the registry.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: add what is offered.")] = False,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="'Name: value' to send to the server.")
+    ] = None,
+    cwd: Annotated[str | None, typer.Option("--cwd", help="Folder to start the server in.", show_default=False)] = None,
+    description: Annotated[str, typer.Option("--description", help="What the server is for.", show_default=False)] = "",
+    from_registry: Annotated[bool, typer.Option("--from-registry", help="NAME is a server in the registry.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; add what is offered.")] = False,
     config: FileOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
@@ -152,7 +152,7 @@ def enable(
 def disable(
     name: ServerArgument, config: FileOption = None, json: JsonOption = False, verbose: VerboseOption = False
 ) -> None:
-    """Keep a server's entry but stop using it.
+    """Stop using a server, but keep its entry.
 
     Example: wicket disable time
     """

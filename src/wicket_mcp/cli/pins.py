@@ -28,7 +28,7 @@ def pins(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """List what servers may say, and who approved it.
+    """List the accepted definitions of servers, and who approved them.
 
     Example: wicket pins github
     """
@@ -53,9 +53,9 @@ def pins(
 
 def pin(
     server: Annotated[str | None, typer.Argument(help="Only this server.", show_default=False)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show it and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Take the hashes of versions that are already pinned again.")
+        bool, typer.Option("--renew", help="Read the hashes of versions that are already pinned again.")
     ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -63,8 +63,8 @@ def pin(
 ) -> None:
     """Pin the packages of servers to their versions.
 
-    Asks npm, uv or pip which version is newest now, writes it into wicket.toml, and keeps the hashes of its files: a
-    server whose package has other files later does not start. A container image gets its digest.
+    Asks npm, uv or pip for the newest version, writes it into wicket.toml, and keeps the hashes of its files. If the
+    files change later, the server does not start. A container image gets its digest.
 
     Example: wicket pin --dry-run
     """
@@ -101,7 +101,7 @@ def pin(
         rows = ((p["server"], p["package"], _abbreviate(p["integrity"])) for p in pinned)
         table(("SERVER", "PACKAGE", "INTEGRITY"), rows)
         if not dry_run:
-            note("A server whose package has other files later does not start.")
+            note("If the files of a package change later, its server does not start.")
     if failed:
         raise typer.Exit(1)
 

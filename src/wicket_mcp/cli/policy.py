@@ -32,12 +32,12 @@ def explain(
     principal: Annotated[
         str, typer.Option("--principal", help="Who calls: local, or the name of an API key.")
     ] = "local",
-    profile: Annotated[str, typer.Option("--profile", help="The profile through which the call comes.")] = "",
+    profile: Annotated[str, typer.Option("--profile", help="The profile that the call uses.")] = "",
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Say which rule decides about a call, and how; nothing is called.
+    """Say which rule decides about a call, and how, without calling.
 
     Example: wicket policy explain mail.send to=bob@example.com
     """

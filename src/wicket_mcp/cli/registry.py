@@ -108,7 +108,7 @@ def delete(
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Mark a version as deleted; registries that mirror this one hear of it.
+    """Mark a version as deleted, also for registries that mirror this one.
 
     Example: wicket registry delete com.example/weather 1.0.0
     """
@@ -127,14 +127,12 @@ def mirror(
     key: Annotated[
         str | None, typer.Option("--key", help="API key for it. [default: $WICKET_API_KEY]", show_default=False)
     ] = None,
-    every: Annotated[
-        str | None, typer.Option("--every", help="Go on following it, at this interval, such as 1h.")
-    ] = None,
+    every: Annotated[str | None, typer.Option("--every", help="Repeat at this interval, such as 1h.")] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Take over what another registry has; the next time, only what changed.
+    """Copy the records of another registry; later runs copy only changes.
 
     Example: wicket registry mirror https://registry.example --every 1h
     """

@@ -16,7 +16,7 @@ _Name = Annotated[str, typer.Argument(metavar="NAME", help="What wicket.toml cal
 
 @app.command("set")
 def set_secret(name: _Name, json: JsonOption = False) -> None:
-    """Keep a secret, which is asked for, or read from a pipe.
+    """Keep a secret that you type or pipe in.
 
     Example: wicket secret set github-token
     """

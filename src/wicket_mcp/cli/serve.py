@@ -28,13 +28,11 @@ def serve(
         ),
     ] = None,
     dialect: Annotated[
-        list[str] | None, typer.Option("--dialect", "-d", help="Vocabulary to show; repeatable.")
+        list[str] | None, typer.Option("--dialect", "-d", help="Dialect (set of tools) to show; repeatable.")
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", help="Serve what [profiles.NAME] shows, and nothing else.")
-    ] = None,
+    profile: Annotated[str | None, typer.Option("--profile", help="Serve only what [profiles.NAME] shows.")] = None,
     no_daemon: Annotated[
-        bool, typer.Option("--no-daemon", help="Serve in this process, not by the daemon that clients share (stdio).")
+        bool, typer.Option("--no-daemon", help="Serve in this process, not in the daemon that clients share (stdio).")
     ] = False,
     workers: Annotated[
         int | None,
@@ -46,7 +44,8 @@ def serve(
     ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Require no token (loopback only).")] = False,
     print_clients: Annotated[
-        bool, typer.Option("--print-clients", help="Print address, token and what to paste into clients (HTTP).")
+        bool,
+        typer.Option("--print-clients", help="Print the address, the token and what to paste into clients (HTTP)."),
     ] = False,
     config: ConfigOption = None,
     verbose: VerboseOption = False,

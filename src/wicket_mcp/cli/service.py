@@ -16,9 +16,7 @@ from wicket_mcp.cli.common import ConfigOption
 from wicket_mcp.cli.output import note, say
 from wicket_mcp.errors import ConfigError, Internal
 
-app = typer.Typer(
-    no_args_is_help=True, help="Have systemd or launchd run wicket serve --http for you.", rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, help="Let systemd or launchd run wicket serve --http.", rich_markup_mode=None)
 
 LABEL = "wicket"
 HttpOption = Annotated[
@@ -29,7 +27,7 @@ HttpOption = Annotated[
 @app.command("install")
 def install(
     http: HttpOption = ":",
-    workers: Annotated[int, typer.Option("--workers", help="Processes that serve.", min=1)] = 1,
+    workers: Annotated[int, typer.Option("--workers", help="Number of processes that serve.", min=1)] = 1,
     print_only: Annotated[bool, typer.Option("--print", help="Print the file and change nothing.")] = False,
     start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now, and at every login.")] = True,
     config: ConfigOption = None,

@@ -13,7 +13,7 @@ _MOST_CALLS = 50_000  # of the last hour that are looked at
 
 
 def status(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """Show what is configured and known; starts nothing.
+    """Show what is configured and known, without starting anything.
 
     Example: wicket status --json
     """

@@ -25,7 +25,7 @@ def tokens(
 ) -> None:
     """Count what your tools cost an agent in tokens.
 
-    As a flat list, and through Wicket; by server, and the heaviest tools.
+    Compares a flat list with Wicket, and shows the cost by server and the heaviest tools.
 
     Example: wicket tokens --top 5
     """

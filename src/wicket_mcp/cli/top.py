@@ -20,14 +20,14 @@ _FROM_THE_TOP = "\x1b[H\x1b[J"
 
 
 def top(
-    every: Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.2)] = 2.0,
+    every: Annotated[float, typer.Option("--every", help="Seconds between updates.", min=0.2)] = 2.0,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show what servers do now: calls of the last minute, renewed until Ctrl-C.
+    """Show what servers are doing: calls of the last minute, until Ctrl-C.
 
-    In a pipe, or with --json, it looks once.
+    In a pipe, or with --json, it prints once.
 
     Example: wicket top --every 5
     """

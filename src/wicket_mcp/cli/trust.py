@@ -27,7 +27,7 @@ def trust(
 ) -> None:
     """Trust the configuration of a folder.
 
-    Nothing that it names is started before; when the file changes you are asked again.
+    Until then Wicket starts nothing that it names. When the file changes, Wicket asks again.
 
     Example: wicket trust .
     """

@@ -35,12 +35,14 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
 
 @app.command("rotate")
 def rotate(
-    discard: Annotated[bool, typer.Option("--discard", help="Delete what no available key can decrypt.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Delete credentials that no available key can decrypt.")
+    ] = False,
     config: ConfigOption = None,
     json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Encrypt every credential again, under new keys; also while a gateway runs.
+    """Encrypt all credentials with new keys, also while a gateway runs.
 
     Example: wicket vault rotate
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """Show who this gateway thinks you are.
+    """Show for whom this command line acts.
 
     Example: wicket whoami
     """
