@@ -1,10 +1,10 @@
 """Wicket: a gateway that shows an agent a handful of tools in front of any number of MCP servers.
 
-The public names are loaded on first use, so that `import wicket_mcp` costs nothing and a process that
-only serves stdio never pays for what it does not touch.
+The public names are loaded on first use, so that `import wicket_mcp` costs nothing and a process that only serves stdio
+does not load what it does not use.
 """
 
-TYPE_CHECKING = False  # the module typing takes as long to load as the interpreter to start
+TYPE_CHECKING = False  # importing typing takes as long as starting the interpreter
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
     from wicket_mcp.config.model.config import Config

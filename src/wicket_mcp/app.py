@@ -1,7 +1,7 @@
-"""The composition root: the live parts of a gateway, the rooms of its present configuration, and its beginning and end.
+"""The composition root: the live parts of a gateway, the rooms of its current configuration, its start and its end.
 
-The rooms (`rooms.py`) are immutable and built again for each configuration; connections, catalogue, store, running
-scripts and watches go on. `Gateway` is also what programs use.
+The rooms (`rooms.py`) are immutable and rebuilt for each configuration; connections, catalogue, store, running scripts
+and watches continue. `Gateway` is also the library's public class.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PATHS = frozenset({"path", "paths", "file", "file_path", "directory", "folder", "repo_path", "root", "cwd"})
-FIRST_ANSWER = 3.0  # seconds that a client waits for servers that were never seen; those that take longer are named
+FIRST_ANSWER = 3.0  # seconds that a client waits for servers that were never seen; slower ones are named
 
 
 class Gateway(Library):
@@ -94,9 +94,9 @@ class Gateway(Library):
             self.audit.reconfigure,
             self.accounts.reconfigure,
         ]
-        """The live parts that obey every new configuration, in this order."""
+        """The live parts that apply every new configuration, in this order."""
         self.on_event: list[Callable[[UpstreamEvent], None]] = []
-        """Who else hears what servers say unasked."""
+        """Further listeners for unsolicited messages of servers."""
         self._facade: RegistryFacade | None = None
         self._serving = Serving()
         self._attending = False
@@ -125,7 +125,7 @@ class Gateway(Library):
 
     @property
     def lost_records(self) -> int:
-        """Records of the audit that could not be kept."""
+        """Audit records that could not be stored."""
         return self.store.lost_records + self.audit_file.lost
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class Gateway(Library):
     ) -> AsyncGenerator["Gateway"]:
         """A gateway for a configuration file, a `Config`, or the content of a file as a mapping.
 
-        With `api_key`, its methods act for the holder of the key; else for its owner.
+        With `api_key`, its methods act for the holder of the key, otherwise for the owner.
         """
         config = read_config(source)
         check(config)
@@ -165,7 +165,7 @@ class Gateway(Library):
 
     @property
     def registry(self) -> "RegistryFacade":
-        """The registry of servers. Made when somebody needs it: a plain gateway does not pay for it."""
+        """The registry of servers. Created on demand: a plain gateway does not need it."""
         if self._facade is None:
             from wicket_mcp.registry.facade import RegistryFacade
 
@@ -183,7 +183,7 @@ class Gateway(Library):
         return self._facade
 
     def _disown(self, name: str) -> None:
-        """Another key has this name now: its holder meets nothing of the one before."""
+        """Another key has this name now: its holder must not see data of the previous one."""
         self.catalogue.disown(name)
         self.accounts.disown(self.catalogue.servers.values(), name)
 
@@ -201,16 +201,16 @@ class Gateway(Library):
         return (await self.verbs.search(query, principal=self.principal, limit=limit)).hits
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> JsonObject:
-        """The upstream's result, whole and untouched. Raises WicketError when there is none."""
+        """The upstream's result, complete and unchanged. Raises WicketError if there is none."""
         return (await self.verbs.call(tool_call(name, dict(arguments or {}), Silent(self.principal), whole=True))).body
 
     # Serving
 
     def apply(self, config: Config) -> None:
-        """Use another configuration from now on: build what it asks for, swap, let calls in flight end on the old.
+        """Apply another configuration: build its rooms, swap them, and let calls in flight finish with the old ones.
 
-        Where it cannot be used ConfigError is raised, and nothing has changed. Servers that were added while we run
-        stay, unless the configuration has one of that name or allows none.
+        Raises ConfigError if it cannot be used, and then nothing has changed. Servers that were added at run time stay,
+        unless the configuration has one of the same name or allows none.
         """
         rooms = build(staying(self.config, config), self._rooms.live)
         served = {names: rooms.serve(names) for names in {*self._serving.now, ()}}
@@ -224,7 +224,7 @@ class Gateway(Library):
             reconfigure(self.config)
         if visible_options(old) != visible_options(config):
             self.feed.publish(["menu"])
-        if old.unprefixed != config.unprefixed:  # every address and name is another one
+        if old.unprefixed != config.unprefixed:  # every address and name changes
             self.feed.publish(["tools", "resources", "prompts"])
         if self._attending:
             self._probe()
@@ -251,7 +251,7 @@ class Gateway(Library):
             self.tasks.start(self.registry.managed.restore(), "restore installed servers")
 
     def protocol(self, *names: str, transport: str = "pipe") -> Protocol:
-        """The MCP methods over the dialects of these names; over those that are configured, without any."""
+        """The MCP methods over the dialects of these names; without names, over the configured ones."""
         self._serving.replace({**self._serving.now, names: self._rooms.serve(names)})
         trace = self.tracing.server(transport) if self.tracing else None
         return Protocol(self._serving, names, self.feed, self.held, self.local_tasks, trace=trace)
@@ -261,7 +261,7 @@ class Gateway(Library):
         return await self._rooms.instructions(dialects)
 
     async def serve_stdio(self, stop: asyncio.Event, *dialects: str) -> None:
-        """Serve one client over stdin and stdout, until it leaves or `stop` is set."""
+        """Serve one client over stdin and stdout, until it disconnects or `stop` is set."""
         from wicket_mcp.surface.stdio import serve_stdio
 
         self.attend()
@@ -272,7 +272,7 @@ class Gateway(Library):
             self.tracing.end_session(time.monotonic() - began)
 
     async def admit_client(self, environ: Mapping[str, str], *dialects: str) -> tuple[Protocol, Principal]:
-        """What the client of a pipe is served, and who it is by its environment. Raises ConfigError."""
+        """What a client on stdio is served, and its principal by its environment. Raises ConfigError."""
         protocol = self.protocol(*dialects)
         return protocol, protocol.served.admit(await self._principal(environ), "")
 
@@ -286,27 +286,28 @@ class Gateway(Library):
         workers: Path | None = None,
         metrics: tuple[str, int] | None = None,
     ) -> None:
-        """Serve over HTTP until `stop` is set; then finish what is in flight. `on_ready` gets our address.
+        """Serve over HTTP until `stop` is set; then finish the calls in flight. `on_ready` is called with our address.
 
-        With a `listener`, at that socket; else at the configured address. `workers` and `metrics`: see `serving.py`.
+        With a `listener`, on that socket, otherwise on the configured address. `workers` and `metrics`: see
+        `serving.py`.
         """
         from wicket_mcp.serving import serve_http
 
         await serve_http(self, stop, dialects, token, on_ready, listener, workers, metrics)
 
     async def _principal(self, environ: Mapping[str, str]) -> Principal:
-        """Who the client of a pipe is: the owner of this gateway, or whose API key it was started with."""
+        """The principal of a client on stdio: the gateway's owner, or the holder of the API key it was started with."""
         key = environ.get("WICKET_API_KEY") or environ.get("MCPLOOKUP_API_KEY", "")
         if not key.startswith(API_KEY_PREFIX) and not environ.get("WICKET_API_KEY"):
-            return LOCAL  # a key of another service is not ours to judge
+            return LOCAL  # a key of another service is not ours to check
         return await self._holder(key)
 
     async def act_for_key(self) -> None:
-        """Act for whoever WICKET_API_KEY belongs to from now on, where it is set. Raises ConfigError."""
+        """Act for the holder of WICKET_API_KEY from now on, if it is set. Raises ConfigError."""
         self.principal = await self._principal(os.environ)
 
     async def _holder(self, key: str) -> Principal:
-        """Whose API key it is. Raises ConfigError."""
+        """The holder of an API key. Raises ConfigError."""
         principal = await self.registry.keys.principal(key)
         if principal is None:
             raise ConfigError(
@@ -316,12 +317,12 @@ class Gateway(Library):
         return principal
 
     def _admit(self, principal: Principal, kind: str) -> Awaitable[None] | None:
-        """The holder of an API key asks for something: the key's own limit counts."""
+        """Count a request against the limit of its API key."""
         keys = self.registry.keys
         return keys.take(principal, kind) if keys.allowance(principal, kind) else None
 
     def attend(self) -> None:
-        """What goes on beside serving."""
+        """Start the background work beside serving."""
         self._attending = True
         self.accounts.stay()
         self.catalogue.answer_within(FIRST_ANSWER)
@@ -335,17 +336,17 @@ class Gateway(Library):
             self._facade.probes.start()
 
     async def _follow(self, server: str, session: str, principal: Principal) -> None:
-        """Connect again where somebody watches resources: a new connection is told which."""
-        with suppress(WicketError):  # it is told when it does connect
+        """Connect again if resources are watched: the new connection subscribes to them."""
+        with suppress(WicketError):  # it subscribes when it does connect
             await self.pool.start(server, session, principal)
 
     def _take_account(self, server: str, owner: str) -> None:
-        """Somebody signed in or out: leave the old connections, and look what the server offers now."""
+        """A user signed in or out: drop the old connections, and list the server again."""
         self.tasks.start(self._reconnect(server, owner), f"account at {server}")
 
     async def _reconnect(self, server: str, owner: str) -> None:
         if server in self.catalogue.servers:
-            account = Principal(owner)  # of which the name alone matters here
+            account = Principal(owner)  # only the name matters here
             await asyncio.gather(self.pool.renounce(server, owner), self.catalogue.renew(server, account))
 
     async def _start_eagerly(self, server: str) -> None:
@@ -396,12 +397,12 @@ class Gateway(Library):
         self.audit.flush()
         await self.audit_file.close()
         await super().close()
-        if self.tracing is not None:  # the last, so that it hears of the end of every connection
+        if self.tracing is not None:  # last, so that it records the end of every connection
             await self.tracing.close()
 
 
 def _takes_paths(tool: Tool) -> bool:
-    """Whether a tool works on files: its server may have had use for a client's folders."""
+    """Whether a tool works on files: its server may need a client's roots."""
     return not _PATHS.isdisjoint(as_object(tool.input_schema.get("properties")))
 
 
@@ -427,7 +428,7 @@ def read_config(source: Config | Mapping[str, Any] | str | Path) -> Config:
 async def run_until_signalled(work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     """Run `work(stop)`; SIGTERM or SIGINT sets `stop`, a second one ends the process at once.
 
-    The handlers stand before `work` begins, so whatever it prints may already say that Ctrl-C leaves.
+    The handlers are installed before `work` begins, so its output may already say that Ctrl-C stops it.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

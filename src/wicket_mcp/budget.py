@@ -1,7 +1,7 @@
-"""What one request may ask for: lengths of texts and lists, references to stored results. Checked at the door.
+"""Limits of one request: lengths of texts and lists, references to stored results. Checked on entry.
 
-Each check is a `len` or two and comes before anything that takes time in proportion. An error names the limit. The
-bounds of a whole message are the transport's, those of a script are in `scripts/limits.py`.
+Each check is a `len` or two and comes before any work that grows with the input. An error names the limit. Transports
+limit whole messages, `scripts/limits.py` limits scripts.
 """
 
 from collections.abc import Mapping, Sized
@@ -11,11 +11,11 @@ from wicket_mcp.errors import BadArguments
 from wicket_mcp.model import as_list
 
 MAX_QUERY = 2000
-"""Characters of a task in plain words."""
+"""Characters of a search query."""
 MAX_NAME = 500
 """Characters of the name of a tool, server, prompt or tag, or of a handle."""
 MAX_PATH = 1000
-"""Characters of a path into a result, or of a pattern to look for in it."""
+"""Characters of a path into a result, or of a search pattern for it."""
 MAX_ADDRESS = 8192
 """Characters of the address of a resource."""
 MAX_NAMES = 50
@@ -24,12 +24,12 @@ MAX_WATCHED = 200
 MAX_REFERENCES = 16
 """Stored results that the arguments of one call may refer to."""
 MAX_SUBSTITUTED = 4 * 1024 * 1024
-"""Bytes that references may put into the arguments of one call."""
+"""Bytes that references may add to the arguments of one call."""
 MAX_VALUES = 200_000
-"""Numbers, texts, lists and objects in one message of a client that is larger than a quarter of a megabyte."""
+"""Numbers, texts, lists and objects in one client message that is larger than a quarter of a megabyte."""
 
 _UNBOUNDED = frozenset({"code", "script", "arguments", "args", "sampleArgs", "manual_call_template", "env", "headers"})
-"""Arguments of our own tools that have a limit of their own, or none but the message's."""
+"""Arguments of our own tools that have another limit, or only the message's limit."""
 _TEXTS: Mapping[str, int] = {
     **dict.fromkeys(("query", "q", "task_description", "intent", "context", "description"), MAX_QUERY),
     **dict.fromkeys(("endpoint", "command", "repository_url"), MAX_QUERY),
@@ -38,13 +38,13 @@ _TEXTS: Mapping[str, int] = {
 
 
 def check_length(value: Sized, most: int, subject: str, unit: str = "characters") -> None:
-    """Raises BadArguments where `value` is longer than `most`."""
+    """Raises BadArguments if `value` is longer than `most`."""
     if len(value) > most:
         raise BadArguments(f"{subject} may have {most:,} {unit} at most, not {len(value):,}.")
 
 
 def check_own_arguments(arguments: Mapping[str, Any]) -> None:
-    """The arguments of one of our own tools, before they are held against its schema. Raises BadArguments."""
+    """Check the arguments of one of our own tools before they are validated against its schema. Raises BadArguments."""
     for name, value in arguments.items():
         if isinstance(value, str):
             if len(value) > MAX_NAME and name not in _UNBOUNDED:

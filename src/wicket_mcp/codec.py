@@ -1,8 +1,8 @@
-"""JSON on the wire: bytes in, plain objects out, and back.
+"""JSON encoding and decoding: bytes to plain objects, and back.
 
-Faithful where it is easy to lose something: integers of any size stay exact, a lone surrogate escape or an
-invalid UTF-8 byte costs that character and not the message. `decode` raises ValueError and nothing else, also for what
-is nested so deeply that whoever walks it would run out of stack.
+Loses nothing that matters: integers of any size stay exact, and a lone surrogate escape or an invalid UTF-8 byte costs
+that character, not the message. `decode` raises only ValueError, also for nesting so deep that walking it would
+overflow the stack.
 """
 
 import gc
@@ -22,7 +22,7 @@ TOO_DEEP = f"JSON is nested too deeply: {MAX_DEPTH} levels are accepted"
 _NO_BRACKETS = bytes(code for code in range(256) if code not in b"[]{}")
 _PASSES = 8
 LARGE = 256 * 1024
-"""Bytes beyond which a document is to be taken apart by `large_json.py`, off the event loop."""
+"""Bytes above which a document is processed by `large_json.py`, off the event loop."""
 _CONTAINERS: tuple[type[Any], ...] = (dict, list)
 
 
@@ -33,7 +33,7 @@ def decode(data: bytes | str, *, strict: bool = False) -> Any:
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # The slow, lenient way: what a Node server writes for half an emoji, or a latin-1 byte in a log line.
+        # The slow, lenient path: half an emoji from a Node server, or a latin-1 byte in a log line.
         text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
         try:
             value = json.loads(text, parse_constant=refuse_constant)  # noqa: TID251  (the one place)
@@ -45,13 +45,13 @@ def decode(data: bytes | str, *, strict: bool = False) -> Any:
 
 
 def is_deep(data: bytes | str, value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether `value`, which was parsed from `data`, is nested in more than `most` levels."""
+    """Whether `value`, parsed from `data`, is nested more than `most` levels deep."""
     return _may_be_deep(data, most) and _is_deep(value, most)
 
 
 def weighs_over(value: Any, most: int = LARGE) -> bool:
-    """Whether `value` takes more than about `most` bytes as JSON. Looks at no more of it than it has to."""
-    # Every response passes here: no call for a value that is not text.
+    """Whether `value` takes more than about `most` bytes as JSON. Stops as soon as it knows."""
+    # Every response passes here: avoid function calls for values that are not text.
     weight = 0
     containers: list[Any] = [(value,)]
     for container in containers:  # grows meanwhile
@@ -72,7 +72,7 @@ def weighs_over(value: Any, most: int = LARGE) -> bool:
 
 
 def is_large(members: Any) -> bool:
-    """Whether the arguments of a call are to be worked on off the event loop; looks closely only at what may be."""
+    """Whether a call's arguments should be processed off the event loop; inspects only candidates closely."""
     if type(members) is dict:
         for member in members.values():  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
             if isinstance(member, str):
@@ -85,7 +85,9 @@ def is_large(members: Any) -> bool:
 
 @contextmanager
 def pause_collector() -> Generator[None]:
-    """No search for cycles, of which JSON has none: it would take three quarters of the time of parsing much of it."""
+    """Pause the garbage collector: JSON has no cycles, and searching for them takes three quarters of parsing a large
+    text.
+    """
     paused = gc.isenabled()
     gc.disable()
     try:
@@ -101,7 +103,7 @@ def _decode_large(data: bytes | str) -> Any:
 
 
 def _may_be_deep(data: bytes | str, most: int) -> bool:
-    """False where the brackets alone show that nothing is too deep, which costs a tenth of parsing them."""
+    """False if the brackets alone show that nothing is too deep; this costs a tenth of parsing."""
     text = data if isinstance(data, bytes) else data.encode("utf-8", "replace")
     brackets = text.translate(None, _NO_BRACKETS)
     for removed in range(0, 2 * _PASSES, 2):
@@ -130,12 +132,12 @@ def encode(value: Any) -> bytes:
 
 
 def digest(encoded: bytes) -> tuple[str, int]:
-    """What the audit keeps of arguments instead of themselves: a digest and their length."""
+    """What the audit stores instead of the arguments: a digest and their length."""
     return hashlib.blake2b(encoded, digest_size=8).hexdigest(), len(encoded)
 
 
 def canonical(value: Any) -> bytes:
-    """The same bytes for the same value, whatever order its keys came in: what digests are made of."""
+    """The same bytes for the same value, whatever the order of its keys: the input of digests."""
     try:
         return msgspec.json.encode(value, order="deterministic")
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Every error that leaves a room, cut by whose fault it is and whether trying again can help.
+"""Every error that crosses a module boundary, by its cause and by whether a retry can help.
 
     WicketError                      code              retry?
-    ├── CallerError                                            the one who asked must change something
+    ├── CallerError                                            the caller must change something
     │   ├── ConfigError              config            no      names file, line, key and what was expected
     │   ├── BadArguments             bad_arguments     no      names field, expectation and signature
     │   ├── UnknownName              unknown_name      no      names the nearest three
@@ -12,19 +12,19 @@
     │   ├── Unavailable              unavailable       yes     refused before anything was sent
     │   │   └── NotSent                                          the connection was gone by then: sent again, once
     │   │   └── CannotStart          unavailable       yes     its command is missing; not tried again by itself
-    │   ├── NeedsSignIn              needs_sign_in     no      nobody is signed in, or not any more; nothing was done
+    │   ├── NeedsSignIn              needs_sign_in     no      no sign-in, or it has expired; nothing was done
     │   ├── SignInFailed             sign_in_failed    no      signing in, or renewing a sign-in, did not work
     │   ├── Crashed                  crashed           no      died after the request was sent: it may have acted
     │   ├── TimedOut                 timed_out         no      no answer within the deadline
-    │   ├── ProtocolViolation        protocol          no      said something that is not MCP, or too much of it
-    │   └── Refused                  upstream_error    no      answered with a JSON-RPC error, kept whole
+    │   ├── ProtocolViolation        protocol          no      sent something that is not MCP, or too much of it
+    │   └── Refused                  upstream_error    no      answered with a JSON-RPC error, kept unchanged
     ├── Overloaded                   overloaded        yes     too many calls in flight
-    │   └── RateLimited              rate_limited      yes     asked too often; says how long to wait
-    ├── Unasked                      unasked           no      an upstream asked what the client cannot be asked
-    └── Internal                     internal          no      a defect of ours
+    │   └── RateLimited              rate_limited      yes     too many requests; says how long to wait
+    ├── Unasked                      unasked           no      an upstream asked what the client does not support
+    └── Internal                     internal          no      a bug of ours
 
-`str(error)` is one line for a person or an agent and ends with what to do next. `to_rpc` is the only mapping
-to JSON-RPC; nothing is minted in the range the protocol reserves for itself (-32020 to -32099).
+`str(error)` is one line for a person or an agent and ends with what to do next. `to_rpc` is the only mapping to
+JSON-RPC; it uses no code in the range that the protocol reserves (-32020 to -32099).
 """
 
 import math
@@ -44,7 +44,7 @@ URL_ELICITATION_REQUIRED = -32042
 
 
 class WicketError(Exception):
-    """Base of all. `hint` says what to do next and is part of the printed message."""
+    """Base of all errors. `hint` says what to do next and is part of the printed message."""
 
     code: ClassVar[str] = "internal"
     rpc_code: int = INTERNAL_ERROR
@@ -64,7 +64,7 @@ class WicketError(Exception):
 
 
 class CallerError(WicketError):
-    """The one who asked must change something."""
+    """The caller must change something."""
 
     rpc_code = INVALID_PARAMS
 
@@ -82,13 +82,13 @@ class ConfigError(CallerError):
 
 
 class BadArguments(CallerError):
-    """Arguments that the tool's own schema refuses."""
+    """Arguments that do not fit the tool's own schema."""
 
     code = "bad_arguments"
 
 
 class UnknownName(CallerError):
-    """No such tool, server or other named thing."""
+    """No such tool, server or other named object."""
 
     code = "unknown_name"
 
@@ -99,7 +99,7 @@ class UnknownName(CallerError):
 
 
 class AmbiguousName(CallerError):
-    """A bare tool name that several servers have; `candidates` are those that the caller may know of."""
+    """A bare tool name that several servers have; `candidates` are those that the caller may see."""
 
     code = "ambiguous_name"
 
@@ -117,7 +117,7 @@ class Denied(CallerError):
 
 
 class UnknownResult(CallerError):
-    """A result handle that expired, never existed, or belongs to somebody else."""
+    """A result handle that expired, never existed, or belongs to someone else."""
 
     code = "unknown_result"
 
@@ -145,19 +145,21 @@ class Unavailable(UpstreamError):
 
 
 class NotSent(Unavailable):
-    """The connection, or our session with the server, was gone before the request got there: nothing ran."""
+    """The connection or our session was gone before the request arrived: nothing ran."""
 
 
 class NoOwner(Unavailable):
-    """Nobody can say which gateway runs the server: what decides it is away. The server itself has not failed."""
+    """It is unknown which gateway runs the server, because the database that decides this is unreachable. The server
+    itself has not failed.
+    """
 
 
 class CannotStart(Unavailable):
-    """Will not start however often it is tried: somebody must install or correct something first."""
+    """Cannot start, however often it is tried: the user must install or correct something first."""
 
 
 class NeedsSignIn(UpstreamError):
-    """Nobody is signed in to the server, or not any more, or without the rights that it asks for. Nothing was done."""
+    """No one is signed in to the server, the sign-in has expired, or it lacks the required rights. Nothing was done."""
 
     code = "needs_sign_in"
 
@@ -168,13 +170,13 @@ class NeedsSignIn(UpstreamError):
 
 
 class SignInFailed(UpstreamError):
-    """Signing in did not work: the authorization server refused, or what it says cannot be trusted."""
+    """Signing in failed: the authorization server refused, or its answer cannot be trusted."""
 
     code = "sign_in_failed"
 
 
 class Crashed(UpstreamError):
-    """Died after the request was sent; nobody knows whether it acted."""
+    """Died after the request was sent; whether it acted is unknown."""
 
     code = "crashed"
 
@@ -186,13 +188,13 @@ class TimedOut(UpstreamError):
 
 
 class ProtocolViolation(UpstreamError):
-    """Said something that is not MCP, or more of it than we take."""
+    """Sent something that is not MCP, or more than we accept."""
 
     code = "protocol"
 
 
 class Refused(UpstreamError):
-    """A JSON-RPC error from the upstream, kept whole."""
+    """A JSON-RPC error from the upstream, kept unchanged."""
 
     code = "upstream_error"
 
@@ -203,7 +205,7 @@ class Refused(UpstreamError):
         super().__init__(server, str(error.get("message", "")) or f"error {self.rpc_code}")
 
     def replace(self, error: dict[str, Any]) -> None:
-        """Take another wording of the same error, from which secrets are gone."""
+        """Replace the error object with a version without secrets."""
         self.error = error
         self.message = str(error.get("message", "")) or f"error {self.rpc_code}"
         self.args = (self.message,)
@@ -217,7 +219,7 @@ class Overloaded(WicketError):
 
 
 class RateLimited(Overloaded):
-    """Asked more often than is allowed; `retry_after` is in seconds."""
+    """Requests came more often than allowed; `retry_after` is in seconds."""
 
     code = "rate_limited"
 
@@ -227,25 +229,25 @@ class RateLimited(Overloaded):
 
 
 class Unasked(WicketError):
-    """An upstream asked for something (elicitation, sampling, roots) that the client cannot give."""
+    """An upstream asked for something (elicitation, sampling, roots) that the client does not support."""
 
     code = "unasked"
     rpc_code = METHOD_NOT_FOUND
 
 
 class Internal(WicketError):
-    """A defect of ours."""
+    """A bug of ours."""
 
 
 def to_rpc(error: WicketError) -> dict[str, Any]:
-    """The JSON-RPC error object for `error`; an upstream's own error object passes as it came."""
+    """The JSON-RPC error object for `error`; an upstream's own error object is passed on unchanged."""
     if isinstance(error, Refused):
         return error.error
     return {"code": error.rpc_code, "message": str(error), "data": detail_of(error)}
 
 
 def detail_of(error: WicketError) -> dict[str, Any]:
-    """What programs are told of a problem: which it is, whether trying again can help, and when."""
+    """The details for programs: the code, whether a retry can help, and when."""
     detail: dict[str, Any] = {"code": error.code, "retryable": error.retryable}
     if isinstance(error, RateLimited | Unavailable) and error.retry_after is not None:
         detail["retry_after"] = error.retry_after

@@ -1,8 +1,8 @@
-"""The protocol's extensions that Wicket knows, by identifier, and how declarations of both sides are combined.
+"""The protocol extensions that Wicket knows, by identifier, and how the declarations of both sides are combined.
 
 A client declares extensions with every request (modern) or once for its session (legacy); a server declares them when
-it is met. What Wicket does not know passes as it is. Knows no transport and no catalogue; the rooms that carry an
-extension out are named in `docs/extensions.md`.
+we connect. Unknown extensions are passed on unchanged. Knows no transport and no catalogue; `docs/extensions.md` names
+the modules that implement each extension.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,9 @@ SKILL_SCHEME = "skill://"
 MISSING_CLIENT_CAPABILITY = -32021
 APP_TYPE = "text/html;profile=mcp-app"
 APP_MARK = "wicket/app"
-"""In the `_meta` of what an interface asks through its host: whose interface it is (`surface/app_methods.py`)."""
+"""In the `_meta` of a request from an interface through its host: names the interface's server
+(`surface/app_methods.py`).
+"""
 
 OURS: Mapping[str, JsonObject] = {
     UI: {"mimeTypes": [APP_TYPE]},
@@ -30,10 +32,10 @@ OURS: Mapping[str, JsonObject] = {
     GROUPS: {},
     RESOLUTION: {},
 }
-"""What Wicket itself offers clients, whatever is behind it."""
+"""The extensions that Wicket itself offers to clients."""
 
 AS_CLIENT: JsonObject = {"extensions": {UI: {"mimeTypes": [APP_TYPE]}, SKILLS: {}}}
-"""What Wicket declares where it asks on its own behalf: servers may list a tool with an interface only then."""
+"""What Wicket declares in its own requests: some servers list a tool with an interface only then."""
 
 
 def declared_extensions(capabilities: Mapping[str, Any]) -> JsonObject:
@@ -46,12 +48,12 @@ def declares(capabilities: Mapping[str, Any], identifier: str) -> bool:
 
 
 def unknown(capabilities: Mapping[str, Any]) -> list[str]:
-    """The extensions of a server that Wicket does not carry out itself."""
+    """The extensions of a server that Wicket does not implement itself."""
     return [identifier for identifier in declared_extensions(capabilities) if identifier not in OURS]
 
 
 def union(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
-    """What clients are told: our own extensions, and those of all servers, the first one's settings counting."""
+    """The extensions that clients see: our own and those of all servers; the first server's settings count."""
     combined: JsonObject = {}
     for capabilities in servers:
         for identifier, settings in declared_extensions(capabilities).items():
@@ -64,7 +66,7 @@ _KNOWN_CAPABILITIES = frozenset({"extensions", "logging", "tools", "resources", 
 
 
 def unknown_capabilities(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
-    """What servers say they can do that Wicket knows nothing of, as `experimental`: the first one's word counts."""
+    """Capabilities of servers that Wicket does not know, as `experimental`; the first server's value counts."""
     combined: JsonObject = {}
     for capabilities in servers:
         for name, value in capabilities.items():
@@ -76,7 +78,7 @@ def unknown_capabilities(servers: Iterable[Mapping[str, Any]]) -> JsonObject:
 
 
 def app_resource(definition: Mapping[str, Any]) -> str:
-    """The address of a tool's interface, in its server's own words; empty where it has none."""
+    """The address of a tool's interface, as its server names it; empty if it has none."""
     meta = as_object(definition.get("_meta"))
     return as_text(as_object(meta.get("ui")).get("resourceUri")) or as_text(meta.get(OLD_RESOURCE_KEY))
 
@@ -84,17 +86,17 @@ def app_resource(definition: Mapping[str, Any]) -> str:
 def is_for_apps_only(definition: Mapping[str, Any]) -> bool:
     """Whether a tool is meant for the interface of its server, and not for models."""
     meta = definition.get("_meta")
-    if not meta:  # nearly always, and asked of every tool
+    if not meta:  # nearly always; checked for every tool
         return False
     visibility: Any = as_object(as_object(meta).get("ui")).get("visibility")
     return isinstance(visibility, list) and "model" not in visibility
 
 
 def filter_forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonObject:
-    """A client's capabilities as a server is told them with the client's request.
+    """The client's capabilities that a server sees with the client's request.
 
-    The legacy era's own form of tasks is between us and the client; `tasks` says whether the modern one is meant for
-    this request: where Wicket waits in the client's place, it speaks for itself.
+    The legacy form of tasks stays between us and the client. `tasks` says whether modern tasks apply to this request;
+    if Wicket waits on the client's behalf, it declares tasks itself.
     """
     passed = {name: value for name, value in capabilities.items() if name not in ("tasks", "extensions")}
     extensions = {name: value for name, value in declared_extensions(capabilities).items() if name != TASKS}
@@ -104,6 +106,6 @@ def filter_forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonOb
 
 
 def requires_tasks(error: Mapping[str, Any]) -> bool:
-    """Whether a server refused a call because it only answers with a task."""
+    """Whether a server rejected a call because it only answers with a task."""
     required = as_object(as_object(error.get("data")).get("requiredCapabilities"))
     return error.get("code") == MISSING_CLIENT_CAPABILITY and TASKS in declared_extensions(required)

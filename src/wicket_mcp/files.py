@@ -1,6 +1,6 @@
-"""Files replaced in one step: whoever reads sees the old content or the new one, never a part.
+"""Replaces files atomically: a reader sees the old content or the new, never a part.
 
-Used for every file of ours or of other programs that is rewritten. Knows no format.
+Used for every file that we rewrite, ours or another program's. Knows no format.
 """
 
 import contextlib
@@ -12,9 +12,9 @@ from wicket_mcp.errors import ConfigError
 
 
 def replace_file(path: Path, text: str, mode: int = 0o600) -> None:
-    """Put `text` in place of the file; a link is followed, an existing file keeps its mode.
+    """Replace the file's content with `text`; a link is followed, an existing file keeps its mode.
 
-    Raises ConfigError, and then the file is as it was and nothing else is left in its folder.
+    Raises ConfigError, and then the file is unchanged and its folder has no leftovers.
     """
     path = path.resolve()
     try:

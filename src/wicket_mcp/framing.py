@@ -1,7 +1,7 @@
-"""Lines out of a byte stream, bounded.
+"""Splits a byte stream into lines, with a length limit.
 
-Works on bytes: a bad character costs nothing here. Pieces of an unfinished line are kept in a list and joined
-once, so that a long line costs linear time. A line beyond the limit raises, because what follows cannot be trusted.
+Works on bytes, so invalid characters do not matter here. Pieces of an unfinished line are kept in a list and joined
+once, so that a long line takes linear time. A line over the limit raises, because the data after it cannot be trusted.
 """
 
 
@@ -10,7 +10,7 @@ class LineTooLong(Exception):
 
 
 class LineFramer:
-    """Feed it chunks; it gives complete lines without their end."""
+    """Feed it chunks; it returns complete lines without their line ends."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -37,10 +37,10 @@ class LineFramer:
 
 
 PIPE = 64 * 1024
-"""What a pipe holds."""
+"""The capacity of a pipe."""
 
 
 def read_by_pipefuls(transport: object) -> None:
-    """asyncio reads 256 KiB at a time, and what is so large is asked of the kernel, and given back, each time."""
+    """Read 64 KiB at a time: asyncio's 256 KiB buffers are requested from the kernel, and returned, on every read."""
     if hasattr(transport, "max_size"):
         transport.max_size = PIPE  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,8 +1,8 @@
-"""Work that takes a while, in bounded lanes: so many at once, no more than a share of them for one principal.
+"""Runs slow work in bounded lanes: a fixed number at once, and only a share of them for one principal.
 
-Who finds no place waits; places go round among the principals that wait, so that one who asks a hundred times delays
-another by one turn and not by a hundred. How many may wait is bounded for each principal, beyond that `Overloaded` says
-so at once. Used for what is linear in the catalogue, in a result or in a script; knows none of them.
+Work without a free place waits. Places go round among the waiting principals, so a principal with a hundred requests
+delays another by one turn, not by a hundred. The queue of each principal is limited; beyond that `Overloaded` is raised
+at once. Used for work that is linear in the catalogue, a result or a script; knows none of them.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Lane:
-    """`width` places, at most `share` of them and `waiting` more in the queue for each principal."""
+    """`width` places; each principal gets at most `share` of them and `waiting` more in the queue."""
 
     def __init__(self, subject: str, *, width: int, share: int, waiting: int, executor: Executor | None = None) -> None:
         self._subject = subject
@@ -30,7 +30,7 @@ class Lane:
         self._busy: Counter[str] = Counter()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self.rejected = 0
-        """How often there was no room to wait."""
+        """How often the queue was full."""
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting.values()))
@@ -41,7 +41,9 @@ class Lane:
         return _Place(self, principal)
 
     async def compute(self, principal: str, work: Callable[[], T]) -> T:
-        """What `work` gives, in a thread. Whoever waits for it may leave; its place is free when it has ended."""
+        """The result of `work`, run in a thread. The caller may stop waiting; the place becomes free when the work has
+        ended.
+        """
         await self.acquire(principal)
         try:
             running = asyncio.get_running_loop().run_in_executor(self._executor, work)
@@ -52,7 +54,7 @@ class Lane:
         def end(done: "asyncio.Future[T]") -> None:
             self.release(principal)
             if not done.cancelled():
-                done.exception()  # seen, also where nobody waits any more
+                done.exception()  # retrieve the exception even if no one waits for it any more
 
         running.add_done_callback(end)
         return await asyncio.shield(running)
@@ -71,7 +73,7 @@ class Lane:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release(principal)  # it came at the same moment
+                self.release(principal)  # the place was given at the same moment
             else:
                 self._forget(principal, turn)
             raise
@@ -92,10 +94,10 @@ class Lane:
                 turn.set_result(None)
 
     def _next(self, principal: str) -> "asyncio.Future[None] | None":
-        """Whose turn it is of this principal's; the principal goes to the end of those that wait."""
+        """The next waiter of this principal, who then goes to the end of the round."""
         queue = self._waiting[principal]
         turn = None
-        while queue and (turn is None or turn.done()):  # who was cancelled has not been removed yet
+        while queue and (turn is None or turn.done()):  # cancelled waiters are not removed yet
             turn = queue.popleft()
         if queue:
             self._waiting.move_to_end(principal)

@@ -1,10 +1,10 @@
-"""JSON of megabytes, a piece at a time: what the interpreter cannot be interrupted in stays a few milliseconds long.
+"""JSON of several megabytes, processed in pieces so that the interpreter is never blocked for more than milliseconds.
 
-The parser and the serialiser of `codec.py` are single calls into C that hold the interpreter's lock: in a thread they
-would keep the event loop waiting as they do on it. Here large lists, objects and texts are taken apart in Python, and
-only pieces of a bounded size go to those calls. Run in a thread by whoever has a message beyond `codec.LARGE`; the
-async functions do that. What comes out is what `codec` would give. A value count beyond `MAX_VALUES` is refused: so
-many objects could not even be thrown away in time. (Lists and objects have a bound of their own.)
+The parser and the serialiser of `codec.py` are single C calls that hold the interpreter's lock, so in a thread they
+would block the event loop all the same. Here large lists, objects and texts are split in Python, and only pieces of
+limited size go to those calls. Meant to run in a thread for messages over `codec.LARGE`; the async functions do that.
+The output equals that of `codec`. More than `MAX_VALUES` values are rejected, because even freeing that many objects
+takes too long. (Lists and objects have their own limit.)
 """
 
 import asyncio
@@ -33,7 +33,7 @@ WINDOW = 64 * 1024
 """Characters that are parsed or written in one call."""
 MAX_VALUES = 1_000_000
 MAX_CONTAINERS = 300_000
-"""Lists and objects, all of which the garbage collector looks at in one go."""
+"""Lists and objects, because the garbage collector visits all of them in one go."""
 THREADS = 2
 
 _scan = json.JSONDecoder(parse_constant=refuse_constant).raw_decode
@@ -42,11 +42,11 @@ _blank = re.compile(r"[ \t\n\r]*").match
 _text_end = re.compile(r'[^"\\]*(?:\\(?:u[0-9A-Fa-f]{4}|[^u])[^"\\]*)*').match
 _texts = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SHOWN = {"]": 8, "}": 8, '"': 1}
-"""How much of the next item belongs to a guess at where an item ends, by the last character of an item."""
+"""How much of the next item belongs to a guess at an item's end, by the last character of an item."""
 
 
 async def decode_off_loop(data: bytes, *, strict: bool = False, most: int = MAX_VALUES) -> Any:
-    """`codec.decode` of a large document with at most so many values, in a thread. Raises ValueError."""
+    """`codec.decode` of a large document with at most this many values, in a thread. Raises ValueError."""
     return await asyncio.get_running_loop().run_in_executor(_executor(), decode_in_pieces, data, strict, most)
 
 
@@ -56,7 +56,7 @@ async def encode_off_loop(value: Any) -> bytes:
 
 
 async def encode_message(message: dict[str, Any]) -> bytes:
-    """A JSON-RPC message, written off the loop where what it carries is large."""
+    """Encode a JSON-RPC message, off the loop if its content is large."""
     params: Any = message.get("params")
     if type(params) is dict and is_large(cast("dict[str, Any]", params).get("arguments")):
         return await encode_off_loop(message)
@@ -71,7 +71,7 @@ def _executor() -> ThreadPoolExecutor:
 def decode_in_pieces(
     data: bytes | str, strict: bool = False, most: int | None = MAX_VALUES, window: int = WINDOW
 ) -> Any:
-    """Parse one JSON document of at most so many values; without bounds where `most` is None. Raises ValueError."""
+    """Parse one JSON document of at most this many values; no limit if `most` is None. Raises ValueError."""
     text = data if isinstance(data, str) else data.decode("utf-8", "strict" if strict else "replace")
     with pause_collector():
         return _Reader(text, most, window).document()
@@ -81,7 +81,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 class _Reader:
-    """A cursor over a text, with a window of it that is given to the parser."""
+    """A cursor over a text, with a window of it that goes to the parser."""
 
     def __init__(self, text: str, most: int | None, window: int) -> None:
         self._text = text
@@ -100,11 +100,11 @@ class _Reader:
         return value
 
     def skip(self, at: int) -> int:
-        """The next place that is not blank."""
+        """The next position that is not blank."""
         return cast("re.Match[str]", _blank(self._text, at)).end()
 
     def read(self, at: int, depth: int) -> tuple[Any, int]:
-        """The value that begins here, and where it ends."""
+        """The value that begins here, and its end."""
         value = self._scan(at, depth)
         if value is not None:
             return value
@@ -121,14 +121,14 @@ class _Reader:
                 return self._number(at)
 
     def _number(self, at: int) -> tuple[Any, int]:
-        """One that is longer than a window."""
+        """A number longer than a window."""
         number = _NUMBER.match(self._text, at)
         if number is None:
             raise self._error_at(at)
         return _scan(number[0], 0)[0], number.end()
 
     def _scan(self, at: int, depth: int) -> tuple[Any, int] | None:
-        """The value, where it lies within a window; a number at its end may go on behind it, as "1.5e+9" does."""
+        """The value, if it lies within a window; a number at the end of the window may continue, as "1.5e+9" does."""
         for moved in (False, True):
             if moved:
                 self._window, self._base = self._text[at : at + self._width], at
@@ -180,9 +180,9 @@ class _Reader:
                     raise self._error_at(comma)
 
     def _batch(self, items: list[Any], start: int, end: int, at: int, depth: int) -> int:
-        """Take as many items as the window has, where the next ones end and begin as the last one did; where to go on.
+        """Parse as many items as the window holds, if they end and begin like the last one; returns where to continue.
 
-        A guess at where an item ends is right exactly when what lies before it can be parsed.
+        A guess at an item's end is right exactly if the text before it can be parsed.
         """
         base, window = self._base, self._window
         if base == self._guess_failed_at or not base <= start < at < base + len(window):
@@ -228,7 +228,7 @@ class _Reader:
                     raise self._error_at(comma)
 
     def _string(self, at: int) -> tuple[str, int]:
-        """A text that is larger than the window."""
+        """A text larger than the window."""
         parts: list[str] = []
         while True:
             end = cast("re.Match[str]", _text_end(self._text, at, at + self._width)).end()
@@ -283,7 +283,7 @@ def _pieces(value: Any, window: int) -> Iterator[bytes]:
 
 
 def _list_pieces(items: list[Any], window: int) -> Iterator[bytes]:
-    """Runs of small items are written in one call, as many as weigh little together."""
+    """Runs of small items are written in one call."""
     before, at, run = b"[", 0, 1
     while at < len(items):
         batch = items[at : at + run]

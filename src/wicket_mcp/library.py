@@ -1,7 +1,7 @@
-"""The rooms that finding a tool needs, and no others: catalogue, connections, store, search.
+"""Only the parts needed for finding a tool: catalogue, connections, store, search.
 
-Every gateway has them. A command that only looks for tools has nothing else: a person who searches should not wait
-until surfaces, scripts, dialects and the registry are loaded.
+Every gateway has them. A command that only searches for tools has nothing else, so that its user does not wait until
+surfaces, scripts, dialects and the registry are loaded.
 """
 
 from wicket_mcp.calls.forward import Forward
@@ -22,13 +22,13 @@ from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 
 class Library:
-    """What the configured servers offer, and how it is found. Who opened the store closes it, after this."""
+    """What the configured servers offer, and how to find it. The opener of the store closes it, after this."""
 
     def __init__(self, config: Config, store: Store) -> None:
         self._config = config
         self.store = store
         self.principal = LOCAL
-        """In whose name it acts."""
+        """The principal it acts for."""
         self.vault = Vault(store, wrapping(config))
         self.accounts = Accounts(self.vault, store, config.base_dir, config.oauth)
         self.pool = Pool(

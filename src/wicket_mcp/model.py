@@ -1,7 +1,7 @@
-"""The vocabulary that every room is written in.
+"""The shared types that every module uses.
 
-Frozen data and aliases, no behaviour beyond reading a field, and no import of ours. What an upstream says
-stays a plain dict (`JsonObject`) from the wire to the wire, so that unknown and vendor fields survive.
+Frozen data and aliases, no behaviour beyond reading a field, and no import of ours. Data from an upstream stays a plain
+dict (`JsonObject`) from input to output, so that unknown and vendor fields survive.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ JsonObject: TypeAlias = dict[str, Any]
 Detail: TypeAlias = Literal["signature", "brief", "full"]
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 Changed: TypeAlias = ListKind | Literal["menu"]
-"""What may have changed for clients: a list of the upstreams', or which tools of ours are shown."""
+"""What may have changed for clients: a list of the upstreams, or our own menu of tools."""
 
 MODERN_VERSION = "2026-07-28"
 LEGACY_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -32,7 +32,7 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 
 
 def as_object(value: Any) -> JsonObject:
-    """`value` where it is a JSON object, else an empty one: how fields of foreign messages are read."""
+    """`value` if it is a JSON object, else an empty one: for reading fields of foreign messages."""
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
@@ -46,28 +46,30 @@ def as_text(value: Any) -> str:
 
 API_KEY_PREFIX = "wk_"
 SCOPES = frozenset({"discover", "register", "invoke", "admin"})
-"""What a principal may be allowed: look servers and tools up, publish servers, call tools, and everything else."""
+"""What a principal may be allowed to do: look up servers and tools, publish servers, call tools, and everything
+else.
+"""
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who is calling: the owner, an API key, or a person known by the issuer and subject of a token.
+    """The caller: the owner, an API key, or a person identified by the issuer and subject of a token.
 
-    Results, handles, usage and credentials belong to a principal, known by `name`: the same person with a renewed token
-    has the same name, whatever else has changed.
+    Results, handles, usage and credentials belong to a principal, identified by `name`: a person with a renewed token
+    keeps the name, even if everything else has changed.
     """
 
     name: str
     scopes: frozenset[str] = frozenset()
     rates: tuple[tuple[str, int], ...] = ()
-    """Requests an hour by kind, where they differ from the configured ones."""
+    """Requests per hour by kind, if they differ from the configured ones."""
     issuer: str = ""
-    """Who vouches for them: set for everybody who came with an OAuth token."""
+    """The issuer of the token; set for every caller with an OAuth token."""
     subject: str = ""
     groups: frozenset[str] = frozenset()
     label: str = ""
-    """What a person is called, for people to read. Never an identity: whoever issues the token may change it."""
+    """A display name. Never an identity: the issuer of the token may change it."""
     profile: str = ""
-    """The profile through which they came: it decides what they see, whoever they are. Empty: everything."""
+    """The profile that the caller uses, which decides what it sees. Empty: everything."""
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
@@ -77,7 +79,7 @@ LOCAL = Principal("local", SCOPES)
 
 
 class Caller(Protocol):
-    """The client that waits for a call: whose it is, which session, and how it hears of progress."""
+    """The client that waits for a call: its principal, its session, and its callbacks."""
 
     @property
     def principal(self) -> Principal: ...
@@ -87,12 +89,12 @@ class Caller(Protocol):
 
     @property
     def client_name(self) -> str:
-        """What the client calls itself; empty where it does not say."""
+        """The name that the client declared; empty if it did not."""
         ...
 
     @property
     def capabilities(self) -> JsonObject:
-        """What the client can be asked for, as it declared it."""
+        """The client capabilities, as declared."""
         ...
 
     @property
@@ -102,20 +104,20 @@ class Caller(Protocol):
 
     @property
     def log_level(self) -> str:
-        """The least important log message that the client wants; empty for none."""
+        """The lowest log level that the client wants; empty for none."""
         ...
 
     def notify(self, method: str, params: JsonObject) -> None:
-        """Hand the client a notification that belongs to this call (progress, log). Must not block."""
+        """Send the client a notification that belongs to this call (progress, log). Must not block."""
         ...
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Put an upstream's question to the client. Raises WicketError where it cannot be asked."""
+        """Ask the client an upstream's question. Raises WicketError if it cannot be asked."""
         ...
 
 
 class Silent(msgspec.Struct, frozen=True):
-    """A caller that hears nothing and can be asked nothing: the library, the command line."""
+    """A caller that receives no messages and cannot be asked: the library, the command line."""
 
     principal: Principal = LOCAL
     session: str = "local"
@@ -132,7 +134,7 @@ class Silent(msgspec.Struct, frozen=True):
 
 
 class Represented(msgspec.Struct, frozen=True):
-    """A caller that stands for a client in something which the client cannot repeat by itself."""
+    """A caller that stands for a client in something that the client cannot repeat by itself."""
 
     client: Caller
 
@@ -168,7 +170,7 @@ class Represented(msgspec.Struct, frozen=True):
 
 
 class Discreet(msgspec.Struct, frozen=True):
-    """A value whose `repr`, which may end up in a log, leaves out what is secret or long."""
+    """A value whose `repr`, which may reach a log, leaves out secret or long fields."""
 
     hidden: ClassVar[frozenset[str]] = frozenset()
 
@@ -186,11 +188,11 @@ class Tool(Discreet, frozen=True):
     name: str
     definition: JsonObject
     headed: bool = False
-    """Whether arguments of it are repeated in HTTP headers (see `schema/headers.py`)."""
+    """Whether some of its arguments are repeated in HTTP headers (see `schema/headers.py`)."""
     own_name: str = ""
-    """What its server calls it, where a profile calls it otherwise; else empty."""
+    """The server's own name for it, if a profile renames it; else empty."""
     variant: str = ""
-    """Which of several texts this is, where each user's account may be told another one (`catalog/shares.py`)."""
+    """Which of several descriptions this is, if users' accounts get different ones (`catalog/shares.py`)."""
 
     @property
     def key(self) -> str:
@@ -198,7 +200,7 @@ class Tool(Discreet, frozen=True):
 
     @property
     def own_key(self) -> str:
-        """`key` with the server's own name of it: what rules, records, usage and pins go by."""
+        """`key` with the server's own name: used by rules, records, usage and pins."""
         return f"{self.server}.{self.own_name or self.name}"
 
     @property
@@ -222,14 +224,14 @@ class Tool(Discreet, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An entry of an upstream's list that could not be taken in, and why."""
+    """An entry of an upstream's list that could not be used, and why."""
 
     name: str
     reason: str
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Everything one upstream said about itself, at one moment. Immutable: a refresh makes a new one."""
+    """Everything that one upstream listed at one moment. Immutable: a refresh creates a new one."""
 
     server: str
     server_info: JsonObject = msgspec.field(default_factory=dict[str, Any])
@@ -243,13 +245,13 @@ class Listing(msgspec.Struct, frozen=True):
     rejected: tuple[Rejected, ...] = ()
     listed_at: float = 0.0
     ttl: float | None = None
-    """Seconds for which the upstream vouches for this listing; None when it says nothing."""
+    """The time to live of this listing in seconds, as the upstream declared it; None if it did not."""
     accounts: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
-    """Which entries each user's account was told of, where each user has their own (`catalog/shares.py`)."""
+    """The entries that each user's account got, if each user has an account (`catalog/shares.py`)."""
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
-    """One line of `wicket servers`: what a user asks first about an upstream."""
+    """One line of `wicket servers`."""
 
     name: str
     state: str
@@ -262,7 +264,7 @@ class ServerStatus(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A search result: the tool and how well it fits, comparable within one answer."""
+    """A search result: the tool and its score, comparable within one answer."""
 
     tool: Tool
     score: float

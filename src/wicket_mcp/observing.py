@@ -1,7 +1,7 @@
-"""What can be seen of a served gateway: metrics, from the audit and the living parts, and the dashboard's view of it.
+"""Observing a served gateway: metrics from the audit and the live parts, and the data of the dashboard.
 
-Made by `serving.py`, so that a gateway over stdio neither loads nor pays for this. Knows the gateway's public parts;
-decides nothing about a call.
+Created by `serving.py`, so that a gateway over stdio does not load it. Knows the gateway's public parts; decides
+nothing about a call.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wicket_mcp.surface.dashboard.source import Source
 
 MAX_TOOLS = 500
-"""Tools that have a label of their own; with more of them none has."""
+"""The most tools with their own label; above this number no tool has one."""
 CHARS_PER_TOKEN = 4
 _NOT_CALLS = ("auth", "admin", "tools/list")
 
@@ -44,7 +44,7 @@ class CallCounter:
         if record.method in _NOT_CALLS:
             return
         seconds = record.duration_ms / 1000
-        # Names that mean nothing, and addresses of resources, are made up by whoever asks: no labels of theirs.
+        # Callers can make up unknown names and resource addresses, so these get no label.
         tool = record.tool if record.server and record.method == "tools/call" else ""
         if tool and len(self._tools) <= MAX_TOOLS:
             self._tools.add((record.server, tool))
@@ -55,7 +55,7 @@ class CallCounter:
         self._metrics.observe("wicket_results_bytes", record.result_bytes)
 
     def read(self) -> Iterable[Reading]:
-        """The calls by server, tool and outcome; without tools where there are too many of them."""
+        """The calls by server, tool and outcome; without tools if there are too many."""
         many = len(self._tools) > MAX_TOOLS
         totals: dict[tuple[str, str, str], int] = {}
         for (server, tool, outcome), count in self._calls.items():
@@ -65,7 +65,7 @@ class CallCounter:
 
 
 def observe(gateway: "Gateway", sessions: Sessions, lag: LoopLag, admission: Admission) -> Metrics:
-    """The metrics of `gateway` from now on."""
+    """Register the metrics of `gateway`."""
     metrics = Metrics()
     calls = CallCounter(metrics)
     gateway.audit.listen(calls)
@@ -128,7 +128,7 @@ def _write_enabled(path: Path, server: str, enabled: bool) -> None:
 
 
 def look_at(gateway: "Gateway", principal: Principal) -> Glimpse:
-    """What goes on in this process, as far as `principal` may see it."""
+    """The activity in this process that `principal` may see."""
     loads = {load.server: Load(load.calls, load.waiting, load.restarts) for load in gateway.pool.loads()}
     return look(gateway.audit, loads, principal)
 
@@ -138,7 +138,7 @@ def source_of(
     address: Callable[[], str],
     others: Callable[[Principal], Awaitable[Sequence[Glimpse]]] | None = None,
 ) -> "Source":
-    """The gateway as the dashboard sees it; `others` says what goes on at the other members, where there are some."""
+    """The gateway as the dashboard sees it; `others` returns the activity of the other members, if there are any."""
     from wicket_mcp.identity.grants import Grants  # noqa: PLC0415  (for those who open it)
     from wicket_mcp.identity.holders import CredentialHolders  # noqa: PLC0415
     from wicket_mcp.surface.dashboard.source import Source  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""The configuration while Wicket runs: its files are read again when they changed, and used at once.
+"""The configuration while Wicket runs: its files are read again when they change, and applied at once.
 
-A file that cannot be read or used changes nothing and says so. The few options that need a restart are named.
-Applying is the gateway's business: build, swap, drain.
+A file that cannot be read or used changes nothing and is reported. The few options that need a restart are named. The
+gateway itself applies a configuration: build, swap, drain.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from wicket_mcp.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 0.5  # seconds; a change is taken up once the files stayed the same for as long
+LOOK_EVERY = 0.5  # seconds; a change is applied once the files have stayed the same for this long
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config], None]) -> None:
-    """Call `apply` with every state of the file at `path`, and of those beside it, that differs from what is `used`."""
+    """Call `apply` with every state of the file at `path`, and of its companion files, that differs from `used`."""
     files = (path, path.parent / OVERRIDES, path.parent / REGISTRY)
-    if used().discovered:  # a yes that is given while we run counts at once
+    if used().discovered:  # a consent given at run time takes effect at once
         files = (*files, folder_trust.answers_file())
     seen: Stamp | None = None
     waiting: Stamp | None = None
@@ -37,12 +37,12 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
     while True:
         stamp = _stamp(files)
         misses = misses + 1 if stamp[0] is None else 0
-        if misses == 2:  # the first time it may be being replaced
+        if misses == 2:  # the first miss may be a replacement in progress
             log.warning("%s was deleted; the configuration that was read from it stays in use", path)
         if stamp == seen or misses:
             waiting = None
         elif stamp != waiting and seen is not None:
-            waiting = stamp  # still being written, perhaps
+            waiting = stamp  # it may still be being written
         else:
             seen, waiting = stamp, None
             if (config := await read_again(path, used())) is not None:
@@ -56,7 +56,7 @@ async def watch(path: Path, used: Callable[[], Config], apply: Callable[[Config]
 
 
 def needing_restart(old: Config, new: Config) -> list[str]:
-    """The options that differ and are read only when Wicket starts."""
+    """The changed options that are read only at start."""
     fixed = {
         "http.host": (old.http.host, new.http.host),
         "http.port": (old.http.port, new.http.port),
@@ -69,7 +69,7 @@ def needing_restart(old: Config, new: Config) -> list[str]:
 
 
 def staying(old: Config, new: Config) -> Config:
-    """`new`, except what needs a restart: that is as in `old`."""
+    """`new`, but with the values of `old` for options that need a restart."""
     http = msgspec.structs.replace(new.http, host=old.http.host, port=old.http.port)
     return msgspec.structs.replace(
         new, http=http, state_dir=old.state_dir, store=old.store, shared_limits=old.shared_limits, trace=old.trace
@@ -81,12 +81,12 @@ def _apply(new: Config, apply: Callable[[Config], None]) -> None:
         apply(new)
     except ConfigError as problem:
         _refuse(problem)
-    except Exception:  # the boundary: a defect must not end the watching, and with it every later change
+    except Exception:  # the boundary: a bug must not stop the watching of later changes
         log.exception("the configuration could not be used")
 
 
 async def read_again(path: Path, used: Config) -> Config | None:
-    """What the file says now; None where that cannot be used, which the log says."""
+    """The file's current configuration; None if it cannot be used, which is logged."""
     try:
         read = await asyncio.to_thread(load, path, discovered=used.discovered)
         if read.untrusted and not used.untrusted:

@@ -1,8 +1,8 @@
-"""One of several replicas: the keys that all share, who is there, and the way to them. Composition; decides nothing.
+"""One of several replicas: the shared keys, the members, and how to reach them. Composition only; decides nothing.
 
-Loaded by `serving.py` where `store` names a database, and by the workers of one machine. The keys are derived from the
-vault's, which every replica has (`WICKET_VAULT_KEY`): the first seals, all of them open, so that a key is changed by a
-rolling restart.
+Loaded by `serving.py` if `store` names a database, and by the workers of one machine. The keys are derived from the
+vault's keys, which every replica has (`WICKET_VAULT_KEY`): the first one seals and all of them open, so that a rolling
+restart can change a key.
 """
 
 import asyncio
@@ -45,11 +45,13 @@ if TYPE_CHECKING:
     from wicket_mcp.surface.sessions import Sessions
 
 LOOK_WITHIN = 0.5
-"""Seconds in which another member must say what goes on there; a page does not wait longer."""
+"""Seconds in which another member must report its activity; a page does not wait longer."""
 MARK = "replicas"
-"""The note that says which keys the replicas have, sealed with them."""
+"""The note that holds a check value sealed with the replicas' keys."""
 ADDRESS = "WICKET_REPLICA_URL"
-"""Where the other replicas reach this one, where that cannot be determined: http://host:port."""
+"""The variable with the address at which other replicas reach this one, if it cannot be determined:
+http://host:port.
+"""
 
 
 class Replicas:
@@ -81,11 +83,11 @@ class Replicas:
 
     @property
     def problem(self) -> str:
-        """Why this replica should get no requests; empty where it should."""
+        """Why this replica should get no requests; empty if it should."""
         return "joining the other replicas" if self.members is None else self.members.problem
 
     async def join(self, http: HttpConfig, port: int) -> None:
-        """Be there for the others. Raises ConfigError."""
+        """Join the other replicas. Raises ConfigError."""
         config = self._gateway.config
         named = os.environ.get(ADDRESS, "").rstrip("/")
 
@@ -103,18 +105,18 @@ class Replicas:
             limits.divide_by(lambda: max(1, len(members.all)))
 
     async def join_workers(self, folder: Path, address: str) -> None:
-        """Be there for the other workers of this machine, which find each other in a folder."""
+        """Join the other workers of this machine, which find each other in a folder."""
         members = self.members = await FileMembers.join(folder, self.me, address)
         self.router.join(members)
         self._gateway.buckets.divide_by(lambda: max(1, len(members.all)))
         self.own(FileOwnership(folder, address))
-        for server in self._gateway.config.servers:  # what was started before we could ask whose it is
+        for server in self._gateway.config.servers:  # servers that started before ownership was known
             await self._gateway.pool.stop(server.name)
 
     async def _own_by_locks(self, members: ClaimingMembers) -> None:
         ownership = LockOwnership(members, self._still_owns, self._ask_owner)
         self.own(ownership)
-        for server in self._gateway.config.servers:  # what was started before we could ask whose it is
+        for server in self._gateway.config.servers:  # servers that started before ownership was known
             if server.url is None:
                 await self._gateway.pool.stop(server.name)
 
@@ -125,7 +127,7 @@ class Replicas:
         members.on_back.append(claim_again)
 
     async def _still_owns(self, member: Member, key: str, epoch: int) -> bool | None:
-        """An owner finds fault with our empty message; who is not one, with our epoch."""
+        """An owner rejects our empty message; a member that is not the owner rejects our epoch."""
         path, principal = _path_of(key)
         status = await self.relay.ask(member, path, principal, {EPOCH: str(epoch)})
         return None if status is None else status == 400
@@ -147,7 +149,7 @@ class Replicas:
         return {"epoch": claim.epoch, "address": claim.address}
 
     def own(self, ownership: Ownership) -> None:
-        """From now on every command has one owner among us."""
+        """From now on every command has one owner among the members."""
         self._ownership = ownership
         self._gateway.pool.share(ownership, Vouch(self._vouch, self.relay.vouch_for))
 
@@ -155,12 +157,12 @@ class Replicas:
         return {PEER.decode(): self.relay.vouch(principal, method, path)}
 
     def mount(self, protocol: Protocol, max_message: int) -> OwnedServers:
-        """What we own, for the others."""
+        """The servers that we own, for the other members."""
         owned = Owned(self._epoch, self._locate, self._discover, self._gateway.forward, self._listen, self._watch)
         return OwnedServers(owned, protocol, max_message, self._links)
 
     async def look_around(self, principal: Principal) -> list[Glimpse]:
-        """What goes on at the other members; one that does not say so at once is left out."""
+        """The activity at the other members; one that does not answer quickly is left out."""
         others = (
             [member for member in self.members.all.values() if member.id != self.me] if self.members is not None else []
         )
@@ -202,13 +204,13 @@ class Replicas:
         return lambda: pool.unwatch(server, uri, session=session, principal=principal)
 
     async def leave(self) -> None:
-        """What is new goes to the others from now on."""
+        """Stop taking new work; it goes to the other members."""
         if self.members is not None:
             await self.members.leave()
 
     async def close(self) -> None:
         await self._links.leave()
-        if isinstance(self._ownership, LockOwnership):  # what we ran has stopped before another may start it
+        if isinstance(self._ownership, LockOwnership):  # our servers must have stopped before another starts them
             for key in self._ownership.keys:
                 await self._gateway.pool.stop(key.partition(" for ")[0])
             await self._ownership.close()
@@ -221,13 +223,13 @@ class Replicas:
 
 
 def _path_of(key: str) -> tuple[str, Principal]:
-    """Where a member is asked about what we own under `key`, and for which principal."""
+    """The path and the principal for asking a member about `key`."""
     server, _, name = key.partition(" for ")
     return f"{PATH}{quote(server)}", Principal(name) if name else GATEWAY
 
 
 async def _compare(store: NoteStore, ring: Ring, place: str) -> None:
-    """Refuse keys that the other replicas do not have: sessions would end, and credentials not open, at random."""
+    """Refuse keys that differ from those of the other replicas: sessions and credentials would fail at random."""
     known = await store.load_note(MARK)
     if known is not None and ring.open(MARK, known) is None:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""A request on behalf of a principal: the one value that flows from the surface to the pool.
+"""A request on behalf of a principal: the value that travels from the surface to the pool.
 
 A layer is a function around the next handler; `calls/pipeline.py` has their order. A request is never changed: a layer
-that learns more (which server is meant, the arguments as they are sent) passes a replaced copy on. What the audit and
-the trace must know however the request ends is written into its `span`, which all copies share.
+that learns more (the server, the final arguments) passes on a changed copy. What the audit and the trace must know,
+whatever the outcome, is written into its `span`, which all copies share.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,15 +16,15 @@ from wicket_mcp.model import Caller, JsonObject, Principal, Silent, Tool
 EMPTY: Mapping[str, Any] = {}
 
 GATEWAY = Principal("gateway")
-"""Wicket itself, which asks servers what they offer and whether they are there."""
+"""Wicket itself, when it lists servers or probes them."""
 
 
 Rerun: TypeAlias = Callable[[], Awaitable[frozenset[str] | None]]
-"""Runs a script again up to a call, with other words where others wrote: which arguments change; None if unknown."""
+"""Runs a script again up to a call, with untrusted text replaced: which arguments change; None if unknown."""
 
 
 class Span(msgspec.Struct, eq=False):
-    """What became of one request: filled in on its way, read by the audit and the trace."""
+    """What happened to one request: filled in on its way, read by the audit and the trace."""
 
     server: str = ""
     name: str = ""
@@ -41,18 +41,18 @@ class Span(msgspec.Struct, eq=False):
     rerun: Rerun | None = None
     """Finds out what the arguments of a script's call depend on."""
     concealable: frozenset[str] | None = None
-    """For a script's second run: the fields of the result that nobody else wrote; None where that is all of it."""
+    """For a script's second run: the fields of the result that contain no untrusted text; None for all fields."""
     references: tuple[tuple[str, str], ...] = ()
-    """The arguments that stood for stored results, and the handles of these."""
+    """The arguments that referred to stored results, and their handles."""
     arguments_digest: str = ""
-    """Where they are large: made in a thread, together with their length."""
+    """Set for large arguments: computed in a thread, together with their length."""
     arguments_bytes: int = 0
     rule: str = ""
-    """The rule that decided whether it may be made, and what it decided."""
+    """The rule that decided about the call, and its decision."""
     upstream: float = 0.0
-    """Seconds that its server took."""
+    """Seconds that the server took."""
     steps: dict[str, float] | None = None
-    """Seconds that each layer took by itself, where somebody wants to know (`calls/steps.py`)."""
+    """Seconds that each layer took by itself, if recorded (`calls/steps.py`)."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -61,24 +61,24 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     method: str
     caller: Caller
     params: JsonObject
-    """What is sent, without `_meta`; for a tool its arguments stand here under `arguments`."""
+    """The parameters to send, without `_meta`; for a tool, its arguments are under `arguments`."""
     name: str = ""
-    """What was asked for, as the client spelled it: a tool, a prompt, the address of a resource."""
+    """The requested name, as the client spelled it: a tool, a prompt, the address of a resource."""
     server: str = ""
-    """The server it goes to; known from the start for ad-hoc calls and listings, resolved for all others."""
+    """The target server; known from the start for ad-hoc calls and listings, resolved for all others."""
     tool: Tool | None = None
     meta: Mapping[str, Any] = EMPTY
     """The request's `_meta` as the client sent it."""
     resume: Mapping[str, Any] = EMPTY
     """`inputResponses` and `requestState` of a client that repeats its request to answer an upstream's question."""
     may_be_task: bool = False
-    """Whether a task is an answer to a client that declares tasks; else Wicket waits for its end."""
+    """Whether a client that declares tasks may get a task as the answer; else Wicket waits for its end."""
     declare_tasks: bool = False
-    """Whether the server is told that a task is welcome as an answer."""
+    """Whether to declare to the server that it may answer with a task."""
     notification: bool = False
-    """Whether nobody waits for an answer: it is sent, and its result is empty."""
+    """Whether it is a notification: it is sent, and its result is empty."""
     whole: bool = False
-    """Give the result as it is, however large and wherever it came from."""
+    """Return the complete result, whatever its size and source."""
     headers: Mapping[str, str] | None = None
     timeout: float | None = None
     span: Span
@@ -89,14 +89,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """The upstream's result object, untouched, and the request as it was sent."""
+    """The upstream's result object, unchanged, and the request as it was sent."""
 
     body: JsonObject
     request: Request
 
     @property
     def tool(self) -> Tool:
-        """The tool that answered. Raises ValueError where none did."""
+        """The tool that answered. Raises ValueError if there is none."""
         if self.request.tool is None:
             raise ValueError(f"{self.request.method} has no tool")
         return self.request.tool
@@ -116,7 +116,7 @@ def tool_call(
     whole: bool = False,
     may_be_task: bool = False,
 ) -> Request:
-    """A call of a tool, by name or as the tool that a dialect has found already."""
+    """A call of a tool, by name or with the tool that a dialect has already found."""
     known = tool if isinstance(tool, Tool) else None
     return Request(
         method="tools/call",
@@ -135,9 +135,9 @@ def tool_call(
 def internal(
     server: str, method: str, params: JsonObject, timeout: float | None = None, principal: Principal = GATEWAY
 ) -> Request:
-    """A request of the gateway's own: a listing, a probe. It passes no layer but the last.
+    """A request of the gateway itself: a listing, a probe. It passes only the last layer.
 
-    It is made for `principal` where only its users have an account at the server.
+    It is made for `principal` if only users have an account at the server.
     """
     return Request(
         method=method,

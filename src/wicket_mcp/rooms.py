@@ -1,8 +1,8 @@
-"""The rooms of one configuration: immutable, built from it and from the parts that outlive it.
+"""The parts of one configuration ("rooms"): immutable, built from it and from the live parts.
 
-A new configuration makes new rooms; nothing here is changed afterwards, so an option that a room reads reloads by
-construction. What must go on (connections, the catalogue, caches, watches, running scripts) is a live part and is
-handed from one generation to the next (`app.py`).
+A new configuration creates new rooms; nothing here changes afterwards, so every option that a room reads takes effect
+on reload. What must continue (connections, the catalogue, caches, watches, running scripts) is a live part and is
+passed from one generation to the next (`app.py`).
 """
 
 import hashlib
@@ -50,7 +50,7 @@ _PROFILE = "profile:"
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What passes from one configuration to the next."""
+    """The live parts, passed from one configuration to the next."""
 
     library: Library
     scripting: Scripting
@@ -60,12 +60,12 @@ class Live(msgspec.Struct, frozen=True):
     buckets: ServerBuckets
     admit: Admit
     memory: Memory
-    """What sessions have read, for rules about flow."""
+    """What sessions have read, for flow rules."""
     budgets: ProfileBudgets
     facade: FacadeOf
-    """The registry, made when somebody needs it."""
+    """The registry, created on demand."""
     tracing: "Tracing | None" = None
-    """Where spans are exported."""
+    """Set if spans are exported."""
 
 
 class Rooms(msgspec.Struct, frozen=True):
@@ -76,12 +76,12 @@ class Rooms(msgspec.Struct, frozen=True):
     pipeline: Pipeline
     verbs: Verbs
     _menus: dict[tuple[str, ...], "Menu"] = msgspec.field(default_factory=dict[tuple[str, ...], "Menu"])
-    """The menus that were asked for; making one loads its dialects."""
+    """The menus created so far; creating one loads its dialects."""
 
     def menu(self, names: tuple[str, ...] = ()) -> "Menu":
-        """The dialects of these names as one list of tools; those that are configured, without any.
+        """The dialects of these names as one list of tools; without names, the configured ones.
 
-        Raises ConfigError for a name that is none.
+        Raises ConfigError for an unknown name.
         """
         if names not in self._menus:
             self._menus[names] = factory.menu(self._dialects(names), self.config, self.live.facade)
@@ -94,8 +94,8 @@ class Rooms(msgspec.Struct, frozen=True):
         return (known.dialects if known else ()) or self.config.dialects
 
     def serve(self, names: tuple[str, ...]) -> Served:
-        """What is served under these names of dialects, or under none: there who is held to a profile, or whose client
-        is named in it, gets the dialects of that one."""
+        """What is served for these names of dialects. Without names, a principal or client that belongs to a profile
+        gets the dialects of that profile."""
         profiles = self.config.profiles
         served = Served(self.verbs, self.menu(names), partial(self.instructions, names), self.live.audit.disclose)
         if not profiles:
@@ -115,9 +115,10 @@ class Rooms(msgspec.Struct, frozen=True):
         return next((profile for profile in self.config.profiles if profile.name == name), None)
 
     def admit(self, names: tuple[str, ...], principal: Principal, client: str = "") -> Principal:
-        """Somebody as they come in where these names are served: nobody leaves the profiles that they are held to.
+        """The principal with its profile applied, for these names: a principal cannot leave the profiles it is
+        restricted to.
 
-        The name that their client gives itself chooses among those that are left where the address chooses none.
+        If the address selects no profile, the client's name selects among the remaining ones.
         """
         requested = profile_of(names)
         held = [profile for profile in self.config.profiles if profile.holds(principal)]
@@ -129,7 +130,7 @@ class Rooms(msgspec.Struct, frozen=True):
         return replace(principal, profile=chosen) if chosen != principal.profile else principal
 
     async def instructions(self, names: tuple[str, ...] = (), profile: str = "") -> str:
-        """The capability index for clients: fixed for a configuration once every server has been seen."""
+        """The capability index for clients: fixed for a configuration once every server has been listed."""
         if self.config.untrusted:
             return self.config.untrusted
         library = self.live.library
@@ -149,7 +150,7 @@ class Rooms(msgspec.Struct, frozen=True):
         key = f"instructions {hashlib.blake2b(encode([words, visible, *identity]), digest_size=16).hexdigest()}"
         text = inlined or None
         if text is None:
-            with suppress(WicketError):  # without its state Wicket greets all the same
+            with suppress(WicketError):  # without its state Wicket still answers
                 text = await library.store.load_note(key)
         if text is None:
             text = instructions(snapshot.view(reader), words)
@@ -164,12 +165,12 @@ class Rooms(msgspec.Struct, frozen=True):
 
 
 def profile_name(name: str) -> str:
-    """What stands for a profile among the names of dialects."""
+    """The form of a profile's name among the names of dialects."""
     return f"{_PROFILE}{name}"
 
 
 def profile_of(names: tuple[str, ...]) -> str:
-    """The profile that is served by these names; empty for dialects."""
+    """The profile that these names select; empty for dialects."""
     return names[0].removeprefix(_PROFILE) if names and names[0].startswith(_PROFILE) else ""
 
 
@@ -227,7 +228,7 @@ def _profiles_with_budget(config: Config) -> Mapping[str, ProfileConfig]:
 
 
 def may_need_sign_in(config: Config) -> bool:
-    """Whether a server may want to know who uses it."""
+    """Whether a server may require a sign-in."""
     remote = any(server.url is not None or server.credentials == "user" for server in config.servers)
     return remote or config.allow_runtime_servers
 
@@ -241,7 +242,7 @@ def _note_reading(flow: Flow, results: Results) -> NoteReading:
 
 
 def _approvals(config: Config, live: Live, results: Results) -> Approvals | None:
-    """What decides about calls; None where nothing does. Raises ConfigError."""
+    """What decides about calls; None if there are no rules. Raises ConfigError."""
     policy = config.policy
     if policy == PolicyConfig():
         return None
@@ -265,7 +266,7 @@ def _add_tracing(library: Library, tracing: "Tracing | None") -> Handler:
 
 
 def check(config: Config) -> None:
-    """What no single option shows to be wrong. Raises ConfigError."""
+    """Check combinations of options that are wrong together. Raises ConfigError."""
     enabled = sum(server.enabled for server in config.servers)
     if config.unprefixed and enabled != 1:
         raise ConfigError(
@@ -294,7 +295,7 @@ def check(config: Config) -> None:
 
 
 def visible_options(config: Config) -> Mapping[str, object]:
-    """What decides which tools of ours a client sees."""
+    """The options that decide which of our tools a client sees."""
     return {
         name: getattr(config, name)
         for name in ("vendor_keys", "dialects", "dotted_names", "unprefixed", "meta", "favourites")

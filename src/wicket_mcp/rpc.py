@@ -1,9 +1,9 @@
-"""The one JSON-RPC peer: our half of a conversation with an upstream (stdio, SSE, HTTP) or with a client.
+"""The JSON-RPC peer: our side of a conversation with an upstream (stdio, SSE, HTTP) or with a client.
 
-Mints ids, matches answers to requests, routes progress to the request it belongs to, answers the peer's own
-requests, and bounds what a peer can make us hold. State plus a `send` function: knows no transport, no era and no
-deadline. `receive` takes whatever the peer sent and never raises: one bad message costs itself and nothing else.
-Where an answer comes with its request (Streamable HTTP), the transport reads it there and leaves the rest to this.
+Creates ids, matches answers to requests, routes progress to its request, answers the peer's own requests, and limits
+what a peer can make us hold. State plus a `send` function: knows no transport, no era and no deadline. `receive`
+accepts any message of the peer and never raises: a bad message affects nothing else. If an answer comes with its
+request (Streamable HTTP), the transport reads it there and leaves the rest to this class.
 """
 
 import asyncio
@@ -22,25 +22,25 @@ from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-MAX_PEER_REQUESTS = 32  # a peer's own requests under way; more of them are a flood and stay unanswered
-CANCEL_GRACE = 2.0  # seconds for telling a peer that we cancel, where telling takes time
+MAX_PEER_REQUESTS = 32  # a peer's own requests in progress; more of them are a flood and stay unanswered
+CANCEL_GRACE = 2.0  # seconds for sending a cancellation, if sending takes time
 
 CONNECTION_WIDE = frozenset(
     f"notifications/{event}"
     for event in ("tools/list_changed", "prompts/list_changed", "resources/list_changed", "resources/updated")
 )
-"""Notifications that concern the whole connection, also when they arrive with the answer to one request."""
+"""Notifications that concern the whole connection, even if they arrive with the answer to one request."""
 
 Id: TypeAlias = int | str
 _ID_TYPES = (int, str)
 OnNotification: TypeAlias = Callable[[str, JsonObject], None]
 OnRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 Send: TypeAlias = Callable[[JsonObject], Coroutine[Any, Any, None] | None]
-"""Takes one message to the peer, at once or by the time that the coroutine it returns has ended."""
+"""Sends one message to the peer, at once or by the time the returned coroutine has ended."""
 
 
 class Callbacks(NamedTuple):
-    """Who is told what a peer says, and who answers what it asks: for one request, or for a whole connection."""
+    """Receives a peer's messages and answers its questions: for one request, or for a whole connection."""
 
     notification: OnNotification | None = None
     request: OnRequest | None = None
@@ -50,20 +50,20 @@ NO_CALLBACKS = Callbacks()
 
 
 class Rpc:
-    """Our half of one conversation."""
+    """Our side of one conversation."""
 
     def __init__(self, peer: str, send: Send, callbacks: Callbacks = NO_CALLBACKS, *, id_prefix: str = "") -> None:
-        """`peer` names the other side in errors; `callbacks` get what belongs to no request of ours."""
+        """`peer` names the other side in errors; `callbacks` receive what belongs to no request of ours."""
         self.peer = peer
         self.strays = 0
-        """Messages that fit nothing: late answers, unknown ids, wrong shapes, a flood of requests. Never fatal."""
+        """Messages that match nothing: late answers, unknown ids, wrong shapes, a flood of requests. Never fatal."""
         self.heard = 0
-        """Notifications and requests of the peer so far, which nobody asked it for."""
+        """Unsolicited notifications and requests of the peer so far."""
         self._send = send
         self._callbacks = callbacks
         numbers = itertools.count(1)
         self.mint_id: Callable[[], Id] = (lambda: f"{id_prefix}{next(numbers)}") if id_prefix else numbers.__next__
-        """A new id of ours."""
+        """Creates a new id."""
         self._pending: dict[Id, asyncio.Future[JsonObject]] = {}
         self._progress: dict[Id, OnNotification] = {}
         self._peer_requests: dict[Id, asyncio.Task[None]] = {}
@@ -75,7 +75,7 @@ class Rpc:
         return f"<Rpc {self.peer} | {len(self._pending)} pending, {unanswered} to answer, {self.strays} strays>"
 
     def __len__(self) -> int:
-        """How many requests of ours are not answered yet."""
+        """How many of our requests are not answered yet."""
         return len(self._pending)
 
     # Our requests and notifications
@@ -85,8 +85,8 @@ class Rpc:
     ) -> JsonObject:
         """Send one request and wait for its result.
 
-        Raises Refused (the peer's own error), ProtocolViolation (an answer that is none), what `send` raises, or
-        the reason given to `fail`. Cancelling the wait tells the peer. `send` replaces the connection's own.
+        Raises Refused (the peer's own error), ProtocolViolation (an invalid answer), what `send` raises, or the reason
+        given to `fail`. Cancelling the wait tells the peer. `send` replaces the connection's own.
         """
         send = send or self._send
         number = self.mint_id()
@@ -122,7 +122,7 @@ class Rpc:
             await sending
 
     def cancel(self, number: Id, send: Send | None = None) -> None:
-        """Tell the peer that nobody waits for its answer. Never raises: a peer that is gone needs not be told."""
+        """Tell the peer that its answer is no longer needed. Never raises: a peer that is gone need not be told."""
         params = {"requestId": number, "reason": "the caller gave up"}
         with contextlib.suppress(WicketError):
             sending = (send or self._send)({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
@@ -130,13 +130,13 @@ class Rpc:
                 self._tasks.start(_try_for(CANCEL_GRACE, sending), f"cancel request {number} to {self.peer}")
 
     def fail(self, reason: WicketError) -> None:
-        """End every request of ours with `reason`."""
+        """Fail all our requests with `reason`."""
         for answer in self._pending.values():
             if not answer.done():
                 _set_error(answer, reason)
 
     def reject(self, number: Id, reason: WicketError) -> bool:
-        """End one request of ours with `reason`; False where none of that number waits."""
+        """Fail one of our requests with `reason`; False if no such request waits."""
         answer = self._pending.get(number)
         if answer is None or answer.done():
             return False
@@ -144,15 +144,15 @@ class Rpc:
         return True
 
     async def close(self) -> None:
-        """Stop answering the peer, and telling it of cancellations."""
+        """Stop answering the peer and sending it cancellations."""
         await self._tasks.close()
 
-    # What the peer says
+    # Messages from the peer
 
     def receive(self, message: Any, callbacks: Callbacks = NO_CALLBACKS) -> None:
-        """Take in one decoded message or batch, whatever it is. Never raises.
+        """Process one decoded message or batch of any kind. Never raises.
 
-        Where the transport ties a message to a request of ours, `callbacks` are that request's.
+        If the transport ties a message to one of our requests, `callbacks` are that request's.
         """
         if isinstance(message, dict):
             try:
@@ -160,7 +160,7 @@ class Rpc:
                     self._dispatch(message, callbacks)  # pyright: ignore[reportUnknownArgumentType]
                 else:
                     self._settle(message)  # pyright: ignore[reportUnknownArgumentType]
-            except Exception:  # a callback of ours has a defect: the messages behind this one must not pay for it
+            except Exception:  # a bug in one of our callbacks must not affect the next messages
                 self.strays += 1
                 log.exception("a message of '%s' could not be handled", self.peer)
         elif isinstance(message, list):  # the batches of protocol 2025-03-26, which do not nest
@@ -170,7 +170,7 @@ class Rpc:
             self.strays += 1
 
     def _settle(self, message: JsonObject) -> None:
-        """Take in the answer to a request of ours."""
+        """Process the answer to one of our requests."""
         number: Any = message.get("id")
         answer = self._pending.get(number) if type(number) in _ID_TYPES else None
         if answer is None or answer.done():
@@ -186,7 +186,7 @@ class Rpc:
             _set_error(answer, ProtocolViolation(self.peer, text, hint=hint))
 
     def _dispatch(self, message: JsonObject, callbacks: Callbacks) -> None:
-        """Hand a notification or a request of the peer to the one it concerns."""
+        """Pass a notification or a request of the peer to its callbacks."""
         self.heard += 1
         method: Any = message["method"]
         params = as_object(message.get("params"))
@@ -224,7 +224,7 @@ class Rpc:
             task.add_done_callback(lambda _: self._peer_requests.pop(number, None))
 
     def _withdraw(self, number: Any) -> None:
-        """The peer takes a request of its own back: who answers it is cancelled, and nothing is sent."""
+        """The peer cancels one of its requests: cancel its handler, and send nothing."""
         if is_id(number) and (task := self._peer_requests.get(number)):
             task.cancel()
 
@@ -233,7 +233,7 @@ class Rpc:
             outcome: JsonObject = {"result": await on_request(method, params)}
         except WicketError as problem:
             outcome = {"error": to_rpc(problem)}
-        except Exception:  # a defect of ours, but the peer waits for an answer
+        except Exception:  # a bug of ours, but the peer waits for an answer
             log.exception("%s of '%s' could not be answered", method, self.peer)
             outcome = {"error": to_rpc(Internal("Wicket failed to answer.", hint="Its log says why."))}
         with contextlib.suppress(WicketError):  # the peer is gone
@@ -252,18 +252,18 @@ _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.
 
 
 def read_id(data: bytes) -> int | None:
-    """The number of the request that is answered by a message which cannot be decoded, where it can be seen."""
+    """The id of the request that an undecodable message answers, if it can be seen."""
     match = _ID_FIRST.match(data) or _ID_LAST.search(data[-200:])
     return int(match[1]) if match else None
 
 
 async def decode_message(data: bytes) -> Any:
-    """One message of a peer, decoded off the loop where it is large. Raises ValueError."""
+    """One message of a peer, decoded off the loop if it is large. Raises ValueError."""
     return decode(data) if len(data) < LARGE else await decode_off_loop(data)
 
 
 def list_messages(content: Any) -> list[JsonObject]:
-    """The JSON-RPC messages that were decoded: one, or those of a batch. Raises ValueError when there is none."""
+    """The decoded JSON-RPC messages: one, or those of a batch. Raises ValueError if there are none."""
     messages = [as_object(part) for part in (content if isinstance(content, list) else [content])]  # pyright: ignore[reportUnknownVariableType]
     messages = [message for message in messages if message]
     if not messages:
@@ -272,7 +272,7 @@ def list_messages(content: Any) -> list[JsonObject]:
 
 
 def read_result(peer: str, message: JsonObject) -> JsonObject:
-    """The result that an answer carries. Raises Refused, or ValueError when it has neither outcome."""
+    """The result in an answer. Raises Refused, or ValueError if it has neither result nor error."""
     error: Any = message.get("error")
     result: Any = message.get("result")
     if isinstance(error, dict):
@@ -284,7 +284,7 @@ def read_result(peer: str, message: JsonObject) -> JsonObject:
 
 def _set_error(answer: asyncio.Future[JsonObject], problem: WicketError) -> None:
     answer.set_exception(problem)
-    answer.exception()  # sending may fail before anybody waits for the answer; that is not a lost exception
+    answer.exception()  # sending may fail before the answer is awaited; that is not a lost exception
 
 
 async def _try_for(seconds: float, sending: Coroutine[Any, Any, None]) -> None:

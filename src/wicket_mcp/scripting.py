@@ -1,7 +1,7 @@
-"""Scripts over the core: what a script sees is the catalogue, and every call it makes is a call like any other.
+"""Runs scripts in the gateway: a script sees the catalogue, and its calls are handled like all others.
 
-Builds the `Api` from the current catalogue, answers a script's calls through the verbs, with the same policy, limits
-and audit as a direct call. The engine (and its processes) starts with the first script.
+Builds the `Api` from the current catalogue, and answers a script's calls through the verbs, with the same policy,
+limits and audit as direct calls. The engine (and its processes) starts with the first script.
 """
 
 import asyncio
@@ -38,31 +38,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FINDS_OUT = ("tools", "_G", "globalThis", "__interfaces", "__getToolInterface", "__backends")
-"""Words of a script that may reach servers it does not spell out."""
+"""Words of a script that may reach servers it does not name."""
 
 
 class Script(msgspec.Struct, frozen=True):
-    """What to run. `limits` are the configuration's where it has none of its own."""
+    """What to run. Without `limits`, the configured ones apply."""
 
     source: str
     language: str
     arguments: JsonObject | None = None
     limits: Limits | None = None
     envelope: bool = False
-    """Give `{"result": value}`, which many servers put around a function's value, as it is: what published
-    vocabularies did before us."""
+    """Return `{"result": value}`, which many servers wrap around a function's value, as it is: published vocabularies
+    do so."""
 
 
 class Scripting:
-    """Runs scripts for callers. Made once per gateway."""
+    """Runs scripts for callers. One per gateway."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.outcomes: Counter[tuple[str, str]] = Counter()
-        """Scripts that ended, by language and state."""
+        """Ended scripts, by language and state."""
         self._engine: Scripts | None = None
         self._built: tuple[View, Api] | None = None
-        """The latest api, and of which view it is: a large one takes a while to name."""
+        """The latest api and its view: naming a large catalogue takes a while."""
 
     @property
     def engine(self) -> "Scripts":
@@ -73,23 +73,23 @@ class Scripting:
         return self._engine
 
     def reconfigure(self, config: Config) -> None:
-        """Other limits, for the scripts from now on."""
+        """Apply other limits to new scripts."""
         self.limits = config.scripts
         if self._engine is not None:
             self._engine.use(config.scripts)
 
     async def announce(self) -> None:
-        """Say in the log what this system lacks of the jail, before somebody relies on it."""
+        """Log which parts of the jail this system lacks, before a user relies on them."""
         strength = await asyncio.to_thread(_strength)
         if not strength.complete:
             fate = "are refused" if self.limits.jail == "strict" else "will run"
             log.warning("scripts %s: the jail is %s", fate, strength)
 
     async def run(self, verbs: "Verbs", script: Script, caller: Caller) -> "Outcome":
-        """Run to the end, whatever that is. Raises nothing except cancellation."""
+        """Run to the end, whatever the outcome. Raises only cancellation."""
         limits = script.limits or self.limits
-        api = await self.api(verbs, caller.principal, script.source[: limits.source])  # the engine rejects more
-        # The lua vocabulary shows upstreams' resources under addresses of ours, so its results name them so too.
+        api = await self.api(verbs, caller.principal, script.source[: limits.source])  # the engine rejects longer ones
+        # The lua vocabulary shows upstreams' resources under our addresses, so its results use them too.
         readdress = script.language == "lua"
         calls = _Calls(verbs, InScript(caller), script.source, readdress=readdress, envelope=script.envelope)
         seed = None
@@ -107,7 +107,7 @@ class Scripting:
         return outcome
 
     async def api(self, verbs: "Verbs", principal: Principal, source: str | None = None) -> "Api":
-        """What a script may see; servers that were never seen are asked only when `source` may mean them."""
+        """What a script may see; servers that were never listed are asked only if `source` may refer to them."""
         from wicket_mcp.scripts.api import Api  # noqa: PLC0415  (see above)
 
         servers = list((await verbs.current_view(principal)).servers)
@@ -130,11 +130,11 @@ def _strength() -> "Strength":
 
 
 class InScript(Represented, frozen=True):
-    """The caller of a script's calls: its client, who cannot repeat a request that it never made."""
+    """The caller of a script's calls: its client, which cannot repeat a request that it did not make itself."""
 
 
 class _Calls:
-    """Where a script's calls go; see `wicket_mcp.scripts.calls.CallTool`."""
+    """Handles a script's calls; see `wicket_mcp.scripts.calls.CallTool`."""
 
     def __init__(self, verbs: "Verbs", caller: InScript, source: str, *, readdress: bool, envelope: bool) -> None:
         self._run = secrets.token_hex(4)
@@ -144,7 +144,7 @@ class _Calls:
         self._verbs = verbs
         self._caller = caller
         self.reruns: Reruns | None = None
-        """Where it matters where data flows: what finds out what the arguments of calls are made of."""
+        """Set if data flow is tracked: finds out what the arguments of calls derive from."""
 
     async def __call__(self, kind: "CallKind", name: str, arguments: JsonObject) -> Json:
         if self.reruns is None:
@@ -156,7 +156,7 @@ class _Calls:
     async def _answer(
         self, kind: "CallKind", name: str, arguments: JsonObject, rerun: Rerun | None = None
     ) -> tuple[Json, frozenset[str] | None]:
-        """The answer to a call; and if others may have written it, the fields of it that they have not."""
+        """The answer to a call and, if it may contain untrusted text, its fields that do not."""
         match kind:
             case "call":
                 request = tool_call(name, arguments, self._caller, whole=True)

@@ -47,11 +47,11 @@ async def serve_http(
     workers: Path | None = None,
     metrics: tuple[str, int] | None = None,
 ) -> None:
-    """Serve until `stop` is set; then finish what is in flight. `on_ready` gets our address.
+    """Serve until `stop` is set; then finish the calls in flight. `on_ready` is called with our address.
 
-    With a `listener`, connections are accepted there; it belongs to somebody else, who goes on listening. `workers` is
-    the folder in which those who accept at the same socket find each other. `metrics` is a further host and port, at
-    which the metrics are for everybody who can reach it.
+    With a `listener`, connections are accepted there; it belongs to another process, which keeps listening. `workers`
+    is the folder in which processes on the same socket find each other. `metrics` is an additional host and port, where
+    everyone who can reach it may read the metrics.
     """
     http = gateway.config.http
     check_exposure(http, authenticated=token is not None)
@@ -94,7 +94,7 @@ async def serve_http(
 
 
 def _serve_metrics(gateway: "Gateway", front: "Front", sock: socket) -> Callable[[], Awaitable[None]]:
-    """Answer Prometheus at a port of its own; what ends that."""
+    """Answer Prometheus on a separate port; returns the function that ends this."""
     guard = Guard(replace(gateway.config.http, host=sock.getsockname()[0]), None)
     server = Server(App((MetricsPage(front.metrics, "none"),), guard))
     serving = gateway.tasks.start(server.serve([sock]), "metrics", awaited=True)
@@ -125,7 +125,7 @@ async def _join_others(gateway: "Gateway", sessions: Sessions, *, alone: bool) -
 
 
 class Front:
-    """What is served at which address, by the configuration of the moment."""
+    """What is served at which address, by the current configuration."""
 
     def __init__(
         self,
@@ -168,18 +168,18 @@ class Front:
         )
 
     def reconfigure(self, config: Config) -> None:
-        """Serve what another configuration says, from the next request on."""
+        """Serve another configuration from the next request on."""
         self._add_profiles(config)
         self._sign_in.reconfigure(config)
         self.app.reconfigure(self._mounts(config), self._guard(config))
 
     def serve_at(self, address: str) -> None:
-        """We are reached at this address."""
+        """Record the address at which we are reached."""
         self.address = address
         self._gateway.accounts.serve_at((self._gateway.config.http.public_url or address).rstrip("/"))
 
     def end_conversations(self) -> None:
-        """Tell who listens that we leave."""
+        """Tell listening clients that we stop."""
         for protocol in self._protocols.values():
             protocol.closing.set()
         self._sessions.end_all()
@@ -189,7 +189,7 @@ class Front:
         await self._sign_in.close()
 
     def _add_profiles(self, config: Config) -> None:
-        """An address for each profile that has none; one that is gone keeps its address and shows nothing there."""
+        """Add an address for each new profile; a removed one keeps its address and shows nothing there."""
         for profile in config.profiles:
             if (path := f"/mcp/p/{profile.name}") not in self._protocols:
                 self._protocols[path] = self._gateway.protocol(profile_name(profile.name), transport="tcp")
@@ -219,7 +219,7 @@ class Front:
         return f"Records of calls are lost: {problem}" if problem else ""
 
     def _peer_mounts(self, config: Config) -> tuple[Mount, ...]:
-        """What the other members ask of us."""
+        """The mounts for the other members."""
         if self._replicas is None:
             return ()
         owned = self._replicas.mount(self._protocols["/mcp"], config.limits.max_message)

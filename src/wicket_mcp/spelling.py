@@ -1,7 +1,7 @@
-"""Did you mean: which of the known names an unknown one was most likely meant to be.
+"""Finds the known names that an unknown name most likely stands for ("did you mean").
 
-The one place for it, for every kind of name: tools, servers, options, clients, keys. Pure and quick: some thousand
-candidates are narrowed by the letters they share before any two names are compared in full.
+Used for every kind of name: tools, servers, options, clients, keys. Pure and quick: thousands of candidates are
+narrowed by shared letters before any two names are compared in full.
 """
 
 import re
@@ -14,18 +14,18 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W_A-Za-z\d]+")
 _LONGEST = 80
 _NEAR = 0.5
 _SLIPS = 0.34
-"""Share of a name's letters that may be wrong for it to be a slip."""
+"""Share of a name's letters that may differ for it to be a typo."""
 _COMPARED = 32
 
 
 def nearest(name: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
-    """The candidates that `name` was most likely meant to be, best first; none that are far off."""
+    """The candidates that `name` most likely stands for, best first; distant ones are left out."""
     known = list(dict.fromkeys(candidates))
     return nearest_of(name, known, fold_all(known), limit)
 
 
 def nearest_of(name: str, known: list[str], folded: list[str], limit: int = 3) -> list[str]:
-    """`nearest` for who keeps `fold_all(known)` between questions."""
+    """`nearest` for callers that keep `fold_all(known)` between calls."""
     name = name[:_LONGEST]
     whole, bare = _Pattern(_fold(name)), _Pattern(_fold(_tail(name)))
     words = _words(name)
@@ -44,7 +44,9 @@ def nearest_of(name: str, known: list[str], folded: list[str], limit: int = 3) -
 
 
 def _is_plausible(name: str, candidate: str) -> bool:
-    """Whether one can be a slip of the other: few letters differ, words are shared, or one is most of the other."""
+    """Whether one name can be a typo of the other: few letters differ, words are shared, or one is most of the
+    other.
+    """
     for left, right in ((name, candidate), (_tail(name), _tail(candidate))):
         if _overlap(_words(left), _words(right)) >= _NEAR:
             return True
@@ -61,7 +63,7 @@ def _tail(name: str) -> str:
 
 
 def _distance(left: str, right: str) -> int:
-    """Letters to change, add, leave out or swap with their neighbour until one is the other."""
+    """The number of letters to change, add, remove or swap with a neighbour to get from one name to the other."""
     before: list[int] = []
     row = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
@@ -75,7 +77,7 @@ def _distance(left: str, right: str) -> int:
 
 
 def _contenders(query: str, known: list[str], folded: list[str]) -> list[int]:
-    """Positions of the few candidates that share most with the query: only they are compared in full."""
+    """Positions of the few candidates that share most with the query: only these are compared in full."""
     if len(known) <= _COMPARED:
         return list(range(len(known)))
     size = min(len(query), 2 if len(query) <= 10 else 3)
@@ -105,7 +107,7 @@ def fold_all(names: list[str]) -> list[str]:
 
 
 def change_each(names: list[str], change: Callable[[str], str]) -> list[str]:
-    # One pass over one string: a call for each of some thousand names would cost ten times as much.
+    # One pass over one string: a call for each of thousands of names would cost ten times as much.
     together = change("\n".join(names)).split("\n")
     return together if len(together) == len(names) else [change(name).replace("\n", "_") for name in names]
 
@@ -119,7 +121,7 @@ def _overlap(left: set[str], right: set[str]) -> float:
 
 
 class _Pattern:
-    """A name to compare many others with: the share of characters that both have in the same order.
+    """A name to compare with many others: the share of characters that both have in the same order.
 
     Bit-parallel longest common subsequence: a set bit of `rest` is a character still unmatched.
     """

@@ -1,8 +1,7 @@
 """Background tasks with an owner.
 
-A bare `create_task` loses its exception and outlives its maker. `Tasks` belongs to whoever opens it: every
-task has a name, and `close` cancels and waits for all of them. A failure that nobody waits to hear of is an error in
-the log, and counted.
+A bare `create_task` loses its exception and outlives its creator. `Tasks` belongs to its creator: every task has a
+name, and `close` cancels all tasks and waits for them. A failure that is not awaited is logged as an error and counted.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 
 async def run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end, also when whoever waits for it is cancelled meanwhile; that is heard of afterwards."""
+    """Run `work` to its end even if the caller is cancelled meanwhile; the cancellation is raised afterwards."""
     task = asyncio.create_task(work)  # noqa: TID251  (awaited here, whatever happens)
     try:
         return await asyncio.shield(task)
@@ -30,7 +29,7 @@ class Tasks:
     """A set of running tasks that end no later than their owner."""
 
     failed: ClassVar[int] = 0
-    """Tasks of this process that failed with nobody to hear of it."""
+    """Tasks of this process that failed without a waiter."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -39,7 +38,7 @@ class Tasks:
         return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, T], name: str, *, awaited: bool = False) -> asyncio.Task[T]:
-        """Run `work` from now on. `awaited` says that somebody waits for it, and hears of its failure."""
+        """Start `work`. `awaited` means that a caller waits for it and gets its failure."""
         task = asyncio.create_task(work, name=name)  # noqa: TID251  (the one place)
         self._tasks.add(task)
         task.add_done_callback(self._on_done if awaited else self._on_finished)
@@ -48,19 +47,19 @@ class Tasks:
     def _on_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited may have been cancelled first: that is not a lost exception
+            task.exception()  # the waiter may have been cancelled first: that is not a lost exception
 
     def _on_finished(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             Tasks.failed += 1
-            if isinstance(problem, WicketError):  # it says itself what is wrong and what to do
+            if isinstance(problem, WicketError):  # its message says what is wrong and what to do
                 log.error("%s failed: %s", task.get_name(), problem)
             else:
                 log.error("%s failed: %r", task.get_name(), problem, exc_info=problem)
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait for all to end by themselves; False when some still run after `timeout`."""
+        """Wait for all tasks to end by themselves; False if some still run after `timeout`."""
         if not self._tasks:
             return True
         _, pending = await asyncio.wait(set(self._tasks), timeout=timeout)

@@ -1,11 +1,11 @@
-"""The verbs that every dialect, the library and the command line are translations of.
+"""The verbs behind every dialect, the library and the command line.
 
     servers   which servers there are          describe  signature, brief or full of named tools
-    tools     what one server offers           call      one call, answered faithfully
+    tools     what one server offers           call      one call, answered unchanged
     search    which tools fit a task           run       a script that makes many calls
                                                read      a slice of a stored large result
 
-Holds no logic of its own: it is the door between those who speak words and those who decide.
+Contains no logic of its own: it connects the dialects with the parts that decide.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 
 class Described(msgspec.Struct, frozen=True):
-    """The tools of the asked names, and what was wrong with the other names."""
+    """The tools of the requested names, and what was wrong with the other names."""
 
     tools: tuple[Tool, ...]
     problems: tuple[WicketError, ...]
 
 
 NoteReading = Callable[[Caller, str, str, Any], Awaitable[None]]
-"""Hears who read something, in which script, of which stored result, and what."""
+"""Called with the caller, the script, the stored result and what was read from it."""
 
 
 class Verbs:
@@ -78,9 +78,9 @@ class Verbs:
         note_reading: NoteReading | None = None,
     ) -> None:
         self.notice = notice
-        """Why there are no servers, for whoever looks for tools; mostly empty."""
+        """Why there are no servers, shown in search results; usually empty."""
         self._note_reading = note_reading
-        """Hears what is read of stored results, where it matters where data flows."""
+        """Called with what is read from stored results, if data flow is tracked."""
         self._catalogue = catalogue
         self.task_ids = task_ids
         self.skills = skills
@@ -97,30 +97,30 @@ class Verbs:
         self._results = results
 
     async def view(self, principal: Principal, servers: Iterable[str] | None = None) -> View:
-        """What `principal` may see, after all servers (of `servers`) that were never seen have been asked."""
+        """What `principal` may see, after all servers (of `servers`) that were never listed have been asked."""
         return (await self._catalogue.complete(servers, principal)).view(principal)
 
     async def current_view(self, principal: Principal) -> View:
-        """What `principal` may see of what is known already: no server is asked."""
+        """What `principal` may see of what is already known: no server is asked."""
         return (await self._catalogue.load()).view(principal)
 
     def shortest_ttl(self, principal: Principal) -> float | None:
-        """Seconds for which the lists of all servers together hold; None where none says so."""
+        """The shortest time to live of all servers' lists, in seconds; None if no server declares one."""
         listings = self._catalogue.view(principal).listings.values()
         return min((listing.ttl for listing in listings if listing.ttl is not None), default=None)
 
     async def resolve(self, name: str, principal: Principal) -> Tool:
-        """The tool that `name` means to `principal`. Raises UnknownName, AmbiguousName, Denied or Unavailable."""
+        """The tool that `name` means for `principal`. Raises UnknownName, AmbiguousName, Denied or Unavailable."""
         return await self._catalogue.resolve(name, principal)
 
     async def servers(self, principal: Principal, *, connect: bool = False) -> list[ServerStatus]:
-        """Every server in configured order; with `connect`, those never seen are asked first."""
+        """Every server in configured order; with `connect`, servers that were never listed are asked first."""
         view = await (self.view(principal) if connect else self.current_view(principal))
         unsigned = await self._accounts.missing(view.servers.values(), principal)
         return [self._status(config, view, signed_in=config.name not in unsigned) for config in view.servers.values()]
 
     async def tools(self, principal: Principal, server: str | None = None) -> tuple[Tool, ...]:
-        """The tools of one server, or of all. Raises UnknownName with near servers."""
+        """The tools of one server, or of all. Raises UnknownName with similar names."""
         if server is None:
             return (await self.view(principal)).tools
         name = self._catalogue.view(principal).server(server).name
@@ -143,7 +143,7 @@ class Verbs:
         return await self._finder.search(query, principal, limit=limit, servers=names)
 
     def find_tagged(self, tag: str, principal: Principal) -> list[str]:
-        """The servers of a tag. Raises UnknownName with near tags."""
+        """The servers of a tag. Raises UnknownName with similar tags."""
         servers = self._catalogue.view(principal).servers.values()
         tagged = [server.name for server in servers if tag.lower() in map(str.lower, server.tags)]
         if not tagged:
@@ -152,7 +152,7 @@ class Verbs:
         return tagged
 
     async def describe(self, names: Sequence[str], principal: Principal) -> Described:
-        """The tools that `names` mean, in that order, and what is wrong with the names that mean none."""
+        """The tools of `names`, in that order, and what is wrong with the other names."""
         check_length(names, MAX_NAMES, "The names", "items")
         tools: list[Tool] = []
         problems: list[WicketError] = []
@@ -164,7 +164,7 @@ class Verbs:
         return Described(tuple(tools), tuple(problems))
 
     async def call(self, request: Request) -> Result:
-        """One call of a tool; a large result is put aside unless the request wants it whole."""
+        """One call of a tool; a large result is stored unless the request wants it complete."""
         result = await self._pipeline(request)
         body = result.body
         if "extensions" in request.caller.capabilities:
@@ -182,7 +182,7 @@ class Verbs:
         resume: Mapping[str, Any] = EMPTY,
         unknown: Mapping[str, Any] = EMPTY,
     ) -> JsonObject:
-        """A resource of a server, by the address that `resources/list` shows; `unknown` parameters go with it."""
+        """Read a resource by the address in `resources/list`; `unknown` parameters are passed on."""
         return await self.fetch("resources/read", uri, {**unknown}, caller, meta, resume)
 
     async def get_prompt(
@@ -194,12 +194,12 @@ class Verbs:
         resume: Mapping[str, Any] = EMPTY,
         unknown: Mapping[str, Any] = EMPTY,
     ) -> JsonObject:
-        """A prompt of a server, by the name that `prompts/list` shows; `unknown` parameters go with it."""
+        """Get a prompt by the name in `prompts/list`; `unknown` parameters are passed on."""
         params: JsonObject = {**unknown} if arguments is None else {**unknown, "arguments": arguments}
         return await self.fetch("prompts/get", name, params, caller, meta, resume)
 
     async def complete(self, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY) -> JsonObject:
-        """Completion of a prompt's or template's argument, by whoever offers it."""
+        """Completion of a prompt's or template's argument, by its server."""
         sent = {key: value for key, value in params.items() if key != "_meta"}
         request = Request(method="completion/complete", caller=caller, params=sent, meta=meta, span=Span())
         return (await self._pipeline(request)).body
@@ -214,9 +214,9 @@ class Verbs:
         *,
         notification: bool = False,
     ) -> JsonObject:
-        """A request or notification of an extension that Wicket does not know, to the server that it is about.
+        """Forward a request or notification of an unknown extension to the server that it concerns.
 
-        Raises UnknownName of the kind "method" where there is none.
+        Raises UnknownName of the kind "method" if there is none.
         """
         sent = {key: value for key, value in params.items() if key != "_meta"}
         name = as_text(sent.get("name")) or as_text(sent.get("uri"))
@@ -235,23 +235,23 @@ class Verbs:
     async def follow(
         self, method: str, params: JsonObject, caller: Caller, meta: Mapping[str, Any] = EMPTY
     ) -> JsonObject:
-        """A request about a server's task, by the id that its client knows. Raises UnknownName."""
+        """A request about a server's task, by the id that its client has. Raises UnknownName."""
         sent = {key: value for key, value in params.items() if key != "_meta"}
         name = as_text(params.get("taskId"))
         request = Request(method=method, caller=caller, params=sent, name=name, meta=meta, span=Span())
         return self.rewrite(await self._pipeline(request))
 
     async def capabilities(self, principal: Principal) -> JsonObject:
-        """What clients are told of extensions and of what Wicket does not know: ours, and that of known servers."""
+        """The extensions and unknown capabilities that clients see: ours, and those of known servers."""
         known = [listing.capabilities for listing in (await self.current_view(principal)).listings.values()]
         return {**unknown_capabilities(known), "extensions": union(known)}
 
     async def watch(self, uri: str, caller: Caller, changed: Changed) -> Callable[[], None]:
-        """Hear when a resource changes, until the returned function is called."""
+        """Call `changed` when a resource changes, until the returned function is called."""
         return await self._watches.watch(uri, caller, changed, self._pipeline, self.addresses)
 
     def rewrite(self, result: Result) -> JsonObject:
-        """A result whose links lead through us: resources in it under the addresses that `resources/list` shows."""
+        """A result whose resource links use the addresses in `resources/list`."""
         return self.addresses.rewrite(result.body, result.request.server)
 
     async def fetch(
@@ -271,19 +271,19 @@ class Verbs:
         return self.rewrite(result)
 
     async def get_skill(self, uri: str, caller: Caller, meta: Mapping[str, Any]) -> JsonObject:
-        """A server's word about one skill of its, by the address that clients know. Raises UnknownName."""
+        """A server's description of one of its skills, by the address that clients know. Raises UnknownName."""
         request = Request(method="skills/get", caller=caller, params={}, name=uri, meta=meta, span=Span())
         result = await self._pipeline(request)
         skill = rewrite_skill(self.addresses, result.request.server, as_object(result.body.get("skill")))
         return {**result.body, "skill": skill}
 
     async def run(self, script: Script, caller: Caller) -> "Outcome":
-        """A script to its end; what went wrong in it is part of the outcome."""
+        """Run a script to its end; errors in it are part of the outcome."""
         return await self.scripting.run(self, script, caller)
 
     @property
     def follows_data(self) -> bool:
-        """Whether it matters where data comes from and where it goes."""
+        """Whether data flow is tracked."""
         return self._note_reading is not None
 
     async def value(
@@ -295,9 +295,9 @@ class Verbs:
         most: int | None = None,
         reader: tuple[Caller, str] | None = None,
     ) -> Any:
-        """A stored large result, or the part of it at `path`, as data of at most so many bytes.
+        """A stored large result, or the part of it at `path`, as data of at most this many bytes.
 
-        `reader` is whose script it is for, and which.
+        `reader` is the caller and the script that read it.
         """
         value = await self._results.value(handle, principal, path, most=most)
         if reader is not None and self._note_reading is not None:
@@ -305,7 +305,7 @@ class Verbs:
         return value
 
     async def put_aside(self, of: str, body: JsonObject, principal: Principal, most: int | None = None) -> JsonObject:
-        """An answer of our own, put aside like a tool's when it has more than `most` tokens."""
+        """Store an answer of our own, like a tool's result, if it has more than `most` tokens."""
         return await self._results.shape(body, f"wicket.{of}", principal, most=most)
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
@@ -319,7 +319,7 @@ class Verbs:
         return [record for record in records if shows(principal, record.server, record.tool)]
 
     def required_keys(self, server: str, principal: Principal) -> Mapping[str, bool]:
-        """The variables and files that a server needs, and whether each is there. Never a value."""
+        """The variables and files that a server needs, and whether each is present. Never a value."""
         config = self._catalogue.view(principal).server(server)
         missing = missing_secrets(config, base_dir=self._base_dir)
         needed = dict.fromkeys((*config.required_keys, *missing_secrets(config, {}, self._base_dir), *missing))
@@ -336,14 +336,14 @@ class Verbs:
         limit: int | None = None,
         reader: Caller | None = None,
     ) -> Slice:
-        """A slice of a stored large result, as text; `reader` is who gets to see it."""
+        """A slice of a stored large result, as text; `reader` is the caller who sees it."""
         part = await self._results.read(handle, principal, path=path, grep=grep, offset=offset, limit=limit)
         if reader is not None and self._note_reading is not None:
             await self._note_reading(reader, "", handle, part.text)
         return part
 
     async def set_log_level(self, level: str) -> None:
-        """Ask the legacy upstreams for log messages from this level on."""
+        """Ask the legacy upstreams for log messages of this level and above."""
         await self._pool.set_log_level(level)
 
     def _status(self, config: ServerConfig, view: View, *, signed_in: bool) -> ServerStatus:

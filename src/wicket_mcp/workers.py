@@ -1,9 +1,9 @@
-"""Several processes that serve one address: the master listens, the workers accept; who dies is replaced.
+"""Several processes that serve one address: the master listens, the workers accept; a dead worker is replaced.
 
 The master holds the listening socket and starts workers, which inherit it, so that no connection is refused or lost
-while workers come and go. SIGHUP replaces all workers one after the other, each only when its successor is ready: so a
-new version, or what needs a restart, is taken up under load. A worker is `wicket serve --http` as always, told by a
-variable what it inherits. Called by `cli/serve.py`; knows nothing of MCP.
+while workers change. SIGHUP replaces all workers one after the other, each only when its successor is ready, so a new
+version or a restart-only option takes effect under load. A worker is a normal `wicket serve --http`, with a variable
+that says what it inherits. Called by `cli/serve.py`; knows nothing about MCP.
 """
 
 import asyncio
@@ -25,28 +25,28 @@ from wicket_mcp.tasks import Tasks
 log = logging.getLogger(__name__)
 
 VARIABLE = "WICKET_WORKER"
-"""What a worker inherits: the descriptors of the listening socket and of the pipe on which it says that it is ready,
-and the folder in which workers find each other."""
+"""What a worker inherits: the descriptors of the listening socket and of the pipe for reporting that it is ready, and
+the folder in which workers find each other."""
 READY_WITHIN = 60.0
 DRAINED_WITHIN = 40.0
 SHORT_LIFE, PAUSE = 5.0, 1.0
-"""A worker that lived for less than so many seconds is replaced after a pause."""
+"""A worker that lived for less than this many seconds is replaced after a pause."""
 FAILURES = 5
 """Workers in a row that may end before they are ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What the master has given to us."""
+    """What we inherited from the master."""
 
     listener: socket.socket
     ready: int
     folder: Path
-    """In which workers find each other."""
+    """The folder in which workers find each other."""
 
     @classmethod
     def take(cls) -> "Inherited | None":
-        """From our environment, once; None where nobody is our master."""
+        """Read from our environment, once; None if we have no master."""
         value = os.environ.pop(VARIABLE, "")
         if not value:
             return None
@@ -69,7 +69,7 @@ class _Worker:
         self.leaving = False
 
     def end(self) -> None:
-        """Have it finish what is in flight, and leave."""
+        """Tell it to finish its calls in flight and exit."""
         self.leaving = True
         with contextlib.suppress(ProcessLookupError):
             self.process.terminate()
@@ -79,7 +79,7 @@ class Master:
     """See the module's docstring."""
 
     def __init__(self, arguments: Sequence[str], listener: socket.socket, count: int) -> None:
-        """`arguments` are those of `wicket serve` for one worker."""
+        """`arguments` are the arguments of `wicket serve` for one worker."""
         self._command = (sys.executable, "-m", "wicket_mcp", "serve", *arguments)
         self._listener = listener
         self._count = count
@@ -94,7 +94,7 @@ class Master:
         return f"<Master {len(self._workers)} workers>"
 
     async def run(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
-        """Keep as many workers as are wanted until `stop` is set. Raises ConfigError where none can be had."""
+        """Keep the wanted number of workers running until `stop` is set. Raises ConfigError if none can start."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._renew)
         try:
@@ -111,7 +111,7 @@ class Master:
             await self._end_all()
 
     async def _start(self) -> "_Worker | None":
-        """A worker that is ready; None where it ended before."""
+        """A worker that is ready; None if it ended before."""
         read, written = os.pipe()
         descriptors = (self._listener.fileno(), written)
         try:
@@ -135,7 +135,7 @@ class Master:
         return worker
 
     async def _watch(self, worker: _Worker) -> None:
-        """Replace a worker that ends without having been told to."""
+        """Replace a worker that ends without being told to."""
         code = await worker.process.wait()
         self._workers.remove(worker)
         if worker.leaving:
@@ -185,7 +185,7 @@ class Master:
 
 
 async def _is_ready(read: int) -> bool:
-    """Whether something is said on the pipe before it ends."""
+    """Whether the pipe brings a message before it ends."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read, "rb", 0))

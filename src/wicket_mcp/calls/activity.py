@@ -1,4 +1,4 @@
-"""What recent calls say about the servers: how many, how many failed, how long they took. Pure."""
+"""Statistics of recent calls by server: how many, how many failed, how long they took. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,11 +8,11 @@ from wicket_mcp.store.model import CallRecord
 from wicket_mcp.store.records import SUCCESSES
 
 SAMPLE = 2000
-"""How many of the latest calls are looked at."""
+"""How many of the latest calls are included."""
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """One server's recent calls. Latencies in milliseconds; None where no call reached it."""
+    """One server's recent calls. Latencies in milliseconds; None if no call reached it."""
 
     calls: int
     failed: int

@@ -1,9 +1,9 @@
-"""Whether a call may be made: the rules of `[[policy]]`, and where they say so, a person's yes.
+"""Whether a call may be made: checks the rules of `[[policy]]` and, if they require it, asks a person.
 
-In the stack only where the configuration has rules about the server, or watches where data flows. The person behind
-the client is asked by elicitation; where the client cannot ask, the call waits for `wicket approve` and is refused
-until it is made again. An approval is for one call of one principal with exactly these arguments, under these rules,
-for a while, and is spent by it; "always" makes a rule of it (`trust/always.py`). Nothing that a model can say is one.
+Part of the stack only if the configuration has rules about the server, or tracks data flow. The client's user is asked
+by elicitation. If the client cannot ask, the call is refused until it is approved with `wicket approve` and made again.
+An approval covers one call of one principal with exactly these arguments, under these rules, for a limited time, and is
+used up by that call; "always" turns it into a rule (`trust/always.py`). A model's own words never count as an approval.
 """
 
 import logging
@@ -29,31 +29,31 @@ from wicket_mcp.trust.rules import Call, Decision, Rules
 
 log = logging.getLogger(__name__)
 
-KEEP = 900.0  # seconds for which a question, and a yes to it, are good
+KEEP = 900.0  # seconds for which a question and its approval are valid
 ALWAYS_MARK = ", always"
-"""Ends the name of who approved a call and all like it: the rule is made when the call comes, with its arguments."""
+"""Suffix of the approver's name for "always": the rule is created when the call comes, with its arguments."""
 SESSION_MARK = ", for this session"
-"""Ends the name of who approved a call for as long as the client's session lasts."""
+"""Suffix of the approver's name for an approval that lasts as long as the client's session."""
 MAX_SESSION_APPROVALS = 1000
-_SHOWN = 1500  # characters of arguments that a question shows
+_SHOWN = 1500  # characters of arguments shown in a question
 
 
 Origin: TypeAlias = Callable[[str, Principal], Awaitable[tuple[str, JsonObject]]]
 
 
 class Approvals(msgspec.Struct, frozen=True):
-    """What decides, and who remembers what a person decided."""
+    """The rules, and the memory of a person's decisions."""
 
     rules: Rules
     store: ApprovalStore
     origin: Origin
-    """The call that a stored result is of, and its `_meta`."""
+    """The call that produced a stored result, and its `_meta`."""
     always: Always
-    """What somebody said "always" to."""
+    """The approvals given with "always"."""
     flow: Flow | None = None
     sessions: dict[tuple[str, str, str, str], str] = msgspec.field(default_factory=dict[tuple[str, str, str, str], str])
-    """What somebody approved for a session: whose, which session, tool and arguments; who approved. It ends with these
-    rules, and the oldest ends where there are too many.
+    """Approvals for a session: principal, session, tool and arguments, to the approver. They end with these rules, and
+    the oldest is dropped if there are too many.
     """
 
     def concern(self, server: str) -> bool:
@@ -89,7 +89,7 @@ def approve(approvals: Approvals) -> Layer:
 
 
 def observe(flow: Flow) -> Layer:
-    """Remembers what resources and prompts bring into a session; they are read, and decide nothing."""
+    """Record what resources and prompts bring into a session; reading them needs no decision."""
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
@@ -103,13 +103,13 @@ def observe(flow: Flow) -> Layer:
 
 
 async def _find_derived(flow: Flow, request: Request, call: Call) -> Collection[str] | None:
-    """The arguments of a script's call that were made of what others wrote; None where that is not known."""
+    """The arguments of a script's call that derive from untrusted data; None if that is unknown."""
     rerun = request.span.rerun
     return await rerun() if rerun is not None and flow.may_derive(request, call) else None
 
 
 async def _find_references(approvals: Approvals, request: Request) -> list[Stored]:
-    """What the arguments of a call refer to."""
+    """The stored results that a call's arguments refer to."""
     references: list[Stored] = []
     for argument, handle in request.span.references:
         tool, meta = await approvals.origin(handle, request.principal)
@@ -152,7 +152,7 @@ async def _settle(
         return
     if not can_ask(request.caller):
         raise await _wait_for_a_person(approvals.store, question, decision, why)
-    # The rules that "always" makes are the owner's, so only who may change the gateway can make one.
+    # An "always" rule belongs to the owner, so only administrators may create one.
     choices = (YES, SESSION, ALWAYS, NO) if request.principal.may("admin") else (YES, SESSION, NO)
     answer = await choose(request.caller, question.words, choices)
     if answer == NO:
@@ -170,14 +170,14 @@ def _in_session(request: Request, call: Call) -> tuple[str, str, str, str]:
 
 
 def _keep_for_session(approvals: Approvals, request: Request, call: Call, by: str) -> None:
-    """Ask no more about this call, with exactly these arguments, in this session."""
+    """Stop asking about this call, with exactly these arguments, in this session."""
     while len(approvals.sessions) >= MAX_SESSION_APPROVALS:
         del approvals.sessions[next(iter(approvals.sessions))]
     approvals.sessions[_in_session(request, call)] = by
 
 
 async def _keep(always: Always, call: Call, by: str) -> None:
-    """Make a rule of a call that is approved: where that cannot be done it is approved once."""
+    """Turn an approved call into a rule; if that fails, the call is approved once."""
     try:
         await always.add(call, by)
     except WicketError as problem:
@@ -185,7 +185,7 @@ async def _keep(always: Always, call: Call, by: str) -> None:
 
 
 async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, decision: Decision, why: str) -> Denied:
-    """The refusal that names the open question, which is asked once however often the call is tried."""
+    """The refusal that names the open question, which is stored once however often the call is tried."""
     same = ("principal", "server", "tool", "arguments_digest", "policy")
     known = [
         pending

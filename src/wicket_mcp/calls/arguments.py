@@ -1,7 +1,7 @@
-"""The arguments of a tool as they are sent: references to stored results filled in, all checked.
+"""Prepares the arguments of a tool: fills in references to stored results, and validates them.
 
-A call whose arguments do not fit the tool's own schema is rejected before its server is touched. Large ones are looked
-through in a thread.
+A call whose arguments do not fit the tool's own schema is rejected before its server is contacted. Large arguments are
+validated in a thread.
 """
 
 from functools import partial
@@ -52,7 +52,7 @@ def check(results: Results) -> Layer:
 
 
 async def _substitute(results: Results, request: Request, tool: Tool, arguments: JsonObject) -> JsonObject:
-    """The arguments with what their references stand for."""
+    """The arguments with their references replaced by the stored results."""
     request.span.references = tuple(
         (str(reference.place[0]) if reference.place else "", reference.handle)
         for reference in find_references(arguments)
@@ -61,11 +61,11 @@ async def _substitute(results: Results, request: Request, tool: Tool, arguments:
 
 
 async def _fit_large(results: Results, request: Request, tool: Tool, arguments: JsonObject) -> JsonObject:
-    """As for any others, in a thread: to walk through hundreds of thousands of values takes a while."""
+    """Validate in a thread: walking through hundreds of thousands of values takes a while."""
     principal = request.caller.principal
     if await results.compute(principal, partial(refers, arguments)):
         arguments = await _substitute(results, request, tool, arguments)
-    find_checker(tool.definition)  # compiled here, where nobody else changes what is compiled
+    find_checker(tool.definition)  # compiled here, because compiling is not thread-safe
 
     def fit() -> JsonObject:
         fitting = fit_arguments(tool, arguments)

@@ -1,7 +1,7 @@
-"""Questions of Wicket's own to the person behind a client, by elicitation, in both eras.
+"""Wicket's own questions to the client's user, by elicitation, in both eras.
 
-The answer comes from the client's user interface: a model that calls tools cannot give it. Who cannot be asked, or
-answers anything but the one word, has not said yes. Used by the layers that hold and approve calls.
+The answer comes from the client's user interface: a model that calls tools cannot give it. If the client cannot ask, or
+the answer is anything but yes, that counts as no. Used by the layers that hold and approve calls.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ ALWAYS = "always"
 
 
 def can_ask(caller: Caller) -> bool:
-    """Whether the client said that it shows its user a form."""
+    """Whether the client declared that it can show its user a form."""
     modes = caller.capabilities.get("elicitation")
     return modes is not None and ("form" in as_object(modes) or "url" not in as_object(modes))
 
 
 async def choose(caller: Caller, question: str, choices: Sequence[str] = (YES, NO)) -> str:
-    """What the client's user decides; NO where that is none of the choices.
+    """The choice of the client's user; NO if the answer is none of the choices.
 
-    Raises WicketError where the client is gone.
+    Raises WicketError if the client is gone.
     """
     schema = {
         "type": "object",
@@ -37,5 +37,5 @@ async def choose(caller: Caller, question: str, choices: Sequence[str] = (YES, N
 
 
 async def confirm(caller: Caller, question: str) -> bool:
-    """Whether the client's user says yes. Raises WicketError where the client is gone."""
+    """Whether the client's user says yes. Raises WicketError if the client is gone."""
     return await choose(caller, question) == YES

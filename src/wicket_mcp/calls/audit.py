@@ -1,9 +1,9 @@
-"""The outermost layer: one line in the audit for every request, written when it ends, however it ends.
+"""The outermost layer: writes one audit record for every request when it ends, whatever the outcome.
 
-A denial, an unknown name and a defect are recorded like an answer. Keeps a digest of the arguments, and themselves only
-where the configuration asks for it: masked, for a file or a collector. `Audit` hands each record to whoever keeps or
-counts it (the store, a file, the metrics), and knows what is under way. What is done to the gateway itself (a failed
-sign-in, a revoked key) becomes a record here too.
+Denials, unknown names and bugs are recorded like answers. A record has a digest of the arguments; the arguments
+themselves only if the configuration asks for it, masked, for a file or a collector. `Audit` passes each record to its
+sinks (the store, a file, the metrics), and knows the running requests. Events of the gateway itself (a failed sign-in,
+a revoked key) are recorded here too.
 """
 
 import asyncio
@@ -26,25 +26,27 @@ from wicket_mcp.telemetry.redact import mask_members, mask_strings
 
 MAX_DETAIL = 300
 MAX_ARGUMENTS = 16 * 1024
-"""Bytes of arguments that a record carries, where it carries any; of larger ones their size."""
-LISTENERS_EVERY = 0.25  # seconds in which records are gathered for the listeners
+"""The most bytes of arguments in a record; for larger arguments only their size is recorded."""
+LISTENERS_EVERY = 0.25  # seconds over which records are collected for the listeners
 UNASKED_A_MINUTE = 60
-"""Records of failed authentications, and of each server's log messages: nobody is to fill the audit with them."""
+"""Records per minute of failed authentications, and of each server's log messages, so that they cannot flood the
+audit.
+"""
 
 Sink = Callable[[CallRecord], None]
 """Takes one record. Never blocks and never raises."""
 
 
 class Running(NamedTuple):
-    """A request under way."""
+    """A running request."""
 
     request: Request
     started: float
-    """By the monotonic clock."""
+    """On the monotonic clock."""
 
 
 class Audit:
-    """Where records go, and what is under way. One for a gateway, whatever configuration comes and goes."""
+    """Receives records and knows the running requests. One for a gateway, across all configurations."""
 
     def __init__(self, *sinks: Sink) -> None:
         self._sinks = sinks
@@ -53,13 +55,13 @@ class Audit:
         self._timer: asyncio.TimerHandle | None = None
         self.running: dict[Span, Running] = {}
         self.rejections = 0
-        """Requests that were rejected because nobody is known by what they came with."""
+        """Requests that failed authentication."""
         self.disclosed: Counter[tuple[str, str]] = Counter()
         """Characters that clients were shown, by dialect and kind (`list`, `call`)."""
         self.whole_arguments = False
         """Whether records carry the arguments themselves, masked."""
         self._unasked: dict[str, tuple[int, int]] = {}
-        """By who comes unasked: a minute, and how many of theirs were recorded in it."""
+        """By source of unsolicited records: a minute, and how many were recorded in it."""
 
     def reconfigure(self, config: Config) -> None:
         self.whole_arguments = config.audit.arguments and config.audit.file is not None
@@ -73,11 +75,11 @@ class Audit:
                 self._timer = asyncio.get_running_loop().call_later(LISTENERS_EVERY, self.flush)
 
     def listen(self, listener: Sink) -> None:
-        """Hear of every record from now on: a little later, and many together, so that no call waits for it."""
+        """Receive every record from now on: slightly later and in batches, so that no call waits for it."""
         self._listeners.append(listener)
 
     def flush(self) -> None:
-        """Have the listeners hear what they have not heard yet."""
+        """Send the listeners the records that they have not received yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -87,12 +89,12 @@ class Audit:
                 listener(record)
 
     def act(self, principal: str, act: str, detail: str = "", *, outcome: str = "ok", method: str = "admin") -> None:
-        """Record what somebody did to the gateway itself."""
+        """Record an action on the gateway itself."""
         about = cut(detail, MAX_DETAIL)
         self.record(CallRecord(time.time(), principal, "", act, "", outcome, 0.0, 0, method=method, detail=about))
 
     def disclose(self, caller: Caller, dialect: str, kind: str, characters: int) -> None:
-        """Count what a client was shown; a list of tools, which every session begins with, is recorded too."""
+        """Count what a client was shown; a list of tools, which every session begins with, is also recorded."""
         self.disclosed[dialect, kind] += characters
         if kind == "list":
             name, client, method = caller.principal.name, caller.client_name, "tools/list"
@@ -105,7 +107,7 @@ class Audit:
             self.act(f"unknown {client}".strip(), "authenticate", reason, outcome="rejected", method="auth")
 
     def hear(self, server: str, level: str, words: str) -> None:
-        """Record a log message of a server that belongs to nobody's call: it is for the owner, and for no client."""
+        """Record a server's log message that belongs to no call: only the gateway's owner sees it."""
         if self._may_record(server):
             self.act(f"server {server}", "log message", f"{level}: {words}", method="log")
 
@@ -177,7 +179,7 @@ def _record(request: Request, span: Span, seconds: float, *, whole: bool) -> Cal
 
 
 def _steps(span: Span, seconds: float) -> tuple[tuple[str, float], ...]:
-    """What each layer took in milliseconds, in the order of the corridor; what is left is the audit's own."""
+    """The time of each layer in milliseconds, in pipeline order; the remainder is the audit's own."""
     steps = dict(reversed((span.steps or {}).items()))
     if LAST in steps:
         steps[LAST] -= span.upstream
@@ -187,14 +189,14 @@ def _steps(span: Span, seconds: float) -> tuple[tuple[str, float], ...]:
 
 
 def _mask(span: Span) -> str:
-    """The arguments for people to read: without secrets that are known, or that their names announce."""
-    if span.arguments_bytes > MAX_ARGUMENTS:  # looking through them would hold everybody up
+    """The arguments for people to read, without known secrets and without values whose names suggest a secret."""
+    if span.arguments_bytes > MAX_ARGUMENTS:  # searching them for secrets would delay everyone
         return encode(f"{span.arguments_bytes:,} bytes, too many for the audit").decode()
     return encode(mask_members(mask_strings(span.arguments))).decode()
 
 
 def measure(body: JsonObject) -> int:
-    """What `size_of` says; most results are one text, which needs no looking around."""
+    """The same as `size_of`, but quicker for the usual result, which is one text."""
     content: Any = body.get("content")
     if "structuredContent" not in body and isinstance(content, list) and len(cast("list[Any]", content)) == 1:
         block = cast("list[Any]", content)[0]

@@ -1,4 +1,4 @@
-"""Whether the principal's scopes allow the request: asked once, before anything is looked up."""
+"""Checks once, before any lookup, whether the principal's scopes allow the request."""
 
 from collections.abc import Awaitable
 
@@ -7,7 +7,7 @@ from wicket_mcp.trust.policy import demand
 
 
 def authorise(scope: str, doing: str) -> Layer:
-    """`doing` says in the refusal what needs the scope."""
+    """`doing` names, in the error, the action that needs the scope."""
 
     def layer(inner: Handler) -> Handler:
         def handle(request: Request) -> Awaitable[Result]:

@@ -1,7 +1,8 @@
-"""Answers that may be given again: kept in memory, for as long as the configuration says, for the one who asked.
+"""Cached answers: kept in memory for the configured time, for one caller each.
 
-Off unless a server's `cache` names the tool. A name with a wildcard covers only tools that call themselves read-only;
-a plain name is the user's word for it. An answer that reports an error, or asks for more, is never kept.
+Off unless a server's `cache` names the tool. A name with a wildcard covers only tools that declare themselves
+read-only; with a plain name the user takes responsibility. An answer that reports an error or asks a question is never
+cached.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Cache:
-    """The kept answers of all callers, `most` bytes of them. `clock` is monotonic."""
+    """The cached answers of all callers, up to `most` bytes. `clock` is monotonic."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MAX_BYTES) -> None:
         self._clock = clock
@@ -43,7 +44,7 @@ class Cache:
         self._bytes = 0
 
     def find(self, key: str) -> JsonObject | None:
-        """The kept answer, marked with its age."""
+        """The cached answer, marked with its age."""
         entry = self._kept.get(key)
         if entry is None or entry.until <= self._clock():
             self._drop(key)
@@ -73,9 +74,9 @@ class Cache:
 
 
 def cache(entries: Cache, config: ServerConfig, account: AccountOf | None = None) -> Layer:
-    """Give an answer again where the configuration says that it is still good, without asking the server.
+    """Return a cached answer that is still valid by the configuration, without contacting the server.
 
-    `account` changes with every sign-in: what one account was told is not told to the next.
+    `account` changes with every sign-in: an answer for one account is not returned to the next.
     """
 
     def layer(inner: Handler) -> Handler:
@@ -98,7 +99,7 @@ def cache(entries: Cache, config: ServerConfig, account: AccountOf | None = None
 
 
 def lifetime(config: ServerConfig, tool: Tool) -> float:
-    """How long an answer of `tool` may be given again, in seconds; 0 when it may not."""
+    """How long an answer of `tool` may be cached, in seconds; 0 if it may not."""
     name = tool.own_name or tool.name
     if name in config.cache:
         return seconds(config.cache[name])
@@ -110,7 +111,7 @@ def lifetime(config: ServerConfig, tool: Tool) -> float:
 
 
 def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Caller, version: str = "") -> str:
-    """What an answer depends on: who asks which server for what, how. A changed configuration is another server."""
+    """The cache key: the caller, the server with its configuration, the tool and its arguments."""
     session = caller.session if config.isolation == "session" else ""
     reached = [config.command, config.args, config.url, sorted(config.env.items()), sorted(config.headers.items())]
     whole = [caller.principal.name, session, version, tool.own_key, _sort_keys(arguments), reached]
@@ -118,7 +119,7 @@ def key_of(config: ServerConfig, tool: Tool, arguments: JsonObject, caller: Call
 
 
 def add_mark(body: JsonObject) -> JsonObject:
-    """`body` with its mark as a last line of text, where it came from here."""
+    """`body` with a last line of text that marks it as cached, if it came from the cache."""
     if META_CACHED not in as_object(body.get("_meta")):
         return body
     return {**body, "content": [*body.get("content", []), {"type": "text", "text": MARK}]}

@@ -1,4 +1,4 @@
-"""Other servers stand in for one that could not be asked at all. A call that was sent is never sent again."""
+"""Other servers replace one that could not be reached at all. A call that was sent is never sent again."""
 
 from collections.abc import Callable
 
@@ -14,14 +14,14 @@ META_FALLBACK = "wicket/fallback"
 
 
 def fallback(catalogue: Catalogue, config: ServerConfig, direct: Callable[[str], Handler]) -> Layer:
-    """The same tool of the servers in `fallback`, in turn; `direct` gives the way to one of them."""
+    """Try the same tool of the servers in `fallback`, in order; `direct` returns the handler of one of them."""
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             try:
                 return await inner(request)
             except (Unavailable, Overloaded) as problem:
-                if request.resume or request.tool is None:  # an earlier round of this call was sent already
+                if request.resume or request.tool is None:  # an earlier round of this call was already sent
                     raise
                 for tool in await _alternatives(catalogue, config, request.tool):
                     other = replace(request, server=tool.server, tool=tool)

@@ -1,8 +1,8 @@
-"""Tasks of servers: given to clients that have tasks, waited for in the place of those that have none.
+"""Tasks of servers: passed on to clients that support tasks; for other clients Wicket waits for the result.
 
-A client that declares tasks gets the server's task under an id of ours (`task_ids.py`). For everybody else, and for a
-tool of a legacy server that can only be called as a task, Wicket waits for the end and gives the plain result. A
-modern client that called a tool itself, and could declare tasks, hears the server's refusal instead.
+A client that declares tasks gets the server's task under an id of ours (`task_ids.py`). For every other client, and for
+a tool of a legacy server that can only be called as a task, Wicket waits for the end and returns the plain result. A
+modern client that called a tool directly, and could declare tasks, gets the server's error instead.
 """
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ def follow_tasks(ids: TaskIds) -> Layer:
         async def handle(request: Request) -> Result:
             able = request.caller.capabilities
             returns_task = bool(able) and request.may_be_task and declares(able, TASKS)
-            keeps_task = getattr(request.caller, "followed", None) is not None  # then a task of the server outlives us
+            keeps_task = getattr(request.caller, "followed", None) is not None  # then the server's task outlives us
             forwarded = _augment(replace(request, declare_tasks=True) if returns_task or keeps_task else request)
             try:
                 result = await inner(forwarded)
@@ -44,7 +44,7 @@ def follow_tasks(ids: TaskIds) -> Layer:
 
 
 def resolve_task(ids: TaskIds) -> Layer:
-    """The id of a task becomes its server and its own id there. Raises UnknownName."""
+    """Translate a task id into its server and the server's own id. Raises UnknownName."""
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
@@ -61,7 +61,7 @@ def resolve_task(ids: TaskIds) -> Layer:
 
 
 def _augment(request: Request) -> Request:
-    """A legacy server's tool that can only be called as a task is called as one."""
+    """Call a legacy server's tool as a task if it requires that."""
     tool = request.tool
     if tool is None or as_object(tool.definition.get("execution")).get("taskSupport") != "required":
         return request
@@ -73,7 +73,7 @@ def _is_task(body: JsonObject) -> bool:
 
 
 async def _wait(inner: Handler, request: Request, created: JsonObject) -> JsonObject:
-    followed: Followed | None = getattr(request.caller, "followed", None)  # of those who keep a task for their client
+    followed: Followed | None = getattr(request.caller, "followed", None)  # set if the caller keeps a task
     if followed is not None:
         followed.know(request.server, created)
 

@@ -1,9 +1,9 @@
-"""The last layer: one request on its way to an upstream, with its notifications and questions on the way back.
+"""The last layer: sends one request to an upstream, and passes its notifications and questions back.
 
-Whatever is asked of an upstream (a call, a prompt, a resource, a listing) goes through here. Progress and logs reach
-the caller under its own token. What the upstream asks on the way is put to the caller: a legacy upstream asks while the
-call runs; a modern one ends its answer with `input_required` and wants the request again with the replies, which a
-modern client does itself and which is done here for all others.
+Every request to an upstream (a call, a prompt, a resource, a listing) goes through here. Progress and logs reach the
+caller under its own token. The upstream's questions go to the caller: a legacy upstream asks while the call runs; a
+modern one ends its answer with `input_required` and expects the request again with the replies. A modern client repeats
+the request itself; for all others it is repeated here.
 """
 
 import itertools
@@ -41,18 +41,18 @@ from wicket_mcp.request import Request, Result
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.pool import Pool
 
-ROUNDS = 10  # times that an upstream may ask for more input before its call is given up
+ROUNDS = 10  # times that an upstream may ask for more input before its call fails
 
 _OUR_HOP = ("progressToken", META_VERSION, META_CLIENT_INFO, META_CAPABILITIES, APP_MARK)
-"""Keys of a request's `_meta` that speak about the hop to us and mean nothing to the upstream."""
+"""Keys of a request's `_meta` that concern only the hop to us and mean nothing to the upstream."""
 
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
-"""What a client must have declared to be asked this."""
+"""The capability that a client must have declared for each kind of question."""
 _ASKED_BY = frozenset(NEEDS.values())
 
 
 OnSent: TypeAlias = Callable[[str, float, JsonObject | None, BaseException | None], None]
-"""Takes the method of a request to a server, its seconds, and its result or what went wrong."""
+"""Called with the method of a request to a server, its seconds, and its result or error."""
 
 
 class Forward:
@@ -62,14 +62,14 @@ class Forward:
         self._pool = pool
         self._tokens = itertools.count(1)
         self._on_sent: OnSent | None = None
-        """Hears how long every request took, where somebody counts that."""
+        """Called with the duration of every request, if set."""
 
     def tell(self, on_sent: OnSent) -> None:
-        """Have `on_sent` called after every request."""
+        """Call `on_sent` after every request."""
         self._on_sent = on_sent
 
     async def __call__(self, request: Request) -> Result:
-        """The upstream's result, after all that it asked of the caller was answered."""
+        """The upstream's result, after the caller has answered all its questions."""
         caller, server, meta = request.caller, request.server, request.meta
         dressed = self._dress(request) if meta or caller.log_level else request.params
         if request.notification:
@@ -77,7 +77,7 @@ class Forward:
             await self._pool.notify(server, request.method, dressed, caller.principal, caller.session, able)
             return Result({}, request)
         token = meta.get("progressToken")
-        # Who wants to hear nothing and can be asked nothing needs nobody to listen for it.
+        # A caller that wants no messages and cannot be asked needs no callbacks.
         able = caller.capabilities
         unasked = not able or (_ASKED_BY.isdisjoint(able) and not ("extensions" in able and unknown(able)))
         silent = token is None and unasked and not caller.log_level
@@ -124,7 +124,7 @@ class Forward:
         except (Unavailable, Overloaded, NeedsSignIn) as problem:
             if not sent_before:
                 raise
-            # An earlier round was sent: whoever could stand in, or try again, must not.
+            # An earlier round was sent, so a fallback or a retry is not allowed.
             raise Crashed(
                 request.server, problem.message, hint="It was asked once already and may have acted."
             ) from None
@@ -135,7 +135,7 @@ class Forward:
                 self._on_sent(request.method, seconds, body, sys.exception())
 
     def _dress(self, request: Request) -> JsonObject:
-        """The parameters with what of the client's `_meta` is meant for the upstream."""
+        """The parameters, with the part of the client's `_meta` that is meant for the upstream."""
         caller, meta = request.caller, request.meta
         level = "" if request.notification else caller.log_level
         passed: JsonObject = {key: value for key, value in meta.items() if key not in _OUR_HOP}
@@ -147,22 +147,22 @@ class Forward:
 
 
 async def ask(caller: Caller, server: str, method: str, params: JsonObject) -> JsonObject:
-    """Put an upstream's question to the caller's client. Raises Unasked when it cannot be asked that."""
+    """Ask the caller's client an upstream's question. Raises Unasked if it cannot be asked."""
     _check_askable(caller, server, method, params)
     return await caller.ask(method, _render_question(method, params, server, modern=caller.resumes))
 
 
 def is_wanted(level: str, least: str) -> bool:
-    """Whether a log message of this level is for a client that wants `least` and above."""
+    """Whether a client that wants `least` and above gets a log message of this level."""
     if least not in LOG_LEVELS or level not in LOG_LEVELS:
         return bool(least)
     return LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
 
 
 def _check_askable(caller: Caller, server: str, method: str, params: Any) -> None:
-    """Raises Unasked when the client did not declare that it can be asked this.
+    """Raises Unasked if the client did not declare that it can be asked this.
 
-    What Wicket does not know may be of an extension that Wicket does not know: a client with such a one judges itself.
+    A method unknown to Wicket may belong to an unknown extension: a client with such an extension decides itself.
     """
     needed = NEEDS.get(method, "")
     action = f"asks for {needed}" if needed else f"asks {method}"
@@ -181,7 +181,7 @@ def _check_askable(caller: Caller, server: str, method: str, params: Any) -> Non
 
 
 def _check_page(server: str, address: Any) -> None:
-    """Raises Unasked for a page that is not on the web: a client may open whatever it is given."""
+    """Raises Unasked for an address that is not a web page: a client may open whatever it gets."""
     if not isinstance(address, str) or not is_web_address(address):
         raise Unasked(
             f"Server '{server}' wants a page opened whose address does not begin with http:// or https://.",
@@ -190,9 +190,9 @@ def _check_page(server: str, address: Any) -> None:
 
 
 def _render_question(method: str, params: JsonObject, server: str, *, modern: bool) -> JsonObject:
-    """A question as the client's era words it: only the legacy one names the visit to a page, and must.
+    """A question in the format of the client's era: only the legacy era gives a page visit an id, and requires it.
 
-    Who wants a page visited is said: the person who is asked knows servers, not addresses.
+    It names the server that wants a page visited: people know servers, not addresses.
     """
     if method != "elicitation/create" or params.get("mode") != "url":
         return params
@@ -203,7 +203,7 @@ def _render_question(method: str, params: JsonObject, server: str, *, modern: bo
 
 
 def _name_asker(body: JsonObject, caller: Caller, server: str) -> JsonObject:
-    """An `input_required` for a client that answers it by itself. Raises Unasked where it cannot."""
+    """An `input_required` for a client that answers it itself. Raises Unasked if it cannot."""
     questions = {key: as_object(question) for key, question in as_object(body.get("inputRequests")).items()}
     for question in questions.values():
         _check_askable(caller, server, as_text(question.get("method")), question.get("params"))
@@ -220,9 +220,9 @@ def _name_asker(body: JsonObject, caller: Caller, server: str) -> JsonObject:
 
 
 def _visits(refusal: Refused, caller: Caller, server: str) -> JsonObject:
-    """What a modern client gets for a legacy refusal that demands visits to pages: questions, and then it tries again.
+    """Turn a legacy error that requires page visits into questions for a modern client, which then tries again.
 
-    Raises the refusal where it is something else, or the client cannot be asked so.
+    Raises the error if it is a different one, or if the client cannot be asked this way.
     """
     pages = [
         as_object(elicitation) for elicitation in as_list(as_object(refusal.error.get("data")).get("elicitations"))
@@ -254,7 +254,7 @@ async def _replies(body: JsonObject, caller: Caller, server: str) -> JsonObject:
 
 
 class _Reporter:
-    """What an upstream says on the way reaches the caller: progress under its token, logs it wants, questions."""
+    """Passes an upstream's messages to the caller: progress under its token, the logs it wants, questions."""
 
     __slots__ = ("_caller", "_server", "_token")
 

@@ -1,7 +1,7 @@
-"""What nobody has accepted is not called: a tool, prompt or template that changed, or that is new (`trust/pins.py`).
+"""Blocks calls of what is not accepted yet: a tool, prompt or template that changed or is new (`trust/pins.py`).
 
-In the stack of servers whose configuration holds changes. Where the client can show its user a question, that user
-may accept the change, if it is the gateway's owner or an administrator; everybody else is told what changed and how to
+Part of the stack of servers whose configuration holds changes. If the client can ask its user, and the user is the
+gateway's owner or an administrator, the user may accept the change; everyone else is told what changed and how to
 approve it.
 """
 
@@ -18,8 +18,8 @@ from wicket_mcp.model import as_object, as_text
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.trust.pins import Entry, Held, held_entry
 
-_EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: what stands for a part of an address
-_SHOWN = 2000  # characters of a difference that a question shows
+_EXPRESSION = re.compile(r"\{[^{}]*\}")  # in a template: a placeholder in an address
+_SHOWN = 2000  # characters of a diff shown in a question
 
 
 def check_held(catalogue: Catalogue) -> Layer:
@@ -32,7 +32,7 @@ def check_held(catalogue: Catalogue) -> Layer:
             if change is not None:
                 await _settle(catalogue, change, request)
             tool = request.tool
-            if tool is not None:  # as it is accepted now, which may not be what the caller found
+            if tool is not None:  # as it is accepted now, which may differ from what the caller found
                 tool = catalogue.view(request.principal).find(tool.server, tool.name) or tool
             return await inner(replace(request, tool=tool))
 
@@ -56,7 +56,7 @@ def _find(catalogue: Catalogue, request: Request) -> Held | None:
 
 
 def _template(changes: Mapping[Entry, Held], uri: object) -> Held | None:
-    """The held template that an address is made from."""
+    """The held template that an address matches."""
     if not isinstance(uri, str):
         return None
     templates = ((name, change) for (kind, name), change in changes.items() if kind == "template")
@@ -69,7 +69,7 @@ def _addresses(template: str) -> re.Pattern[str]:
 
 
 async def _settle(catalogue: Catalogue, change: Held, request: Request) -> None:
-    """Have the client's user accept the change. Raises Denied where nobody does."""
+    """Ask the client's user to accept the change. Raises Denied if that does not happen."""
     caller = request.caller
     request.span.rule = f"{'added' if change.pinned is None else 'changed'}: hold"
     if caller.principal.may("admin") and can_ask(caller):

@@ -1,6 +1,6 @@
-"""How often somebody may ask, and how often a server may be asked. Never waits: who is over is told when to come again.
+"""Rate limits for principals and for servers. Never waits: a caller over the limit is told when to try again.
 
-Whose buckets these are is decided by the composition: in this process, or shared by several.
+The composition decides where the buckets live: in this process, or shared by several.
 """
 
 import time
@@ -13,11 +13,11 @@ from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.store.base import SharedLimits
 
 Admit = Callable[[Principal, str], Awaitable[None] | None]
-"""Takes one request of a kind from a principal's allowance; None where they have no limit. Raises RateLimited."""
+"""Takes one request of a kind from a principal's allowance; None if there is no limit. Raises RateLimited."""
 
 
 def limit_principal(admit: Admit, kind: str) -> Layer:
-    """The allowance of an API key; the owner has none to keep."""
+    """The limit of an API key; the owner has none."""
 
     def layer(inner: Handler) -> Handler:
         async def wait(taking: Awaitable[None], request: Request) -> Result:
@@ -51,22 +51,22 @@ def limit_server(buckets: "ServerBuckets", config: ServerConfig) -> Layer:
 
 
 class ServerBuckets:
-    """One bucket for each server that has a limit: it holds a minute's calls and fills steadily.
+    """One bucket for each server with a limit: it holds a minute's calls and refills steadily.
 
     `clock` is monotonic, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, shared: SharedLimits | None = None) -> None:
         self.shared = shared
-        """Where replicas count together."""
+        """Set if replicas count together."""
         self._share: Callable[[], int] = lambda: 1
-        """How many gateways have a part of every limit, where they do not count together."""
+        """How many gateways share every limit, if they do not count together."""
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
-        """Calls left, and when that was so."""
+        """Calls left, and at what time."""
 
     def divide_by(self, share: Callable[[], int]) -> None:
-        """How many we are: while there is nobody to count for all, each grants its part."""
+        """How many gateways share the limits: without a shared counter, each grants its part."""
         self._share = share
 
     def admit(self, server: ServerConfig) -> None:
@@ -83,7 +83,7 @@ class ServerBuckets:
         self._buckets[server.name] = (left - 1, now)
 
     async def admit_shared(self, server: ServerConfig, limits: SharedLimits) -> None:
-        """Take one call from what all replicas may make. Raises RateLimited."""
+        """Take one call from the limit of all replicas. Raises RateLimited."""
         most = server.calls_per_minute
         if most and (wait := await limits.take_from(f"server:{server.name}", float(most), most / 60)):
             raise RateLimited(f"Server '{server.name}' takes {most} calls a minute.", retry_after=wait)

@@ -1,15 +1,14 @@
-"""The corridor: which layers a request passes, in which order. Read this first.
+"""The pipeline: which layers a request passes, in which order. Read this first.
 
     [trace] -> audit -> authorise -> [sign in] -> resolve -> limit(principal) -> [limit(profile)]
           -> [fallback] -> [held] -> arguments -> [approve] -> [cache] -> [limit(server)] -> forward
 
 Stacks are built once: the outer part for each method, the inner part for each server's configuration, so that a layer
-with nothing to say to a method or a server is not in its way. What comes in brackets stands only where the
-configuration asks for it (signing in, where a server is remote or each user's own); arguments are checked for tools
-alone.
+that does not concern a method or a server costs nothing. Layers in brackets are present only if the configuration needs
+them (sign in: if a server is remote or per user). Arguments are checked only for tools.
 
-A fallback has the other tool's schema to check, and so stands before the arguments; an answer from the cache costs the
-server nothing, and so stands before its limit.
+A fallback must check the other tool's schema, so it comes before the arguments. A cached answer costs the server
+nothing, so the cache comes before the server's limit.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -65,16 +64,16 @@ class Parts(msgspec.Struct, frozen=True):
     sign_in: Layer | None = None
     account: AccountOf | None = None
     approvals: Approvals | None = None
-    """The rules about calls, where there are any."""
+    """The rules about calls, if there are any."""
     trace: Layer | None = None
     profiles: Layer | None = None
-    """The budgets of profiles, where there are any."""
+    """The budgets of profiles, if there are any."""
     timed: bool = False
-    """Whether the audit is told how long each layer took."""
+    """Whether the audit records the time of each layer."""
 
 
 class Pipeline:
-    """One handler for every request that a client, a script or the library makes of a server."""
+    """The handler for every request to a server, from a client, a script or the library."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -85,12 +84,12 @@ class Pipeline:
         self._others = self._stacks(owner=False)
 
     def __call__(self, request: Request) -> Awaitable[Result]:
-        """The answer; one that says `isError` is an answer. Raises WicketError when there is none."""
+        """The answer; one with `isError` is an answer too. Raises WicketError if there is none."""
         stacks = self._owner if request.caller.principal is LOCAL else self._others
         return (stacks.get(request.method) or stacks[EXTENSION])(request)
 
     def _stacks(self, *, owner: bool) -> Mapping[str, Handler]:
-        """One for each method. The owner has every scope and no allowance to keep, so neither is asked about."""
+        """One stack for each method. The owner has every scope and no limits, so neither is checked."""
         parts = self._parts
         by_server = self._to_server
         resources = resolve_resource(parts.addresses)
@@ -113,7 +112,7 @@ class Pipeline:
         }
 
     def guard(self, inner: Handler) -> Handler:
-        """The layers for a call whose server is not a configured one: everything that is about the caller."""
+        """The layers for a call to a server that is not configured: everything that concerns the caller."""
         parts = self._parts
         layers = {
             "authorise": authorise("invoke", "calling tools"),
@@ -124,7 +123,7 @@ class Pipeline:
         return nest([*self._outermost, *self._steps(layers)], self._last(inner))
 
     def _steps(self, layers: Mapping[str, Layer]) -> list[Layer]:
-        """The layers, each with its name for the audit where that wants to know how long it took."""
+        """The layers, each with its name and timed if the audit records times."""
         return [time_layer(name, layer) if self._parts.timed else layer for name, layer in layers.items()]
 
     def _last(self, handler: Handler) -> Handler:
@@ -152,7 +151,7 @@ class Pipeline:
         return (known[1] if request.tool is None else known[2])(request)
 
     def _inner(self, config: ServerConfig) -> tuple[Handler, Handler]:
-        """The layers of one server: for its prompts, resources and all else, and for its tools."""
+        """The layers of one server: for prompts, resources and everything else, and for tools."""
         parts = self._parts
         outer: dict[str, Layer] = {"held": check_held(parts.catalogue)} if holds(config) else {}
         if parts.approvals is not None and parts.approvals.flow is not None:
@@ -184,7 +183,7 @@ class Pipeline:
         return nest(self._steps(layers), forward)
 
     async def _forward(self, request: Request) -> Result:
-        """Tasks concern clients that declare something and tools that say so; everybody else goes straight on."""
+        """Tasks concern only clients and tools that declare them; every other call is forwarded directly."""
         caller, tool = request.caller, request.tool
         keeps_task = getattr(caller, "followed", None) is not None
         if caller.capabilities or keeps_task or (tool is not None and "execution" in tool.definition):

@@ -1,8 +1,8 @@
-"""What all who come through a profile may use together in an hour: calls of servers, and tokens of answers.
+"""Hourly budgets that all users of a profile share: calls to servers, and tokens of answers.
 
-A call is refused before it is made; an answer is charged when it has been given, so that one answer may overdraw the
-budget and the next request waits until it has filled up again. Each gateway counts for itself. In the stack only where
-a profile has a budget; `rooms.py` hands it from one configuration to the next.
+A call is refused before it is made. An answer is charged after it was given, so one answer may overdraw the budget, and
+the next request waits until it has refilled. Each gateway counts for itself. Part of the stack only if a profile has a
+budget; `rooms.py` passes it from one configuration to the next.
 """
 
 import time
@@ -18,20 +18,20 @@ _HOUR = 3600.0
 
 
 class ProfileBudgets:
-    """What is left of each budget: it holds an hour's worth and fills steadily. `clock` is monotonic, in seconds."""
+    """The rest of each budget: it holds an hour's worth and refills steadily. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._left: dict[tuple[str, str], tuple[float, float]] = {}
-        """By profile and kind: what is left, and when that was so."""
+        """By profile and kind: what is left, and at what time."""
 
     def take_call(self, profile: ProfileConfig) -> None:
-        """Raises RateLimited where the profile has no call left."""
+        """Raises RateLimited if the profile has no calls left."""
         self._check(profile, "calls", profile.calls_per_hour)
         self._spend(profile, "calls", profile.calls_per_hour, 1)
 
     def check_tokens(self, profile: ProfileConfig) -> None:
-        """Raises RateLimited where the profile has no token left."""
+        """Raises RateLimited if the profile has no tokens left."""
         self._check(profile, "tokens", profile.tokens_per_hour)
 
     def spend_tokens(self, profile: ProfileConfig, characters: int) -> None:
@@ -54,7 +54,7 @@ class ProfileBudgets:
 
 
 def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Layer:
-    """Counts what is asked of servers through a profile."""
+    """Counts the requests to servers through a profile."""
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
@@ -69,7 +69,7 @@ def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]
 
 
 def afford(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Callable[[Principal], None]:
-    """What asks, before an answer, whether there are tokens left for one."""
+    """A check, before an answer, that there are tokens left for it."""
 
     def check(principal: Principal) -> None:
         profile = profiles.get(principal.profile)
@@ -82,7 +82,7 @@ def afford(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Ca
 def charge(
     budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig], disclose: Callable[[Caller, str, str, int], None]
 ) -> Callable[[Caller, str, str, int], None]:
-    """`disclose`, and what was disclosed is taken from the budget of the profile."""
+    """`disclose`, which also takes the disclosed tokens from the profile's budget."""
 
     def spend(caller: Caller, dialect: str, kind: str, characters: int) -> None:
         disclose(caller, dialect, kind, characters)

@@ -1,6 +1,6 @@
-"""What a name means: a tool, a prompt or a resource becomes its server and its own name there. Done once.
+"""Resolves a name once: a tool, a prompt or a resource becomes its server and its own name there.
 
-Works over the principal's view of the catalogue, so that what may not be seen cannot be named.
+Works on the principal's view of the catalogue, so that hidden entries cannot be named.
 """
 
 from contextlib import suppress
@@ -19,7 +19,7 @@ def resolve_tool(catalogue: Catalogue) -> Layer:
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
             tool = request.tool
-            if tool is None:  # nearly always a name that was resolved before, by the same principal
+            if tool is None:  # nearly always the same principal has resolved this name before
                 view = catalogue.now.seen_by.get(request.caller.principal)
                 tool = view.exact.get(request.name) if view is not None else None
             if tool is None:
@@ -56,7 +56,7 @@ def resolve_prompt(addresses: Addresses) -> Layer:
 
 
 def resolve_reference(catalogue: Catalogue, addresses: Addresses) -> Layer:
-    """Completion refers to a prompt or to a resource template. A server that completes nothing is not asked."""
+    """Completion refers to a prompt or to a resource template. A server without completion is not asked."""
 
     def layer(inner: Handler) -> Handler:
         async def handle(request: Request) -> Result:
@@ -79,8 +79,8 @@ def resolve_reference(catalogue: Catalogue, addresses: Addresses) -> Layer:
 
 
 def resolve_extension(catalogue: Catalogue, addresses: Addresses) -> Layer:
-    """A method that Wicket does not know goes to the server whose resource, tool or prompt it names; where it names
-    none, to the only server that declares an extension which Wicket does not know.
+    """A method that Wicket does not know goes to the server whose resource, tool or prompt it names. If it names none,
+    it goes to the only server that declares an extension which Wicket does not know.
     """
 
     def layer(inner: Handler) -> Handler:
@@ -108,7 +108,7 @@ def resolve_extension(catalogue: Catalogue, addresses: Addresses) -> Layer:
 
 
 async def _name_server(catalogue: Catalogue, addresses: Addresses, request: Request) -> tuple[str, JsonObject]:
-    """The server that a request names something of, and the request's parameters in that server's own words."""
+    """The server that a request refers to, and the parameters with that server's own names."""
     principal, params = request.caller.principal, request.params
     if isinstance(params.get("uri"), str):
         with suppress(UnknownName):

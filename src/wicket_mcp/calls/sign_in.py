@@ -1,8 +1,8 @@
-"""A call that meets a missing sign-in: the client is asked to open the page, and the call goes on when that is done.
+"""A call that needs a sign-in: the client is asked to open the page, and the call continues afterwards.
 
-NeedsSignIn says that nothing was done, so the request is simply made again. A client that cannot be asked gets the
-address in the error, and the same call works when it is repeated. Where nobody serves a callback (the library, a
-command), the error names the command instead.
+NeedsSignIn means that nothing was done, so the request is simply made again. A client that cannot be asked gets the
+address in the error, and can repeat the call later. If no callback is served (the library, a command), the error names
+the command instead.
 """
 
 import secrets
@@ -13,7 +13,7 @@ from wicket_mcp.errors import NeedsSignIn, Unasked
 from wicket_mcp.identity.accounts import Accounts
 from wicket_mcp.request import Handler, Layer, Request, Result
 
-ROUNDS = 3  # a server may ask for more rights once somebody has signed in
+ROUNDS = 3  # a server may ask for more rights after a sign-in
 
 
 def sign_in(accounts: Accounts, catalogue: Catalogue) -> Layer:
@@ -32,7 +32,7 @@ def sign_in(accounts: Accounts, catalogue: Catalogue) -> Layer:
 
 
 async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, catalogue: Catalogue) -> None:
-    """Have the caller's user sign in. Raises NeedsSignIn or SignInFailed where that does not happen."""
+    """Ask the caller's user to sign in. Raises NeedsSignIn or SignInFailed if that does not happen."""
     server = problem.server
     config = catalogue.servers.get(server)
     if config is None or config.url is None or not accounts.serves_callback:

@@ -1,8 +1,8 @@
 """How long each layer took by itself, for an audit that is written to a file or a collector.
 
-Stands in the stack only where such an audit is configured: timing a layer costs about as much as a small layer does.
-What a layer took is what passed between its beginning and its end, without what lies further in; a layer that asks
-twice (a fallback, a sign-in) counts twice. The last one is `forward`, from which the audit takes what the server took.
+Part of the stack only if such an audit is configured: timing a layer costs about as much as a small layer itself. A
+layer's time excludes the layers inside it; a layer that calls them twice (a fallback, a sign-in) counts twice. The last
+one is `forward`, from which the audit takes the server's time.
 """
 
 import time
@@ -13,7 +13,7 @@ LAST = "forward"
 
 
 def time_layer(name: str, layer: Layer) -> Layer:
-    """The layer, with its own time written into the request's span under `name`."""
+    """The layer, with its own time recorded in the request's span under `name`."""
 
     def wrap(inner: Handler) -> Handler:
         return _count(name, layer(_count(name, inner, sign=-1)))
@@ -27,7 +27,7 @@ def time_last(handler: Handler) -> Handler:
 
 
 def without(handler: Handler, name: str) -> Handler:
-    """A handler that the layer `name` asks beside its own: its time is not that layer's."""
+    """A second handler that the layer `name` calls: its time is not counted for that layer."""
     return _count(name, handler, sign=-1)
 
 

@@ -1,7 +1,7 @@
 """Ids of tasks as clients know them: they carry the server and its own id, and are sealed to the principal.
 
-Nothing is kept: an id means the same after a restart, because the key is a file of its own in the state folder. The
-empty server stands for Wicket itself, which keeps tasks for servers that have none (`surface/local_tasks.py`).
+No state is kept: an id stays valid after a restart, because the key is a file of its own in the state folder. The empty
+server stands for Wicket itself, which keeps tasks for servers that have none (`surface/local_tasks.py`).
 """
 
 import secrets
@@ -19,22 +19,22 @@ KEY_FILE = "task-ids.key"
 
 
 class TaskIds:
-    """Seals and opens ids. The key is made when the first one is needed."""
+    """Seals and opens ids. The key is created when first needed."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Without a folder, ids mean something as long as this object lives."""
+        """Without a folder, ids are valid only as long as this object lives."""
         self._folder = folder
         self._home = ""
 
     def share(self, keys: Sequence[bytes], home: str) -> None:
-        """Use the keys that all replicas have, the first to seal; what we keep ourselves is found at `home`."""
+        """Use the keys that all replicas share, the first for sealing; our own tasks are found at `home`."""
         self._keys, self._home = tuple(keys), f"{home}~"
 
     def seal(self, server: str, task: str, principal: Principal) -> str:
         return f"{'' if server else self._home}{seal(self._keys[0], encode([server, task]), _binding(principal))}"
 
     def open(self, sealed: str, principal: Principal) -> tuple[str, str]:
-        """Server and its own id. Raises UnknownName for what was not sealed for this principal."""
+        """The server and its own id. Raises UnknownName for an id that was not sealed for this principal."""
         data = unseal(self._keys, sealed.rpartition("~")[2], _binding(principal))
         fields = as_list(decode(data)) if data is not None else []
         if len(fields) != 2:

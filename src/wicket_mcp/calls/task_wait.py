@@ -1,6 +1,6 @@
-"""Waiting for a server's task on behalf of a client that has no tasks: polled to its end, its questions answered.
+"""Waits for a server's task on behalf of a client without tasks: polls it to its end and answers its questions.
 
-Both eras: a modern server gives the result with the task, a legacy one on request, where it also asks its questions.
+Both eras: a modern server returns the result with the task, a legacy one on request, and asks its questions then.
 Called by `forward.py`; `send` makes one request of the same server for the same caller.
 """
 
@@ -19,13 +19,13 @@ Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
 class Followed(msgspec.Struct):
-    """The server's task that a task of ours waits for: what is needed to take it up again after a restart."""
+    """The server's task that a task of ours waits for: what is needed to resume it after a restart."""
 
     server: str = ""
     created: JsonObject = msgspec.field(default_factory=dict[str, Any])
-    """How the server answered the call, in its era's words."""
+    """The server's answer to the call, in its era's format."""
     abandoned: bool = False
-    """Wicket ends, and the server's task is to go on without it."""
+    """Wicket stops, and the server's task should continue without it."""
     on_known: Callable[[], None] | None = None
 
     def know(self, server: str, created: JsonObject) -> None:
@@ -34,7 +34,7 @@ class Followed(msgspec.Struct):
             self.on_known()
 
 
-POLL = 1.0  # seconds between two looks, where the server says nothing
+POLL = 1.0  # seconds between two polls, unless the server sets another interval
 SHORTEST_POLL, LONGEST_POLL = 0.02, 30.0
 LEGACY_TTL_MS = 3_600_000
 """How long a legacy server is asked to keep a task for us."""
@@ -43,14 +43,14 @@ _PAST = ("completed", "failed", "cancelled")
 
 
 async def wait_for_task(server: str, created: JsonObject, send: Send, ask: Ask) -> JsonObject:
-    """The plain result. Raises Refused for a task that failed, Crashed for one that was cancelled there."""
+    """The plain result. Raises Refused for a task that failed, Crashed for one that was cancelled by the server."""
     legacy = isinstance(created.get("task"), dict)
     task = as_object(created["task"]) if legacy else created
     number = as_text(task.get("taskId"))
     try:
         while task.get("status") not in _PAST:
             if task.get("status") == "input_required":
-                if legacy:  # it asks while its result is waited for
+                if legacy:  # it asks questions while we wait for its result
                     break
                 await _answer(task, number, send, ask)
             else:
@@ -89,7 +89,7 @@ async def _cancel(number: str, send: Send) -> None:
     try:
         await send("tasks/cancel", {"taskId": number})
     except WicketError:
-        return  # it ends by itself, or has ended
+        return  # it will end by itself, or has ended
 
 
 def _pause(task: JsonObject) -> float:

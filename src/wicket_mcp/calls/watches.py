@@ -1,7 +1,7 @@
-"""Clients that want to hear when a single resource changes, and what upstreams say about that.
+"""Subscriptions of clients to single resources, and the notifications of upstreams about them.
 
-Asking an upstream to watch goes through the pipeline like every request. Several clients share one watch at a shared
-server; a server that runs for each client alone tells only that client.
+A subscribe request goes through the pipeline like every request. Several clients share one subscription at a shared
+server; a server that runs for one client notifies only that client.
 """
 
 from collections.abc import Callable
@@ -14,22 +14,22 @@ from wicket_mcp.upstream.pool import Pool
 from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 Changed = Callable[[str, JsonObject], None]
-"""Gets the address of the resource that changed, as its client knows it, and all else that its server said."""
+"""Called with the address of the changed resource, as its client knows it, and the rest of the notification."""
 
 
 class Watches:
-    """All watches of one gateway, whatever configuration comes and goes."""
+    """All watches of one gateway, across all configurations."""
 
     def __init__(self, catalogue: Catalogue, pool: Pool) -> None:
         self._catalogue = catalogue
         self._pool = pool
         self._watchers: dict[tuple[str, str, str], dict[Changed, Addresses]] = {}
-        """By server, client session (where the server has one connection for each) and the resource's own address."""
+        """By server, client session (if the server has a connection per session) and the resource's own address."""
 
     async def watch(
         self, uri: str, caller: Caller, changed: Changed, send: Handler, addresses: Addresses
     ) -> Callable[[], None]:
-        """Hear when a resource changes, until the returned function is called. Raises WicketError."""
+        """Call `changed` when a resource changes, until the returned function is called. Raises WicketError."""
         request = Request(method="resources/subscribe", caller=caller, params={}, name=uri, span=Span())
         resolved = (await send(request)).request
         key = self._key(resolved)
@@ -46,14 +46,14 @@ class Watches:
         return unwatch
 
     async def subscribe(self, request: Request) -> Result:
-        """The innermost handler of `resources/subscribe`: the pool is asked by the first who watches."""
+        """The innermost handler of `resources/subscribe`: only the first watcher reaches the pool."""
         server, session, uri = key = self._key(request)
         if key not in self._watchers:
             await self._pool.watch(server, uri, principal=request.caller.principal, session=session)
         return Result({}, request)
 
     def hear(self, event: UpstreamEvent) -> None:
-        """An upstream said unasked that a resource changed."""
+        """Handle an upstream's notification that a resource changed."""
         if event.method != "notifications/resources/updated":
             return
         uri, meta = as_text(event.params.get("uri")), as_object(event.params.get("_meta"))
@@ -63,7 +63,7 @@ class Watches:
         isolated = self._is_isolated(event.server)
         for (server, session, watched), watchers in list(self._watchers.items()):
             if server != event.server or (isolated and session != event.session):
-                continue  # what one client's own process says is for that client alone
+                continue  # notifications from one client's own process are only for that client
             # An upstream may name a part of what is watched.
             if uri == watched or uri.startswith(f"{watched.rstrip('/')}/"):
                 for changed, addresses in list(watchers.items()):

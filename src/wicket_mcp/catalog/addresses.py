@@ -1,8 +1,9 @@
-"""Resources, templates and prompts of all upstreams, under names that say whose they are; and what such a name means.
+"""Resources, templates and prompts of all upstreams, under names that include the server; and how such a name is
+resolved.
 
-A resource of server `s` is `mcp://s/<its own address>`, an interface `ui://x` is `ui://s/x`, a prompt is
-`s/<its own name>`. With `unprefixed`, for a gateway with a single server, all pass as they are. Knows lists only:
-reading one goes through the pipeline.
+A resource of server `s` is `mcp://s/<its own address>`, an interface `ui://x` is `ui://s/x`, a prompt is `s/<its own
+name>`. With `unprefixed`, for a gateway with a single server, names stay unchanged. Knows lists only: reading one goes
+through the pipeline.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ from wicket_mcp.spelling import nearest
 
 SCHEME = "mcp://"
 OWN_SCHEMES = (APP_SCHEME, SKILL_SCHEME)
-"""What keeps its scheme, with the server as its first part."""
+"""Schemes that are kept, with the server as the first part of the address."""
 
 
 class Addresses:
@@ -31,7 +32,7 @@ class Addresses:
         """A resource's address as clients see it."""
         if self.unprefixed:
             return uri
-        for scheme in OWN_SCHEMES:  # hosts take an interface or a skill from no other scheme
+        for scheme in OWN_SCHEMES:  # hosts accept interfaces and skills only under these schemes
             if uri.startswith(scheme):
                 return f"{scheme}{server}/{uri.removeprefix(scheme)}"
         return f"{SCHEME}{server}/{uri}"
@@ -63,7 +64,7 @@ class Addresses:
             for server, entry in self._entries("prompts", principal)
         ]
 
-    # What a name means
+    # Resolving names
 
     def locate(self, uri: str, principal: Principal) -> tuple[str, str]:
         """Server and original address of a resource. Raises UnknownName."""
@@ -82,7 +83,7 @@ class Addresses:
         raise _unknown("resource", uri, bare or nearest(uri, known), principal)
 
     def _locate_own(self, scheme: str, uri: str, principal: Principal) -> tuple[str, str]:
-        """Server and original address of an interface or a skill, which may be named as its server does."""
+        """Server and original address of an interface or a skill; its server's own name is accepted too."""
         server, _, path = uri.removeprefix(scheme).partition("/")
         if self._serves(server, principal):
             return server, f"{scheme}{path}"
@@ -105,13 +106,11 @@ class Addresses:
         return known[name]
 
     def rewrite(self, body: JsonObject, server: str) -> JsonObject:
-        """`body` with the addresses of resources in it as clients see them."""
+        """`body` with resource addresses as clients see them."""
         return body if self.unprefixed else as_object(self._rewrite(body, server))
 
     def rewrite_apps(self, body: JsonObject, server: str) -> JsonObject:
-        """A tool's definition or result with the addresses of interfaces in it as clients see them, and nothing else
-        changed.
-        """
+        """A tool's definition or result with interface addresses as clients see them, and nothing else changed."""
         if self.unprefixed:
             return body
         meta = as_object(body.get("_meta"))
@@ -166,7 +165,7 @@ def _has_app_address(item: JsonObject) -> bool:
 
 
 def _unknown(kind: str, name: str, near: list[str], principal: Principal) -> UnknownName:
-    """Who may not look for names is not told any."""
+    """A principal that may not look up names gets no suggestions."""
     if principal.may("discover"):
         return UnknownName(kind, name, near)
     return UnknownName(kind, name, hint=f"Looking for {kind}s needs an API key with the scope 'discover'.")

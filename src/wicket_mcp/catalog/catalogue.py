@@ -1,8 +1,8 @@
-"""What all upstreams offer: immutable snapshots, kept on disk, renewed in the background.
+"""What all upstreams offer: immutable snapshots, stored on disk, renewed in the background.
 
-A new process answers from the stored listings without connecting to anything. A server that was never seen is
-asked once, when somebody needs to know. After that a listing is renewed when the server says it changed, when it
-reconnects, or when the time to live that it gave is over; never on the path of a call.
+A new process answers from the stored listings without connecting to anything. A server that was never listed is asked
+once, when its listing is needed. After that a listing is renewed when the server reports a change, when it reconnects,
+or when its time to live is over; never while a call waits.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from wicket_mcp.upstream.supervisor import UpstreamEvent
 
 log = logging.getLogger(__name__)
 
-RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it says that it changed
+RENEW_EVERY = 2.5  # seconds between two listings of one server, however often it reports changes
 RENEW_BURST = 4  # but the first few changes are followed at once
 LISTING_TIMEOUT = 30.0
-RETRY_AFTER = 2.0  # seconds until a listing that failed is tried again, the first time
+RETRY_AFTER = 2.0  # seconds until a failed listing is first tried again
 LISTING_RETRIES = 2
 PIN_PATIENCE = 1.0  # seconds that a new listing waits for its pins to be stored
 MAX_PAGES = 200  # of one of a server's lists
@@ -45,7 +45,7 @@ LOGGED_REJECTIONS = 5  # of one listing; `wicket status` has them all
 
 
 class Catalogue:
-    """The current snapshot, and everything that makes a newer one."""
+    """The current snapshot, and everything that creates a newer one."""
 
     def __init__(
         self,
@@ -61,20 +61,20 @@ class Catalogue:
         self._profiles = tuple(profiles)
         self.servers: Mapping[str, ServerConfig] = {server.name: server for server in servers if server.enabled}
         self.failures: dict[str, str] = {}
-        """Servers that could not be listed when last asked, and why."""
+        """Servers whose last listing failed, and why."""
         self.patience: float | None = None
-        """Seconds that a search waits for servers that were never seen; None for as long as they take."""
+        """Seconds that a search waits for servers that were never listed; None for no limit."""
         self._hopeless: set[str] = set()
-        """Servers that cannot start before somebody changes something: asked by name only."""
+        """Servers that cannot start until the user changes something: asked only by name."""
         self._aliases: Mapping[str, str] = aliases or {}
-        """Short names that the user gave to tools."""
+        """The user's short names for tools."""
         self._pool = pool
         self._forward = forward
         self._store = store
         self._limits = limits
         self._pins = pins
         self._unreviewed: dict[str, Listing] = {}
-        """What each server said itself, where that is not what is shown."""
+        """Each server's own listing, if it differs from the shown one."""
         self._held: dict[str, Mapping[Entry, Held]] = {}
         self.now = Snapshot(0, {}, self.servers, self._aliases, self.failures, self._policy())
         self._segments: dict[str, tuple[Listing, bytes]] = {}
@@ -82,12 +82,12 @@ class Catalogue:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._scheduled: dict[str, asyncio.TimerHandle] = {}
         self._overtaken: set[str] = set()
-        """Servers that said they changed while they were read: what was read may be old already."""
+        """Servers that reported a change while they were being listed: the result may be outdated."""
         self._renewed: dict[str, deque[float]] = {}
         self._retries: dict[str, tuple[int, asyncio.TimerHandle]] = {}
-        """Servers that could not be listed: how many more times they were tried, and when they are next."""
+        """Servers whose listing failed: how many retries were made, and when the next one is."""
         self.unauthenticated: dict[str, str] = {}
-        """Servers that could not be listed because nobody is signed in, and why."""
+        """Servers that could not be listed because a sign-in is missing, and why."""
         self._readers = Readers()
         self._watchers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._tasks = Tasks()
@@ -95,7 +95,7 @@ class Catalogue:
         self._lookups = Lane("names that are looked up", width=2, share=1, waiting=MAX_NAMES * 4)
 
     def answer_within(self, seconds: float) -> None:
-        """Let no search wait longer than this for servers that were never seen."""
+        """Limit how long a search waits for servers that were never listed."""
         self.patience = seconds
 
     def view(self, principal: Principal) -> View:
@@ -107,7 +107,7 @@ class Catalogue:
         self._watchers.append(watcher)
 
     async def load(self) -> Snapshot:
-        """The snapshot, with what the store holds taken in first. Cheap after the first time."""
+        """The snapshot, after loading the stored listings. Cheap after the first time."""
         if self._loading is None:
             self._loading = self._tasks.start(self._load(), "load catalogue", awaited=True)
         if not self._loading.done():
@@ -121,12 +121,11 @@ class Catalogue:
         *,
         patience: float | None = None,
     ) -> Snapshot:
-        """The snapshot, after every server (of `servers`) that was never seen has been asked once, in parallel.
+        """The snapshot, after every server (of `servers`) that was never listed has been asked once, in parallel.
 
-        Those that nobody named are waited for no longer than `patience`, in seconds, and then named as starting.
-        A server that fails is named in `failures` and never fails the others. It is asked again the next time, and
-        waited for only by those who ask for it by name. A server with accounts of its users is asked on behalf of
-        `principal`.
+        If `servers` is not given, it waits at most `patience` seconds; slower servers are then reported as starting. A
+        server that fails is named in `failures` and never fails the others. It is asked again the next time, but only
+        requests that name it wait for it. A server with user accounts is asked on behalf of `principal`.
         """
         snapshot = await self.load()
         if self._held:
@@ -147,7 +146,7 @@ class Catalogue:
         return self.now
 
     async def _wait_for(self, servers: Iterable[str], patience: float | None) -> None:
-        """Read these servers, and wait so long; who takes longer is named, and there when somebody asks again."""
+        """List these servers and wait this long; slower ones are reported, and available the next time."""
         tasks = {name: self._reading(name) for name in servers}
         await asyncio.wait(tasks.values(), timeout=patience)
         for name, task in tasks.items():
@@ -157,11 +156,11 @@ class Catalogue:
                 self.failures[name] = "It is still starting; ask again in a moment."
 
     def held_entries(self, server: str) -> Mapping[Entry, Held]:
-        """What of a server nobody has accepted yet, and so cannot be called."""
+        """The entries of a server that are not accepted yet and so cannot be called."""
         return self._held.get(server, {})
 
     def listings_as_said(self) -> list[Listing]:
-        """What servers said themselves, also where something else is shown."""
+        """The servers' own listings, even if something else is shown."""
         return [self._unreviewed.get(name, listing) for name, listing in self.now.listings.items()]
 
     async def approve(self, held: Held, by: str) -> None:
@@ -171,7 +170,7 @@ class Catalogue:
             await self._review_again()
 
     async def reconsider(self) -> None:
-        """See whether somebody, perhaps in another process, has accepted what is held."""
+        """Check whether held entries were accepted meanwhile, perhaps in another process."""
         if self._pins is not None and self._unreviewed and await self._pins.load():
             await self._review_again()
 
@@ -182,10 +181,10 @@ class Catalogue:
             reviewed = await self._review(listing)
             if reviewed != self.now.listings.get(server):
                 self._publish({**self.now.listings, server: reviewed})
-                await self._keep(listing)  # without the search segment, which was made of what was shown
+                await self._keep(listing)  # without the search segment, which was built from the shown listing
 
     async def _review(self, listing: Listing) -> Listing:
-        """The listing as it may be shown: what nobody has accepted is held."""
+        """The listing as it may be shown: entries that are not accepted are held."""
         server = listing.server
         if self._pins is None or server not in self.servers:
             return listing
@@ -209,14 +208,14 @@ class Catalogue:
         return review.listing
 
     async def renew(self, server: str, principal: Principal | None = None) -> None:
-        """Read the lists of `server` now; one reading at a time. Failures are noted, not raised.
+        """Read the lists of `server` now; one reading at a time. Failures are recorded, not raised.
 
-        `principal` has an account there, where each user has their own.
+        `principal` has an account there, if each user has their own.
         """
         if principal is not None:
             self._readers.offer(self.servers.get(server), principal)
             if server in self._running and self._readers.choose(self.servers.get(server)) is principal:
-                self._overtaken.add(server)  # what is read now is somebody else's
+                self._overtaken.add(server)  # the current reading is for another principal
         await asyncio.shield(self._reading(server))
 
     def _reading(self, server: str) -> "asyncio.Task[None]":
@@ -227,10 +226,9 @@ class Catalogue:
         return task
 
     async def resolve(self, name: str, principal: Principal = LOCAL) -> Tool:
-        """The tool that `name` means to `principal`. Asks servers that were never seen before giving up.
+        """The tool that `name` means for `principal`. Asks servers that were never listed before giving up.
 
-        Raises UnknownName, AmbiguousName, Denied, and Unavailable where the server that the name begins with could not
-        be asked.
+        Raises UnknownName, AmbiguousName, Denied, and Unavailable if the server in the name could not be asked.
         """
         check_length(name, MAX_NAME, "A name")
         snapshot = await self.load()
@@ -242,7 +240,7 @@ class Catalogue:
             unseen = [server for server in visible if server not in snapshot.listings]
             likely = [server for server in unseen if meant.startswith((f"{server}.", f"{server}__"))]
             open_still = [server for server in unseen if server in self._running or server not in self.failures]
-        if unseen:  # whoever calls a tool by name waits for the servers that may have it, as long as they take
+        if unseen:  # a call by name waits for the servers that may have the tool, as long as they take
             snapshot = await self.complete(likely or open_still, principal)
         view = snapshot.view(principal)
         try:
@@ -258,22 +256,22 @@ class Catalogue:
             raise Unavailable(silent, f"'{name}' is not known: {self.failures[silent]}") from None
 
     async def _find(self, view: View, name: str, principal: Principal) -> Tool:
-        """`view.resolve`, with all that takes longer the more tools there are done elsewhere."""
+        """`view.resolve`, with slow work done in a thread."""
         if not view.is_quick(name):
             await self._lookups.compute(principal.name, view.prepare)
         return view.resolve(name, suggest=False)
 
     def server(self, name: str) -> ServerConfig:
-        """The configuration of the server that `name` means. Raises UnknownName with near names."""
+        """The configuration of the server that `name` means. Raises UnknownName with similar names."""
         return self.view(LOCAL).server(name)
 
     def add(self, server: ServerConfig) -> None:
-        """Know one more server from now on; it is asked what it offers when somebody needs to know."""
+        """Add a server; it is listed when its tools are needed."""
         self.servers = {**self.servers, server.name: server}
         self._publish(self.now.listings, self._policy())
 
     def remove(self, server: str) -> None:
-        """Forget a server: its tools are gone from every list at once."""
+        """Remove a server: its tools disappear from every list at once."""
         self.servers = {name: config for name, config in self.servers.items() if name != server}
         self.failures.pop(server, None)
         self._forget_retries(server)
@@ -291,7 +289,7 @@ class Catalogue:
         limits: LimitsConfig,
         profiles: Iterable[ProfileConfig] = (),
     ) -> None:
-        """Take another configuration: what is known of servers that are reached as before stays known."""
+        """Apply another configuration: listings of servers with an unchanged connection stay."""
         self._aliases, self._limits, self._profiles = aliases, limits, tuple(profiles)
         old, self.servers = self.servers, {server.name: server for server in servers if server.enabled}
         same = {
@@ -308,7 +306,7 @@ class Catalogue:
         self._publish(unchanged, self._policy())
 
     def on_event(self, event: UpstreamEvent) -> None:
-        """An upstream said something unasked, or has just connected."""
+        """An upstream sent an unsolicited message, or has just connected."""
         if event.method.endswith("/list_changed") and event.server in self._running:
             self._overtaken.add(event.server)
         elif event.method == "connected" or event.method.endswith("/list_changed"):
@@ -323,18 +321,18 @@ class Catalogue:
     # Renewal
 
     def _end_renewal(self, server: str) -> None:
-        """Forget a renewal that has ended; start another where the server changed meanwhile."""
+        """Record that a renewal has ended; start another if the server changed meanwhile."""
         self._running.pop(server, None)
         listing = self.now.listings.get(server) if server not in self.failures else None
         waiting = self._readers.unread(listing) if listing is not None else ()
-        if waiting:  # who came while somebody else's list was read
+        if waiting:  # principals that came while another's list was read
             self._readers.offer(self.servers.get(server), waiting[0])
         if waiting or server in self._overtaken:
             self._overtaken.discard(server)
             self._schedule(server)
 
     def _schedule(self, server: str) -> None:
-        """Renew `server` soon: at once when it was not read often lately, and however often this is called, once."""
+        """Renew `server` soon: at once if it was not read often lately, and only once however often this is called."""
         if server in self._scheduled or server in self._running or server not in self.servers:
             return
         loop = asyncio.get_running_loop()
@@ -348,7 +346,7 @@ class Catalogue:
         self._tasks.start(self.renew(server), f"renew {server}")
 
     def _renew_expired(self) -> None:
-        """Renew what outlived its time to live, but only of servers that run: this alone does not start one."""
+        """Renew listings past their time to live, but only of running servers: this does not start one."""
         now = time.time()
         for name, listing in self.now.listings.items():
             expired = listing.ttl is not None and now > listing.listed_at + max(listing.ttl, RENEW_EVERY)
@@ -357,11 +355,11 @@ class Catalogue:
 
     async def _renew(self, server: str) -> None:
         while server in self.servers and not await self._read_lists(server, fingerprint(self.servers[server])):
-            pass  # it was reconfigured meanwhile: what was read may be the old server's
+            pass  # it was reconfigured meanwhile: the result may be the old server's
 
     async def _read_lists(self, server: str, identity: str) -> bool:
-        """Read and publish what a server offers; False when it is another one by the time that is known, or when
-        somebody else may be able to ask it.
+        """Read and publish what a server offers; False if the server was replaced meanwhile, or if another principal
+        may be able to list it.
         """
         reader = self._readers.choose(self.servers.get(server))
         try:
@@ -380,8 +378,8 @@ class Catalogue:
                 if self._readers.dismiss(server, reader):
                     return False
                 if server in self.now.listings:
-                    return True  # what is known stays true, and who has an account can use it
-            if self.failures.get(server) != str(problem):  # once for each change, not for each attempt
+                    return True  # what is known stays valid, and users with an account can use it
+            if self.failures.get(server) != str(problem):  # once per change, not per attempt
                 log.warning("server '%s' could not be listed: %s", server, problem)
             self.failures[server] = str(problem)
             self.unauthenticated.pop(server, None)
@@ -415,7 +413,7 @@ class Catalogue:
         return (await self._forward(internal(server, method, params, LISTING_TIMEOUT, reader))).body
 
     def disown(self, owner: str) -> None:
-        """A name is somebody else's from now on, who has been told of nothing yet."""
+        """A name now belongs to another principal, who has seen no listing yet."""
         listings = self.now.listings.items()
         self._publish(
             {name: without(listing, owner) if owner in listing.accounts else listing for name, listing in listings}
@@ -425,7 +423,7 @@ class Catalogue:
         return server not in self.servers or fingerprint(self.servers[server]) != identity
 
     def _try_again(self, server: str) -> None:
-        """List a server once more later, in the background; a few times, and more slowly each time."""
+        """List a server again later, in the background; a few times, with growing pauses."""
         tries, timer = self._retries.get(server, (0, None))
         if timer is not None:
             timer.cancel()
@@ -453,7 +451,7 @@ class Catalogue:
             log.warning("the listing of '%s' could not be kept: %s", listing.server, problem)
 
     def segment(self, listing: Listing) -> bytes:
-        """The search segment that is stored with this very listing; empty when there is none."""
+        """The search segment that is stored with exactly this listing; empty if there is none."""
         made_of, segment = self._segments.get(listing.server, (None, b""))
         return segment if made_of is listing else b""
 
@@ -461,7 +459,7 @@ class Catalogue:
         self._segments[listing.server] = (listing, segment)
 
     async def take_stored(self) -> None:
-        """Take in what other gateways have listed and stored since: it is newer than what we know."""
+        """Load listings that other gateways have stored since: they are newer than ours."""
         if self._loading is not None and self._loading.done():
             await self._load(again=True)
 

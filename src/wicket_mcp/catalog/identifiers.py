@@ -1,7 +1,7 @@
 """Identifiers: what servers and tools are called inside a script.
 
-The same rule in every language, deterministic, so that what a listing shows is what a script can write. Knows
-names only; which words a language takes for itself is in `scripts/languages.py`.
+The same rule in every language, deterministic, so that what a listing shows is what a script can write. Knows names
+only; the reserved words of each language are in `scripts/languages.py`.
 """
 
 import re
@@ -27,12 +27,12 @@ def identifier(name: str) -> str:
 
 
 def words_of(source: str) -> set[str]:
-    """Whatever in a script of any language may be a name."""
+    """Every word in a script, in any language, that may be a name."""
     return set(_WORD.findall(source))
 
 
 def identifiers(names: Iterable[str], reserved: Collection[str] = frozenset()) -> dict[str, str]:
-    """Identifier to name, in order; a collision or a reserved word takes the next free numeric suffix."""
+    """Identifier to name, in order; a collision or a reserved word gets the next free numeric suffix."""
     named: dict[str, str] = {}
     last: dict[str, int] = {}
     for name in dict.fromkeys(names):

@@ -1,7 +1,8 @@
-"""The capability index: what is behind the small list, in a few hundred tokens, for `instructions` and empty searches.
+"""The capability index: what is available behind the short tool list, in a few hundred tokens, for `instructions` and
+empty searches.
 
-Made from the catalogue, never from a fixed text, and the same bytes for the same catalogue: clients put it at the head
-of every prompt, where a changed byte costs the whole cache.
+Built from the catalogue, never a fixed text, and byte-identical for the same catalogue: clients put it at the start of
+every prompt, where a changed byte invalidates the whole cache.
 """
 
 from collections.abc import Mapping
@@ -12,27 +13,27 @@ from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.model import Listing
 from wicket_mcp.schema.signature import brief_signature, first_sentence, signature
 
-INDEX_BUDGET = 300  # characters, some 80 tokens of names: with the sentences around it the whole stays under 150
+INDEX_BUDGET = 300  # characters, about 80 tokens of names: with its sentences the index stays under 150
 INLINE_BUDGET = 9000  # characters of signatures, at most 3,000 tokens
 MANY_TOOLS = 300
-SIGNATURE = 240  # characters of one signature: names and types of what it takes, and none of the server's sentences
-SHOWN_SIGNATURE = 140  # characters of it as it is shown: without what goes without saying
-INLINE_TOOLS = 150  # more than this are not worth a look: they never fit
+SIGNATURE = 240  # characters of one signature: names and types of its parameters, without the server's text
+SHOWN_SIGNATURE = 140  # characters of it when shown: without the obvious parts
+INLINE_TOOLS = 150  # larger catalogues never fit
 _PURPOSE = 60  # characters of one server's purpose
 
 
 def purpose(config: ServerConfig, listing: Listing | None, limit: int = _PURPOSE) -> str:
-    """What a server is for, in its own or the user's words, as briefly as they can be had."""
+    """What a server is for, briefly, in its own or the user's words."""
     info: Mapping[str, Any] = listing.server_info if listing else {}
     words = config.description or info.get("description") or info.get("title") or ""
     return first_sentence(str(words), limit)
 
 
 def capability_index(view: View, budget: int = INDEX_BUDGET, *, brief: bool = False) -> str:
-    """The servers with purpose and number of tools; by name and number alone, largest first, when room is tight.
+    """The servers with purpose and number of tools; if space is short, only names and numbers, largest first.
 
-    With `brief`, for every prompt, a purpose is what the user wrote, or nothing, because what servers say of themselves
-    is data; and where room is tight, names are all.
+    With `brief`, for every prompt, only purposes that the user wrote are shown, because a server's own text is
+    untrusted; if space is short, only names.
     """
     servers = view.servers
     counts = {name: len(view.by_server.get(name, ())) for name in servers}
@@ -53,7 +54,7 @@ def capability_index(view: View, budget: int = INDEX_BUDGET, *, brief: bool = Fa
 
 
 def instructions(view: View, guide: str) -> str:
-    """What a client is told about this gateway when it connects; `guide` is about the tools that it sees."""
+    """The text that a client gets about this gateway when it connects; `guide` describes the tools that it sees."""
     total, servers = len(view.tools), len(view.servers)
     amount = f"{total:,} tools of {servers} servers" if total else f"the tools of {servers} servers"
     return (
@@ -62,12 +63,12 @@ def instructions(view: View, guide: str) -> str:
 
 
 def _advice(total: int) -> str:
-    """When to script, by how much there is to find."""
+    """When to use a script, by the size of the catalogue."""
     return "Search once for each task; script when a step needs several calls. " if total > MANY_TOOLS else ""
 
 
 def inline_signatures(view: View) -> str:
-    """For a small catalogue, all there is to know before calling: no search is needed. Empty for a larger one."""
+    """For a small catalogue, all signatures, so that no search is needed. Empty for a larger one."""
     if not 0 < len(view.tools) <= INLINE_TOOLS:
         return ""
     described = [_line(config, view, 0, own_words=True) for config in view.servers.values() if config.description]
@@ -90,5 +91,5 @@ def _line(config: ServerConfig, view: View, count: int, *, own_words: bool) -> s
 
 
 def _mark(view: View, server: str) -> str:
-    """That a server has failed and nothing of it is known: the reason may be its own words, which are data."""
+    """Marks a server that failed and was never listed. The reason is left out: it may be the server's own text."""
     return " [unavailable]" if server in view.failures and server not in view.listings else ""

@@ -1,4 +1,4 @@
-"""Reading what an upstream offers: every page of every list, bounded, one bad entry costing only itself."""
+"""Reads what an upstream offers: every page of every list, with limits; a bad entry affects only itself."""
 
 import asyncio
 import hashlib
@@ -51,7 +51,7 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
 
 
 class _Pages:
-    """Follows cursors within bounds and remembers what was cut and how long the answers hold."""
+    """Follows cursors within limits, and records what was cut and how long the answers are valid."""
 
     def __init__(self, ask: Ask, max_items: int, max_pages: int) -> None:
         self.cut: list[Rejected] = []
@@ -101,7 +101,7 @@ class _Pages:
 
 
 def tool_of(server: str, definition: JsonObject) -> Tool:
-    """A tool from its definition, which has been accepted before."""
+    """A tool from its definition, which was accepted earlier."""
     return Tool(server, definition["name"], definition, headed=MARK.encode() in encode(definition["inputSchema"]))
 
 
@@ -124,10 +124,10 @@ def _accept(server: str, entries: list[JsonObject]) -> tuple[list[Tool], list[Re
 
 
 def _unusable(entry: JsonObject) -> str:
-    """Why this entry cannot be a tool, or nothing.
+    """Why this entry cannot be a tool; empty if it can.
 
-    A schema that forgets `type: object` is taken as one: the published GitLab server forgets it on every tool, and
-    clients that insist lose all of them.
+    A schema without `type: object` is accepted as one: the published GitLab server omits it on every tool, and strict
+    clients lose all of them.
     """
     name: Any = entry.get("name")
     schema: Any = entry.get("inputSchema")
@@ -152,7 +152,9 @@ def _kind(value: Any) -> str:
 
 
 def fingerprint(server: ServerConfig) -> str:
-    """What a listing depends on: a changed command or address makes the stored one worthless. Holds no secret."""
+    """A hash of what a listing depends on: a changed command or address invalidates the stored listing. Contains no
+    secret.
+    """
     identity = [
         server.command,
         server.args,

@@ -1,7 +1,7 @@
-"""How things are called: plain names, wire names, and finding the tool that was meant.
+"""Names of tools: plain names, wire names, and finding the tool that a name means.
 
-Pure functions of the names given. A tool's canonical name is `server.tool`; everything else here is another
-spelling of it. Nothing here knows a dialect: who resolves a name passes the hint that goes with a miss.
+Pure functions of the names given. A tool's canonical name is `server.tool`; everything else here is another spelling of
+it. Knows no dialect: the caller that resolves a name passes the hint for an unknown name.
 """
 
 import re
@@ -25,14 +25,14 @@ _HASHED = re.compile(r"_[0-9a-f]{8}([0-9a-f]{24})?$")
 _ONLY_WORDS = {code: "_" for code in range(128) if code != 10 and _NOT_WORD.match(chr(code))}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ECHO = 80
-_SMALL = 500  # tools of which all tables together are built in a few milliseconds
+_SMALL = 500  # tools for which all tables are built in a few milliseconds
 
 
 def plain_names(tools: Iterable[Tool], *, upper: bool = False) -> dict[str, Tool]:
-    """Each tool under its bare name, with its server before it only where two share one; in the given order.
+    """Each tool under its bare name, prefixed with its server only if two tools share the name; in the given order.
 
-    `upper` writes them in upper snake case. Names that differ in case alone count as shared, as nobody tells them
-    apart.
+    `upper` writes them in upper snake case. Names that differ only in case count as shared, because readers confuse
+    them.
     """
     every = list(tools)
     spelled = [_upper_snake(tool.name) if upper else tool.name for tool in every]
@@ -55,7 +55,7 @@ def upper_names(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def bare_names(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Each tool under its own name alone, for a gateway with a single server."""
+    """Each tool under its own name only, for a gateway with a single server."""
     return {tool.name: tool for tool in tools}
 
 
@@ -66,14 +66,14 @@ def _upper_snake(name: str) -> str:
 def wire_names(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Names for clients that allow only `^[a-zA-Z0-9_-]{1,64}$`, sorted.
 
-    A name depends on its own server and tool alone: `server__tool` where that is legal and can be read back
-    in one way only, else a readable head and a hash of both. So no name moves when another tool comes.
+    A name depends only on its own server and tool: `server__tool` if that is legal and unambiguous, else a readable
+    head and a hash of both. So no name changes when another tool is added.
     """
     named: dict[str, Tool] = {}
     for tool in sorted(tools, key=lambda tool: (tool.server, tool.name)):
         name = _wire_name(tool)
         if name in named and (named[name].server, named[name].name) != (tool.server, tool.name):
-            name = _hash_name(tool, 32)  # two keys in 2**32 share the short hash: the later one takes a long one
+            name = _hash_name(tool, 32)  # two keys in 2**32 share the short hash: the later one gets a long one
         named.setdefault(name, tool)
     return dict(sorted(named.items()))
 
@@ -96,7 +96,7 @@ def _sanitise(name: str) -> str:
 
 
 class NameIndex:
-    """Finds the tool that a name means. Immutable; the tables for inexact names are built on first need."""
+    """Finds the tool that a name means. Immutable; the tables for inexact names are built on demand."""
 
     def __init__(self, tools: Iterable[Tool], hint: str = "") -> None:
         self._tools = tuple(tools)
@@ -105,7 +105,7 @@ class NameIndex:
         self._keys: dict[str, Tool] = {tool.key: tool for tool in self._tools}
 
     def find(self, name: str) -> list[Tool]:
-        """The tools that `name` may mean: none, the one, or those of several servers."""
+        """The tools that `name` may mean: none, one, or those of several servers."""
         tool = self._keys.get(name)
         if tool is not None and name not in self._twins:
             return [tool]
@@ -113,7 +113,7 @@ class NameIndex:
         return list({(tool.server, tool.name): tool for tool in tools}.values())
 
     def resolve(self, name: str, *, suggest: bool = True) -> Tool:
-        """The one tool meant by `name`. Raises AmbiguousName or UnknownName, with near names unless told otherwise."""
+        """The tool that `name` means. Raises AmbiguousName or UnknownName, with similar names unless told otherwise."""
         tools = self.find(name)
         if not tools:
             raise UnknownName("tool", shorten(name), self.near(name) if suggest else (), hint=self._hint)
@@ -122,11 +122,11 @@ class NameIndex:
         return tools[0]
 
     def near(self, name: str) -> list[str]:
-        """The names that an unknown one was most likely meant to be."""
+        """The names that an unknown name most likely stands for."""
         return nearest_of(name, list(self._keys), self._folded, 3)
 
     def knows(self, name: str) -> bool:
-        """Whether it is exactly the name of a tool, which is known without any of the tables below."""
+        """Whether it is exactly the name of a tool; needs none of the tables below."""
         return name in self._keys
 
     def prepare(self) -> None:
@@ -161,7 +161,7 @@ class NameIndex:
 
     @cached_property
     def unique(self) -> dict[str, Tool]:
-        """The tools whose canonical name is theirs alone."""
+        """The tools with a unique canonical name."""
         return {key: tool for key, tool in self._keys.items() if key not in self._twins}
 
     @cached_property
@@ -211,13 +211,13 @@ class NameIndex:
 
 
 def _splits(name: str) -> list[tuple[str, str]]:
-    """Where `name` may be cut into server and tool besides a dot; few, so that every name is cheap to look up."""
+    """Positions other than a dot where `name` may be split into server and tool; few, so that every lookup is cheap."""
     cuts = list(islice(re.finditer(r"/|(?=__)", name), 8))
     return [(name[: cut.start()], name[cut.start() + (1 if cut[0] else 2) :]) for cut in cuts]
 
 
 def _is_prefixed(name: str) -> bool:
-    """Whether `identifier` does more to `name` than replace characters. May say yes too often."""
+    """Whether `identifier` does more to `name` than replace characters. May return True too often."""
     return not name or name[0].isdigit() or len(name) == 1 or name in LUA_KEYWORDS
 
 
@@ -232,6 +232,6 @@ def _group(spellings: list[str], tools: Sequence[Tool]) -> dict[str, list[Tool]]
 
 
 def shorten(name: str) -> str:
-    """A name as an error message may repeat it: printable and not long."""
+    """A name in a form that an error message may repeat: printable and short."""
     plain = "".join(char if char.isprintable() else "_" for char in name[:_ECHO])
     return plain if len(name) <= _ECHO else f"{plain}…"

@@ -22,12 +22,12 @@ def page(entries: Sequence[K], cursor: str | None, size: int) -> tuple[Sequence[
 
 
 def write_cursor(first: int | str, second: int | str) -> str:
-    """The cursor that names an entry by these two."""
+    """A cursor that identifies an entry by these two values."""
     return base64.urlsafe_b64encode(encode([first, second])).decode("ascii").rstrip("=")
 
 
 def read_cursor(cursor: str, first: type[A], second: type[B]) -> tuple[A, B]:
-    """What a cursor names. Raises BadArguments for one that we did not write."""
+    """The two values in a cursor. Raises BadArguments for a cursor that we did not write."""
     try:
         fields = as_list(decode(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Whether the files of a skill are what its server listed: size, digest, and what SKILL.md says of itself.
+"""Checks that the files of a skill match the server's listing: size, digest, and the metadata in SKILL.md.
 
-A skill is instructions that a model follows, so a file that differs from what was listed, and perhaps approved, is
-given to nobody. Pure; `skills.py` knows the lists.
+A skill is instructions that a model follows, so a file that differs from the listed (and perhaps approved) one is never
+returned. Pure; `skills.py` knows the lists.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 def is_within_limits(entry: JsonObject) -> bool:
-    """Whether a skill is no larger than the protocol lets one be."""
+    """Whether a skill is within the protocol's size limits."""
     files = [as_object(file) for file in as_list(entry.get("resources"))]
     sizes = [file.get("size") for file in files]
     return len(files) <= MAX_FILES and sum(size for size in sizes if isinstance(size, int)) <= MAX_BYTES
 
 
 def find_difference(entry: JsonObject, content: JsonObject) -> str:
-    """What of a file that was read is not as its skill's entry says; empty where nothing is."""
+    """How a file differs from its skill's entry; empty if it does not."""
     uri = as_text(content.get("uri"))
     files = map(as_object, as_list(entry.get("resources")))
     listed = next((file for file in files if file.get("uri") == uri), JsonObject())
@@ -51,7 +51,7 @@ def _bytes(content: JsonObject) -> bytes | None:
 
 
 def _frontmatter(data: bytes) -> Any:
-    """The fields between the lines of dashes at the head of SKILL.md; None where there are none to read."""
+    """The fields in the front matter of SKILL.md; None if it cannot be read."""
     import yaml  # noqa: PLC0415  (few servers have skills)
 
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
@@ -67,7 +67,7 @@ def _frontmatter(data: bytes) -> Any:
 
 
 def _loader(yaml: Any) -> Any:
-    """A safe loader for YAML 1.2, as skills are written: dates and `yes` are text, as in the entry's JSON."""
+    """A safe loader for YAML 1.2, the format of skills: dates and `yes` are text, as in the entry's JSON."""
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: ClassVar[Any] = {}

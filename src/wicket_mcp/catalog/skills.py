@@ -1,8 +1,8 @@
-"""Skills of all servers that have them: listed when somebody asks, kept for as long as their server says, verified.
+"""Skills of all servers: listed on demand, cached for as long as their server says, verified.
 
-A skill is a folder of files with a description; `skill://x` of server `s` is `skill://s/x` to clients. What a server
-lists is passed as it is; a skill larger than the protocol allows is left out. A file is given to nobody that is not
-what was listed (`skill_files.py`).
+A skill is a folder of files with a description; `skill://x` of server `s` is `skill://s/x` to clients. A server's list
+is passed on unchanged; a skill larger than the protocol allows is left out. A file that differs from the listed one is
+never returned (`skill_files.py`).
 """
 
 import time
@@ -15,7 +15,7 @@ from wicket_mcp.extensions import SKILLS, declares
 from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
 from wicket_mcp.request import Handler, internal
 
-SHORTEST_TTL = 5.0  # seconds for which a list is kept, also where its server says less
+SHORTEST_TTL = 5.0  # seconds for which a list is cached, even if its server says less
 MAX_PAGES = 20
 TIMEOUT = 10.0
 
@@ -27,10 +27,10 @@ class Skills:
         self._catalogue = catalogue
         self._forward = forward
         self._kept: dict[str, tuple[float, list[JsonObject]]] = {}
-        """By server: until when the list is good, and the entries in the server's own words."""
+        """By server: how long the list is valid, and the entries as the server sent them."""
 
     async def entries(self, principal: Principal) -> list[tuple[str, JsonObject]]:
-        """Server and entry of every skill that somebody may see. A server that cannot be asked is left out."""
+        """Server and entry of every skill that a principal may see. Servers that cannot be asked are left out."""
         entries: list[tuple[str, JsonObject]] = []
         snapshot = await self._catalogue.complete(None, principal, patience=self._catalogue.patience)
         for server, listing in snapshot.view(principal).listings.items():
@@ -39,7 +39,7 @@ class Skills:
         return entries
 
     async def check(self, server: str, body: JsonObject) -> None:
-        """Raises ProtocolViolation where a file that was read is not the one that was listed."""
+        """Raises ProtocolViolation if a file differs from the listed one."""
         for content in map(as_object, as_list(body.get("contents"))):
             uri = content.get("uri")
             for entry in await self._list(server):
@@ -78,7 +78,7 @@ class Skills:
 
 
 def rewrite_skill(addresses: Addresses, server: str, entry: JsonObject) -> JsonObject:
-    """An entry as clients see it: its own address and those of its files, and nothing else, are ours."""
+    """An entry as clients see it: only its own address and those of its files are changed."""
     rewritten = {**entry, "uri": addresses.address(server, as_text(entry.get("uri")))}
     if isinstance(entry.get("resources"), list):
         files = [as_object(resource) for resource in as_list(entry["resources"])]
@@ -89,7 +89,7 @@ def rewrite_skill(addresses: Addresses, server: str, entry: JsonObject) -> JsonO
 
 
 def matches(entries: list[tuple[str, JsonObject]], query: str, most: int = 3) -> list[tuple[str, JsonObject]]:
-    """The skills whose name or description shares most words with the query, and at least half of them."""
+    """The skills whose name or description shares most words with the query, at least half of them."""
     terms = {word for word in _words(query) if len(word) > 2}
     scored: list[tuple[int, int]] = []
     for position, (_, entry) in enumerate(entries):

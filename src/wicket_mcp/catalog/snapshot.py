@@ -1,6 +1,6 @@
-"""The catalogue at one moment, and the views that are made of it when somebody asks for them.
+"""The catalogue at one moment, and the views that are created from it on demand.
 
-Made by `Catalogue` alone, whenever a listing or the configuration changed. Knows neither connections nor the store.
+Created only by `Catalogue`, whenever a listing or the configuration changed. Knows neither connections nor the store.
 """
 
 from collections.abc import Mapping
@@ -15,28 +15,28 @@ from wicket_mcp.model import LOCAL, Listing, Principal, Tool
 from wicket_mcp.trust.policy import Policy, Visibility
 
 Seen: TypeAlias = tuple[Visibility, Shares]
-"""What decides who sees the same."""
-MOST_SEEING = 1000  # principals whose view is found without asking what they may see
+"""Principals with the same value see the same."""
+MOST_SEEING = 1000  # principals whose view is cached
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The catalogue at one moment: everything that is known, whoever may see it. What somebody sees is a `View`."""
+    """The catalogue at one moment: everything that is known. What a principal may see of it is a `View`."""
 
     version: int
     listings: Mapping[str, Listing]
     servers: Mapping[str, ServerConfig] = field(repr=False)
     aliases: Mapping[str, str] = field(repr=False)
     failures: Mapping[str, str] = field(repr=False)
-    """As they are now, and not as they were when the snapshot was taken: a failure changes no name."""
+    """The current failures, not those at the time of the snapshot: a failure changes no name."""
     policy: Policy = field(repr=False)
     _views: dict[Seen, View] = field(default_factory=dict[Seen, View], init=False, repr=False)
 
     seen_by: dict[Principal, View] = field(default_factory=dict[Principal, View], init=False, repr=False)
-    """The views of those who asked lately."""
+    """The views of recent principals."""
 
     def view(self, principal: Principal) -> View:
-        """What `principal` may see of it; one view for all that may see the same."""
+        """What `principal` may see; principals that may see the same share a view."""
         if len(self.seen_by) >= MOST_SEEING:
             self.seen_by.clear()
         self.seen_by[principal] = view = self._view(principal)
@@ -51,7 +51,7 @@ class Snapshot:
 
     @cached_property
     def _personal(self) -> Mapping[str, Listing]:
-        """The listings that are not the same for everybody."""
+        """The listings that are not the same for everyone."""
         return {server: listing for server, listing in self.listings.items() if listing.accounts}
 
     def _make_view(self, visibility: Visibility, shares: Shares) -> View:
@@ -76,7 +76,7 @@ class Snapshot:
 
 
 def changed_tools(before: tuple[Tool, ...], after: tuple[Tool, ...]) -> list[str]:
-    """The names of tools that appeared, changed or went."""
+    """The names of tools that were added, changed or removed."""
     if before is after:
         return []
     old, new = ({(tool.name, tool.variant): tool.definition for tool in tools} for tools in (before, after))

@@ -1,9 +1,9 @@
-"""The catalogue as one kind of principal may see it: the only place where a name turns into a tool.
+"""The catalogue as one kind of principal may see it: the only place where names are resolved to tools.
 
-A view is made of a snapshot and a `Visibility` and holds nothing that the latter hides, so nobody who lists, suggests
-or resolves names has to filter anything afterwards. Principals that may see the same share one view; its tables are
-built when they are first needed. Who may not look tools up gets an `Unlisted` view: every list is empty and no error
-names a tool, but a name that the caller knows still leads to its tool. Made by `Snapshot.view`.
+A view is built from a snapshot and a `Visibility` and contains nothing that the latter hides, so code that lists,
+suggests or resolves names needs no filter. Principals that may see the same share one view; its tables are built on
+demand. A principal that may not look up tools gets an `Unlisted` view: every list is empty and no error names a tool,
+but a name that the caller knows still resolves. Created by `Snapshot.view`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from wicket_mcp.catalog.snapshot import Snapshot
 
 T = TypeVar("T")
-_SERVERS_NAMED = 8  # where none is near the name that was asked for
+_SERVERS_NAMED = 8  # shown if no server's name is similar
 Shares: TypeAlias = tuple[tuple[str, frozenset[str]], ...]
-"""What is seen of servers with accounts of their users, by server; empty where there are none."""
+"""What is visible of servers with user accounts, by server; empty if there are none."""
 Naming = Callable[[Iterable[Tool]], Mapping[str, Tool]]
-"""A way to name tools: a function that is made once, such as `wire_names`."""
+"""A way to name tools: a function that is created once, such as `wire_names`."""
 
 
 class View:
-    """Every tool that may be seen, and how each is named."""
+    """Every visible tool, and its names."""
 
     def __init__(self, snapshot: "Snapshot", visibility: Visibility, shares: Shares = ()) -> None:
-        """`shares` is what of servers with accounts of their users is seen here."""
+        """`shares` is what is visible of servers with user accounts."""
         self._snapshot = snapshot
         self._shares = dict(shares)
         self._listings = narrow(snapshot.listings, shares)
@@ -61,22 +61,22 @@ class View:
 
     @property
     def listings(self) -> Mapping[str, Listing]:
-        """What the servers offer beside tools; `by_server` has the tools that may be seen."""
+        """What the servers offer besides tools; `by_server` has the visible tools."""
         return self._visible(self._listings)
 
     @property
     def profiles(self) -> Mapping[str, ProfileConfig]:
-        """The profiles that may be known of here: inside one, that one alone."""
+        """The visible profiles: inside a profile, only that one."""
         own = self._visibility.profile
         return self._snapshot.policy.profiles if own is None else {own.name: own}
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Servers that could not be listed when last asked, and why."""
+        """Servers whose last listing failed, and why."""
         return self._visible(self._snapshot.failures)
 
     def _visible(self, by_server: Mapping[str, T]) -> Mapping[str, T]:
-        """What of a table by servers is of servers that may be seen."""
+        """The entries of a table by servers whose server is visible."""
         profile = self._visibility.profile
         if profile is None:
             return by_server
@@ -84,20 +84,20 @@ class View:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """Those for models: what only an app may call is among `app_tools`."""
+        """The tools for models; tools that only an app may call are in `app_tools`."""
         every = (tool for listing in self._listings.values() for tool in listing.tools)
         if self._visibility.unrestricted:
             return tuple(tool for tool in every if not is_for_apps_only(tool.definition))
         return tuple(map(self.present, filter(self._visibility.visible, every)))
 
     def present(self, tool: Tool) -> Tool:
-        """The tool under the name and with the description that it has here."""
+        """The tool with its name and description in this view."""
         profile = self._visibility.profile
         return tool if profile is None else profile.present(tool)
 
     @cached_property
     def presented(self) -> Mapping[str, Listing]:
-        """The listings of which a tool has another name or description here."""
+        """The listings in which a tool has another name or description here."""
         profile = self._visibility.profile
         if profile is None or not (profile.names or profile.descriptions):
             return {}
@@ -110,7 +110,7 @@ class View:
 
     @cached_property
     def app_tools(self) -> tuple[Tool, ...]:
-        """The tools of servers with an interface that this interface may call, or that open it."""
+        """The tools of servers with an interface that the interface may call, or that open it."""
         offered: list[Tool] = []
         for listing in self.listings.values():
             if any(app_resource(tool.definition) for tool in listing.tools):
@@ -123,7 +123,7 @@ class View:
 
     @cached_property
     def exact(self) -> Mapping[str, Tool]:
-        """Every tool under its canonical name, except the names that two tools share."""
+        """Every tool under its canonical name, except names that two tools share."""
         return self.names.unique
 
     @cached_property
@@ -139,7 +139,7 @@ class View:
         return self.spell(wire_names)
 
     def spell(self, naming: Naming) -> Mapping[str, Tool]:
-        """Every tool under the names that `naming` gives them; made once for each function."""
+        """Every tool under the names that `naming` gives; built once for each function."""
         table = self._spelled.get(naming)
         if table is None:
             table = self._spelled[naming] = naming(self.tools)
@@ -150,14 +150,14 @@ class View:
         return self.spell(naming).get(name)
 
     def hint(self, kind: str = "tools") -> str:
-        """The end of an error about an unknown name, for those who may not be told which names there are."""
+        """The end of an error about an unknown name, for principals that may not look up names."""
         return ""
 
     def resolve(self, name: str, *, suggest: bool = True) -> Tool:
-        """The tool that `name` or the alias `name` means.
+        """The tool with this name or alias.
 
-        Raises AmbiguousName, UnknownName with near names (to `suggest` them takes time in proportion to the tools), or
-        Denied where the configuration leaves the tool out.
+        Raises AmbiguousName, UnknownName with similar names (`suggest`, which takes time proportional to the number of
+        tools), or Denied if the configuration excludes the tool.
         """
         try:
             return self.names.resolve(name, suggest=suggest)
@@ -170,7 +170,7 @@ class View:
             raise
 
     def _name_here(self, key: str) -> str:
-        """The name of a tool as it is shown here, of its own."""
+        """The name of a tool in this view, by its own name."""
         profile = self._visibility.profile
         name = profile.names.get(key) if profile is not None else None
         return key if name is None else f"{key.partition('.')[0]}.{name}"
@@ -188,11 +188,11 @@ class View:
         return self.names
 
     def find(self, server: str, name: str) -> Tool | None:
-        """The tool of exactly this server and name."""
+        """The tool with exactly this server and name."""
         return next((tool for tool in self.by_server.get(server, ()) if tool.name == name), None)
 
     def server(self, name: str) -> ServerConfig:
-        """The configuration of the server that `name` means, in any case. Raises UnknownName with near names."""
+        """The configuration of the server that `name` means, ignoring case. Raises UnknownName with similar names."""
         servers = self.servers
         if (config := find_server(servers, name)) is not None:
             return config
@@ -205,7 +205,7 @@ class View:
 
 
 class Unlisted(View):
-    """The view of those who may not look tools up: `whole` is what they may call by name."""
+    """The view of principals that may not look up tools: `whole` is what they may call by name."""
 
     def __init__(self, snapshot: "Snapshot", visibility: Visibility, whole: View) -> None:
         super().__init__(snapshot, visibility)
@@ -273,7 +273,7 @@ class Unlisted(View):
 
 
 def find_server(servers: Mapping[str, ServerConfig], name: str) -> ServerConfig | None:
-    """The server of this name, or else of this name in another case."""
+    """The server with this name, or else with this name ignoring case."""
     if name in servers or len(name) > MAX_NAME:
         return servers.get(name)
     folded = name.lower()

@@ -1,4 +1,4 @@
-"""Who may see and do what. Decides, and asks nobody: knows no catalogue, no pool and no dialect.
+"""Decides which principal may see and do what. Knows no catalogue, no pool and no dialect.
 
-Start with `policy.py`: the rules of one configuration, and what they let a principal see.
+Start with `policy.py`: the rules of one configuration, and what a principal may see by them.
 """

@@ -1,9 +1,9 @@
-"""What a person said "always" to: standing approvals, kept in the store, so that every process and replica has them.
+"""Approvals that a person gave with "always": kept in the store, so that every process and replica has them.
 
 Each names its principal, its server, its tool and every argument that it covers; a call with any other argument is not
-covered. They count only where a rule of the configuration would ask, so that what is refused stays refused. Beside the
-store there is a copy for reading, as the rules that they are, in the state folder of whoever changed them last.
-`calls/approve.py` asks, and adds; `wicket approve --list` and `--revoke` show them and take them back.
+covered. They apply only if a rule of the configuration would ask, so they never allow a call that a rule denies. A
+readable copy, in the form of rules, is in the state folder of the process that changed them last. `calls/approve.py`
+asks and adds them; `wicket approve --list` and `--revoke` list and revoke them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from wicket_mcp.trust.rules import Call
 log = logging.getLogger(__name__)
 
 FILE = "always-allowed.toml"
-MAX_ARGUMENTS = 4000  # bytes of the arguments of a rule: a person must be able to read it
+MAX_ARGUMENTS = 4000  # bytes of a rule's arguments: a person must be able to read it
 _HEAD = """\
 # A copy for reading. Calls that are made without asking, because somebody said "always": each covers calls with exactly
 # the arguments that it names. To be asked again: wicket approve --revoke ID. To allow more than these arguments, copy a
@@ -40,7 +40,7 @@ _HEAD = """\
 
 
 class Always:
-    """The standing approvals of one store. `file` is where the copy is."""
+    """The standing approvals in one store. `file` is the path of the copy."""
 
     def __init__(self, store: ApprovalStore, file: Path) -> None:
         self._store = store
@@ -50,12 +50,12 @@ class Always:
         self._rules: list[tuple[StandingApproval, Checker]] = []
 
     async def find(self, call: Call) -> str | None:
-        """The standing approval that covers a call, in words; None where none does."""
+        """The description of the standing approval that covers a call; None if there is none."""
         await self._refresh()
         return next((describe(rule) for rule, condition in self._rules if _covers(rule, condition, call)), None)
 
     async def add(self, call: Call, by: str) -> StandingApproval:
-        """Cover exactly this call from now on. Raises WicketError where it cannot be written down."""
+        """Cover exactly this call from now on. Raises WicketError if it cannot be stored."""
         if len(canonical(call.arguments)) > MAX_ARGUMENTS:
             raise BadArguments("The arguments are too long for a rule.", hint="Approve the call once, or write a rule.")
         covered = canonical({name: _condition(value) for name, value in call.arguments.items()})
@@ -67,7 +67,7 @@ class Always:
         return rule
 
     async def revoke(self, number: str) -> StandingApproval | None:
-        """Ask again about what it covered; None where there is no such standing approval."""
+        """Revoke a standing approval, so that its calls are asked about again; None if it does not exist."""
         await self._refresh()
         revoked = await self._store.revoke_standing_approval(number)
         if revoked is not None:
@@ -89,7 +89,9 @@ class Always:
         self._version = version
 
     async def _import_file(self) -> None:
-        """Take over what an earlier version kept in the file alone. By digest, so that doing it twice adds nothing."""
+        """Import what an earlier version kept only in the file. Keyed by digest, so that importing twice adds
+        nothing.
+        """
         text = await asyncio.to_thread(_read, self._file)
         if text and not text.startswith(_HEAD):
             try:
@@ -115,12 +117,12 @@ class Always:
 
 
 def describe(rule: StandingApproval) -> str:
-    """Who said it, and when; as the audit names it."""
+    """Who gave it, and when; the name in the audit."""
     return f"always, said by {rule.approved_by} on {time.strftime('%Y-%m-%d', time.localtime(rule.at))} ({rule.id})"
 
 
 def render(rule: StandingApproval) -> str:
-    """The rule of `[[policy]]` that it is, as TOML."""
+    """The equivalent `[[policy]]` rule, as TOML."""
     import tomlkit  # noqa: PLC0415  (for those who say "always")
 
     named = {"name": describe(rule), "principal": rule.principal, "server": rule.server, "tool": rule.tool}
@@ -140,7 +142,7 @@ def _read(file: Path) -> str:
 
 
 def _parse(text: str, at: float) -> list[StandingApproval]:
-    """Raises ValueError for what is not a list of rules."""
+    """Raises ValueError for text that is not a list of rules."""
     rules: list[StandingApproval] = []
     for entry in as_list(tomllib.loads(text).get("policy")):
         rule = msgspec.convert(entry, Rule)
@@ -173,7 +175,7 @@ def _covers(rule: StandingApproval, condition: Checker, call: Call) -> bool:
 
 
 def _condition(value: Any) -> JsonObject:
-    """The schema that only this value fits. TOML has no null, so it is named by its type."""
+    """A schema that matches only this value. TOML has no null, so null is described by its type."""
     if value is None:
         return {"type": "null"}
     if _has_null(value):

@@ -1,8 +1,8 @@
-"""What others wrote, made unrecognisable: the same shape, other letters, digits and length. Pure.
+"""Replaces untrusted text by other text of the same shape, with other letters, digits and length. Pure.
 
-A script that is run again on concealed results shows what depends on them: an argument that comes out the same was made
-of something else. What is concealed is what `matching.py` takes for prose; whole fields stay as they are, because they
-pass as themselves. Used for the second runs of scripts.
+A script that runs again on concealed results shows what depends on them: an argument that stays the same does not
+derive from them. Concealed is what `matching.py` classifies as prose; whole fields stay unchanged, because they are
+passed on as they are. Used for the second runs of scripts.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ def conceal_body(body: JsonObject, exempt: Collection[str]) -> JsonObject:
 
 
 def conceal(value: Any, exempt: Collection[str], name: str = "") -> Any:
-    """The value with its prose concealed, except in the fields of these names; its structure stays."""
+    """The value with its prose concealed, except in the fields of these names; the structure stays."""
     if isinstance(value, str):
         written = name not in exempt and is_prose(name, value) and not is_field(name, value)
         return _conceal_text(value) if written else value

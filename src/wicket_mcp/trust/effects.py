@@ -1,8 +1,8 @@
 """What a tool does to the world, by its name and its annotations: sends, publishes, pays, writes, deletes. Pure.
 
-A guess that errs on the side of asking: the first verb of a name decides, and a tool that neither says that it only
-reads nor begins with a verb of reading is taken to write. Annotations are the server's own word: one that says it only
-reads is believed about nothing that its name contradicts.
+A cautious guess: the first verb of a name decides, and a tool is assumed to write unless it declares that it only reads
+or begins with a reading verb. Annotations are the server's own claims: a read-only claim is ignored if the name
+contradicts it.
 """
 
 import re
@@ -46,7 +46,7 @@ _EFFECTS: Mapping[str, Effect] = {verb: effect for effect, verbs in VERBS.items(
 
 @lru_cache(maxsize=4096)
 def _by_name(name: str) -> tuple[Effect | None, bool]:
-    """The effect that the name's first verb has, and whether it begins with a verb of reading."""
+    """The effect of the name's first verb, and whether the name begins with a reading verb."""
     words = [word.lower() for word in _WORD.findall(name)]
     for word in words:
         if word in READS:
@@ -57,7 +57,7 @@ def _by_name(name: str) -> tuple[Effect | None, bool]:
 
 
 def effect_of(name: str, annotations: Mapping[str, Any]) -> Effect | None:
-    """What calling the tool does; None where it only reads."""
+    """The effect of calling the tool; None if it only reads."""
     effect, reads = _by_name(name)
     if effect is not None:
         return effect

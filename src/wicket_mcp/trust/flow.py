@@ -1,10 +1,11 @@
-"""Where data comes from and where it goes: what others wrote must not decide what is sent, paid, written or deleted.
+"""Tracks where data comes from and where it goes: untrusted text must not decide what is sent, paid, written or
+deleted.
 
-A result is untrusted unless its tool is known to return nothing that others wrote (`sources.py`). A gateway does not
-see the model's thoughts, so a session is followed by matching its arguments with what it has read (`matching.py`);
-references to stored results carry their labels exactly, and what a script's arguments are made of is found out by
-running it again (`scripts/reruns.py`), or, where that fails, by matching them with its source too.
-Knows what was seen lately, in memory; decides nothing but `flow` itself.
+A result is untrusted unless its tool is known to return nothing that others wrote (`sources.py`). A gateway cannot see
+what the model thinks, so it matches a session's arguments with what the session has read (`matching.py`). References to
+stored results carry exact labels. What a script's arguments derive from is found by running it again
+(`scripts/reruns.py`) or, if that fails, by also matching them with its source. Keeps recent data in memory; decides
+only about `flow` itself.
 """
 
 import time
@@ -32,7 +33,7 @@ _NAMED = 3  # arguments whose origin a question names
 
 
 class Source(msgspec.Struct):
-    """One result: what it says, and where it came from."""
+    """One result: its text and where it came from."""
 
     tool: str
     at: float
@@ -40,9 +41,9 @@ class Source(msgspec.Struct):
     labels: Labels
     text: Text
     asked: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
-    """The tools whose work its prose was searched for, and whether it asks for it: a long text is searched once."""
+    """The tools that its prose was searched for, and whether it asks for their effect: a long text is searched once."""
     number: int = 0
-    """Its place among what the session has read, by when it was first read."""
+    """Its position in the session's reading order, by first reading."""
 
     @property
     def words(self) -> str:
@@ -56,7 +57,7 @@ class Source(msgspec.Struct):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A stored result that an argument refers to: the argument, and the call that the result is of."""
+    """A stored result that an argument refers to: the argument, and the call that produced the result."""
 
     argument: str
     tool: str
@@ -64,28 +65,28 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Data that reaches a tool that does something: whose, and how that is known."""
+    """Untrusted or private data that reaches a tool with an effect: whose it is, and how that is known."""
 
     labels: tuple[DataLabel, ...]
     words: str
 
 
 class Session:
-    """What one session has read lately, the latest last; what it reads twice is kept once."""
+    """What one session has read recently, the latest last; repeated results are kept once."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[tuple[str, str, Text], Source] = OrderedDict()
         self._size = 0
         self._numbers = 0
         self.fields: Counter[str] = Counter()
-        """The whole fields of all that was read of others, and in how many results each stands."""
+        """The whole fields of all untrusted results, and in how many results each occurs."""
 
     @property
     def sources(self) -> Reversible[Source]:
         return self._sources.values()
 
     def trusted_before(self, source: Source) -> list[Text]:
-        """What the session had read before it that nobody else can have written."""
+        """What the session had read before this source and no one else can have written."""
         return [entry.text for entry in self.sources if not entry.labels.untrusted and entry.number < source.number]
 
     def add(self, source: Source) -> None:
@@ -112,7 +113,7 @@ class Session:
 
 
 class Memory:
-    """What every session has read lately; outlives a configuration."""
+    """What every session has read recently; outlives a configuration."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
@@ -127,7 +128,7 @@ class Memory:
 
 
 class Flow:
-    """The rules about flow of one configuration, over what was seen."""
+    """The flow rules of one configuration, over the remembered results."""
 
     def __init__(self, mode: Mode, trusted: Sequence[str], memory: Memory) -> None:
         self._mode: Mode = mode
@@ -135,14 +136,14 @@ class Flow:
         self._memory = memory
 
     def decide(self, finding: Finding) -> Decision | None:
-        """What `flow` itself says, where no rule has decided."""
+        """The decision of `flow` itself, if no rule has decided."""
         if self._mode == "off" or "untrusted" not in finding.labels:
             return None
         action: Literal["ask", "deny"] = self._mode
         return Decision(action, "flow")
 
     def may_derive(self, request: Request, call: Call) -> bool:
-        """Whether it matters what a script has made the arguments of: it has read something, and the call acts."""
+        """Whether the origin of a script's arguments matters: it has read something, and the call has an effect."""
         session = self._memory.session(request.caller)
         return effect_of(call.tool, call.annotations) is not None and bool(_read_by(request.span.run, session.sources))
 
@@ -153,9 +154,10 @@ class Flow:
         stored: Sequence[Stored] = (),
         derived: Collection[str] | None = None,
     ) -> Finding | None:
-        """Whether data of others reaches a tool that does something.
+        """Whether untrusted data reaches a tool with an effect.
 
-        `stored` is what its arguments refer to; `derived` are those that a script is known to have made of such data.
+        `stored` is what its arguments refer to; `derived` are the arguments that a script is known to have derived from
+        such data.
         """
         traces = list(self._traces(request, call, self._memory.session(request.caller), stored, derived))
         if not traces:
@@ -176,7 +178,7 @@ class Flow:
         stored: Sequence[Stored],
         derived: Collection[str] | None,
     ) -> Iterator[tuple[str, Labels]]:
-        """How data of others reaches the call, in words, with its labels."""
+        """How untrusted data reaches the call, in words, with its labels."""
         sources = session.sources
         if effect_of(call.tool, call.annotations) is None:
             yield from _visits(call, sources)
@@ -207,7 +209,7 @@ class Flow:
         self._remember(request.caller, request.span.run, tool, labels, matching.value_of(body))
 
     def observe_stored(self, caller: Caller, run: str, tool: str, meta: JsonObject, value: Any) -> None:
-        """Remember what was read of a stored result, which another session may have stored."""
+        """Remember what was read from a stored result, which another session may have stored."""
         known = _tool(tool)
         self._remember(caller, run, known, self._labels(known, meta), value)
 
@@ -223,15 +225,16 @@ class Flow:
 def _origin(
     name: str, value: Any, request: Request, session: Session, derived: bool | None
 ) -> Iterator[tuple[str, Labels]]:
-    """Where an argument came from, if others wrote that; `derived`: whether a script made it of what it has read."""
+    """The origin of an argument, if it is untrusted; `derived`: whether a script derived it from what it read."""
     run, known = request.span.run, session.fields
-    # What does not depend on what its script has read may still be what the model read before it wrote the script.
+    # An argument that does not depend on the script's reading may still come from what the model read before it wrote
+    # the script.
     for source in reversed(session.sources):
         if (derived is False and source.run == run) or not matching.comes_from(value, source.text, known):
             continue
         labels = source.labels
         if labels.untrusted and not matching.comes_from(value, source.text, known, session.trusted_before(source)):
-            labels = replace(labels, untrusted=False)  # it was known before anybody else could have said it
+            labels = replace(labels, untrusted=False)  # it was known before anyone else could have written it
         if labels.untrusted or labels.private:
             yield f"'{name}' came from {source.words}", labels
             return
@@ -241,7 +244,7 @@ def _origin(
 
 
 def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labels]]:
-    """Arguments of a tool that reads which are addresses that a text wants visited, or data sent to its host."""
+    """Arguments of a reading tool that are addresses which a text wants visited, or that send data to its host."""
     for name, value in call.arguments.items():
         for source in reversed(sources):
             if source.labels.untrusted and matching.sends_to(value, source.text):
@@ -250,7 +253,7 @@ def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labe
 
 
 def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:
-    """The texts that others wrote and that a script has read, the latest first."""
+    """The untrusted texts that a script has read, the latest first."""
     if not run:
         return []
     labelled = (source for source in reversed(sources) if source.labels.untrusted or source.labels.private)
@@ -258,7 +261,7 @@ def _read_by(run: str, sources: Reversible[Source]) -> list[Source]:
 
 
 def _join(sources: Sequence[Source]) -> Labels:
-    """The labels of what was made of all of these: joined, never weakened."""
+    """The labels of data derived from all of these: joined, never weakened."""
     labels = [source.labels for source in sources]
     return Labels(any(label.untrusted for label in labels), any(label.private for label in labels))
 

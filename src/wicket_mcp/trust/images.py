@@ -1,7 +1,8 @@
-"""The digest of a container image, which names its content: `image@sha256:…` is the same image for good.
+"""The digest of a container image, which identifies its content: `image@sha256:…` always means the same image.
 
-A local image is asked for first, because that is what would run; else its registry, whose manifest is hashed here, not
-taken at its word. Used by `wicket pin`; once pinned, the container engine itself checks every byte against the digest.
+A local image comes first, because that is what would run. Otherwise its registry is asked, and the manifest is hashed
+here, because the registry's own digest is not trusted. Used by `wicket pin`; once pinned, the container engine itself
+checks every byte against the digest.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ _LOCAL = re.compile(r"^(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$")
 
 
 class Image(msgspec.Struct, frozen=True):
-    """An image's name, taken apart."""
+    """The parts of an image's name."""
 
     registry: str
     repository: str
@@ -53,7 +54,7 @@ class Image(msgspec.Struct, frozen=True):
 
     @property
     def manifest(self) -> str:
-        """The address of its manifest. A registry on this machine needs no TLS, as for container engines."""
+        """The address of its manifest. A registry on this machine needs no TLS, as with container engines."""
         registry = _HUB_REGISTRY if self.registry == _HUB else self.registry
         return f"{self.scheme}://{registry}/v2/{self.repository}/manifests/{self.tag}"
 
@@ -68,7 +69,7 @@ def digest_of(spec: str, patience: float) -> str:
 
 
 def _find_local(spec: str, patience: float) -> str:
-    """The digest of an image that is here already; empty where none is, or nobody can say."""
+    """The digest of an image that is already here; empty if there is none or it cannot be found out."""
     program = shutil.which("docker") or shutil.which("podman")
     if program is None:
         return ""
@@ -105,7 +106,7 @@ def _ask_registry(image: Image, patience: float) -> str:
 
 
 def _token(image: Image, challenge: str, patience: float) -> str:
-    """What anybody may have: a token to read a public image. Raises ValueError."""
+    """An anonymous token for reading a public image. Raises ValueError."""
     parameters = dict(_PARAMETER.findall(challenge))
     realm = parameters.pop("realm", "")
     if not challenge.startswith("Bearer ") or not realm.startswith(f"{image.scheme}://"):

@@ -1,7 +1,7 @@
-"""Which package a server's command runs, and whether it says which version. Pure.
+"""Which package a server's command runs, and whether the command fixes its version. Pure.
 
-A launcher that fetches whatever is newest runs tomorrow what nobody has looked at today: its definitions are held when
-they change (`pins.py`), `wicket doctor` names it, and `wicket pin` writes the version down.
+A launcher that fetches the newest version may run unreviewed code tomorrow: its definitions are held when they change
+(`pins.py`), `wicket doctor` reports it, and `wicket pin` fixes the version.
 """
 
 import re
@@ -37,7 +37,7 @@ _ALONE = frozenset(
 
 
 class Package(msgspec.Struct, frozen=True):
-    """What a launcher fetches: the argument that names it, and where that argument stands."""
+    """What a launcher fetches: the argument that names it, and its position."""
 
     registry: Registry
     spec: str
@@ -45,7 +45,7 @@ class Package(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Without its version."""
+        """The name without its version."""
         if self.registry == "pypi":
             return re.split(r"[=<>!~@\[]", self.spec)[0]
         head, at, _ = self.spec.rpartition("@")
@@ -54,12 +54,12 @@ class Package(msgspec.Struct, frozen=True):
     @property
     def pinned(self) -> bool:
         if self.registry == "oci":
-            return "@sha256:" in self.spec  # a tag is moved as its owner likes
+            return "@sha256:" in self.spec  # a tag can be moved by its owner
         return _VERSION.search(self.spec) is not None
 
     @property
     def requirement(self) -> str:
-        """As the registry's own tools spell it: `uvx` also takes `name@version`."""
+        """The spelling of the registry's own tools: `uvx` also accepts `name@version`."""
         if self.registry != "pypi" or "@" not in self.spec:
             return self.spec
         name, _, version = self.spec.partition("@")
@@ -73,7 +73,7 @@ class Package(msgspec.Struct, frozen=True):
 
 
 def _find_image(args: Sequence[str]) -> int | None:
-    """Where the image stands among the arguments of `docker run`: it is the first that belongs to no option."""
+    """The position of the image among the arguments of `docker run`: the first that belongs to no option."""
     at = next((at for at, text in enumerate(args) if text == "run"), len(args)) + 1
     while at < len(args):
         text = args[at]
@@ -85,7 +85,7 @@ def _find_image(args: Sequence[str]) -> int | None:
 
 
 def package_of(server: ServerConfig) -> Package | None:
-    """The package that the server's command fetches; None where it fetches none."""
+    """The package that the server's command fetches; None if it fetches none."""
     registry = _LAUNCHERS.get(PurePath(server.command or "").name)
     if registry is None:
         return None

@@ -1,10 +1,9 @@
-"""What is wrong with the text of a server: a description is data, and must not steer whoever reads it. Pure.
+"""Finds problems in a server's text: a description is data, and must not steer the model that reads it. Pure.
 
-Every finding has an id, a severity, a place and words. What is `high` (hidden characters, terminal escapes, orders to
-the model) is held from the first sight on for servers whose changes are held (`pins.py`); the rest is told by `wicket
-lint`.
-Patterns run in linear time (RE2, loaded at the first text) over the first 20,000 characters of a text, which is more
-than any honest description has.
+Every finding has an id, a severity, a place and a quote. Findings of severity `high` (hidden characters, terminal
+escapes, orders to the model) are held from the start for servers whose changes are held (`pins.py`); `wicket lint`
+reports the rest. Patterns run in linear time (RE2, loaded for the first text) over the first 20,000 characters of a
+text, which is more than any honest description has.
 """
 
 import re
@@ -23,19 +22,19 @@ from wicket_mcp.trust.lint_patterns import NAMED, ORDERS, WORDS, Severity
 LONG = 6000  # characters of one description
 LOOKED_AT = 20_000
 _QUOTED = 80
-_SHORTEST = 12  # characters of a text that can be an order
-_VAGUE = 400  # characters of a text that may be nothing but assurances
+_SHORTEST = 12  # characters that a text needs to be an order
+_VAGUE = 400  # characters of a text that may consist only of assurances
 
 _HIDDEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\uffa0"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
 )
-_JOINERS = "\u200d\ufe0f"  # inside an emoji they are honest
+_JOINERS = "\u200d\ufe0f"  # legitimate inside an emoji
 _ESCAPE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong, and where."""
+    """One problem, and where it is."""
 
     id: str
     severity: Severity
@@ -43,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
     place: str
     """`tool NAME: description`, `tool NAME: inputSchema.properties.x.description`, `instructions`."""
     quote: str
-    """The words, with what cannot be seen spelled out."""
+    """The text, with invisible characters spelled out."""
 
     @property
     def words(self) -> str:
@@ -51,21 +50,21 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def lint(listings: Iterable[Listing]) -> list[Finding]:
-    """Everything that is wrong with what servers say, and with their names among each other."""
+    """All problems with what servers say, and with similar names among them."""
     every = list(listings)
     findings = [finding for listing in every for finding in lint_listing(listing)]
     return findings + list(_look_alikes(tool for listing in every for tool in listing.tools))
 
 
 def lint_listing(listing: Listing) -> Iterator[Finding]:
-    """What is wrong with the texts of one server."""
+    """The problems with the texts of one server."""
     for place, text in _texts(listing):
         findings = (lint_name if place == f"tool {listing.server}.{text}: name" else lint_text)(text)
         yield from (Finding(name, severity, listing.server, place, quote) for name, severity, quote in findings)
 
 
 def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
-    """Id, severity and words of what is wrong with one text; each id once."""
+    """Id, severity and quote of the problems with one text; each id once."""
     looked_at = text[:LOOKED_AT]
     if (hidden := _find_hidden(looked_at)) is not None:
         yield "hidden-characters", "high", hidden
@@ -79,13 +78,13 @@ def lint_text(text: str) -> Iterator[tuple[str, Severity, str]]:
     lowered = plain.lower()
     for name, pattern, severity, stems in _compile_patterns():
         if name == "reassures" and len(plain) > _VAGUE:
-            continue  # a text of some length says what its tool does
+            continue  # a text of some length describes its tool
         if any(stem in lowered for stem in stems) and (match := pattern.search(plain)) is not None:
             yield name, severity, _quote(plain, match.start(), match.end())
 
 
 def lint_name(name: str) -> Iterator[tuple[str, Severity, str]]:
-    """As `lint_text`, for the name of a tool."""
+    """Like `lint_text`, for the name of a tool."""
     yield from lint_text(name)
     words = " ".join(word.lower() for word in _NAME_WORD.findall(name))
     if (match := _name_pattern().search(words)) is not None:
@@ -93,14 +92,14 @@ def lint_name(name: str) -> Iterator[tuple[str, Severity, str]]:
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """What is wrong with one definition, in words of ours: an agent may read them."""
+    """The problem with one definition, in our own words, so that an agent may read them."""
 
     severity: Severity
     words: str
 
 
 def suspect(definition: JsonObject) -> Suspicion | None:
-    """The worst that is wrong with the text of a definition, where it is more than its length."""
+    """The worst problem with the text of a definition, other than its length."""
     worst: Suspicion | None = None
     texts = (lint_text(text) for _, text in _definition_texts(definition))
     for name, severity, _ in chain(lint_name(as_text(definition.get("name"))), *texts):
@@ -119,14 +118,14 @@ def _name_pattern() -> Any:
 
 @cache
 def _compile_patterns() -> tuple[tuple[str, Any, Severity, tuple[str, ...]], ...]:
-    re2: Any = import_module("re2")  # loaded when there is a text to look at, not when the gateway starts
+    re2: Any = import_module("re2")  # loaded for the first text, not when the gateway starts
     return tuple(
         (name, re2.compile(f"(?i){regex}"), level, tuple(stems.split())) for name, regex, level, stems in ORDERS
     )
 
 
 def skeleton(name: str) -> str:
-    """A name as the eye sees it: look-alike letters, case and separators folded."""
+    """A name as it looks: similar letters, case and separators folded."""
     folded = unicodedata.normalize("NFKC", name).translate(_CONFUSABLE).casefold()
     shapes = _SEPARATORS.sub("", _HIDDEN.sub("", folded)).translate(_SHAPES)
     return shapes.replace("rn", "m").replace("vv", "w")
@@ -152,7 +151,7 @@ _SHAPES = str.maketrans("01|i", "olll")
 
 
 class LookAlikes:
-    """Names of tools as the eye sees them, within a server and across servers (the same name is honest)."""
+    """Names of tools that look alike, within a server and across servers (an identical name is legitimate)."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._seen: dict[str, Tool] = {}
@@ -163,8 +162,8 @@ class LookAlikes:
         self._seen.setdefault(skeleton(tool.name), tool)
 
     def find(self, tool: Tool) -> tuple[str, Severity, Tool] | None:
-        """The tool that this one's name imitates, with the id and severity of that: it differs only to a machine, or
-        is another server's with something like a version at its end.
+        """The tool that this one's name imitates, with id and severity: the names differ only to a machine, or this one
+        is another server's name with something like a version at its end.
         """
         first = self._seen.get(skeleton(tool.name))
         if first is not None and _deceives(first.name, tool.name):
@@ -187,7 +186,7 @@ def _look_alikes(tools: Iterable[Tool]) -> Iterator[Finding]:
 
 
 def _deceives(left: str, right: str) -> bool:
-    """Whether two names that look alike are more than two spellings of one word (`get_user`, `getUser`)."""
+    """Whether two similar names are more than two spellings of one word (`get_user`, `getUser`)."""
     plain = [_SEPARATORS.sub("", name).casefold() for name in (left, right)]
     return plain[0] != plain[1]
 
@@ -206,7 +205,7 @@ def _quote(text: str, start: int, end: int) -> str:
 
 
 def _spell(text: str) -> str:
-    """`text` with what cannot be seen written out."""
+    """`text` with invisible characters spelled out."""
     return "".join(
         character if character.isprintable() else " " if character in "\n\t\r" else f"<U+{ord(character):04X}>"
         for character in text
@@ -227,7 +226,7 @@ def _texts(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def _definition_texts(definition: JsonObject) -> Iterator[tuple[str, str]]:
-    """Every text of a definition that a model may read, and where it stands."""
+    """Every text of a definition that a model may read, and its place."""
     yield from _walk(
         {key: definition[key] for key in ("title", "description", "text", "arguments") if key in definition}, ""
     )

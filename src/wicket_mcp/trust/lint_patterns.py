@@ -1,7 +1,7 @@
-"""What the linter looks for in the text of a server, as a table: patterns for RE2, and what to call what they find.
+"""The linter's table: patterns for RE2, and the names of their findings.
 
-Tuned on one half of public attack corpora (`bench/lint.py`) and checked on the other; a pattern that is found in honest
-tools costs more than one that misses. Only `lint.py` reads this.
+Tuned on one half of public attack corpora (`bench/lint.py`) and checked on the other; a false alarm on an honest tool
+costs more than a missed attack. Only `lint.py` reads this.
 """
 
 from typing import Literal, TypeAlias
@@ -165,7 +165,7 @@ ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
         _ASSURING_STEMS,
     ),
 )
-"""Id, pattern, severity, and the stems of which a text must have one: a pattern is tried on few texts only."""
+"""Id, pattern, severity, and stems: a pattern is tried only on texts that contain one of its stems."""
 
 WORDS = {
     "hidden-characters": "invisible or bidirectional characters",

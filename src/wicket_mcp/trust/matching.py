@@ -1,9 +1,9 @@
-"""Whether a call's arguments came out of a text: the matching by which labels pass through a model. Pure.
+"""Whether a call's arguments came from a text: this matching carries labels through a model. Pure.
 
-An argument of at least eight characters that stands inside what somebody wrote, and is not a whole field of a result
-(an id, an address in its own column), came from there. A text may also ask for the very thing that a call does, or for
-an address to be visited. What a script computes is matched word by word: what stands neither in its source nor as a
-field of a result was computed.
+An argument of at least eight characters that occurs inside prose, and is not a whole field of a result (an id, an
+address in its own column), came from there. A text may also ask for exactly what a call does, or for an address to be
+visited. A script's arguments are matched word by word: a word that is neither in its source nor a field of a result was
+computed.
 """
 
 import re
@@ -19,10 +19,10 @@ from wicket_mcp.trust.effects import VERBS, effect_of
 from wicket_mcp.trust.sources import OTHERS_WRITE
 
 SHORTEST = 8  # characters of an argument that can be matched
-LONGEST = 400  # characters of one that is matched as a whole; of a longer one, what looks like an address or a number
-MAX_TEXT = 1024**2  # characters of one result that are looked at
-MAX_FIELDS = 20_000  # of one result that are told from prose
-_LABEL = 120  # characters of a field that has several words and is still no sentence: a postal address, a title
+LONGEST = 400  # characters of an argument matched as a whole; in a longer one, only addresses and numbers
+MAX_TEXT = 1024**2  # characters of one result that are examined
+MAX_FIELDS = 20_000  # fields of one result that are told apart from prose
+_LABEL = 120  # characters of a field of several words that is not a sentence: a postal address, a title
 
 _ADDRESS = r"(?:https?://|www\.)[^\s\"'<>)\]]+"
 _TOKEN = re.compile(rf"[\w.+-]+@[\w-]+\.[\w.]+|{_ADDRESS}|\b(?=\w*\d)\w{{8,}}")
@@ -41,7 +41,7 @@ _VISIT = re.compile(
 
 
 class Text(msgspec.Struct, frozen=True):
-    """What a result says, folded for matching: the prose in it, and its whole fields."""
+    """The text of a result, folded for matching: its prose and its whole fields."""
 
     prose: str
     fields: frozenset[str]
@@ -51,7 +51,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 def read(value: Any, trusted: Collection[str] = ()) -> Text:
-    """What a value says; without the fields of these names."""
+    """The text of a value, without the fields of these names."""
     prose: list[str] = []
     fields: set[str] = set()
     for name, text in _leaves(value, numbers=True):
@@ -68,12 +68,12 @@ def read(value: Any, trusted: Collection[str] = ()) -> Text:
 
 
 def is_prose(name: str, text: str) -> bool:
-    """Whether somebody wrote it, by the name of its field and its look."""
+    """Whether a person wrote it, by the name and look of its field."""
     return _is_written(name, text) or _PROSE.search(text) is not None or len(text) > LONGEST
 
 
 def is_field(name: str, text: str) -> bool:
-    """Whether it passes as a whole: an id, an address, a title."""
+    """Whether it is passed on as a whole: an id, an address, a title."""
     return not _is_written(name, text) and len(text) <= _LABEL and not _SENTENCE.search(text)
 
 
@@ -82,7 +82,7 @@ def _is_written(name: str, text: str) -> bool:
 
 
 def value_of(body: JsonObject) -> Any:
-    """What a result says, as data: its structured content, or its texts, parsed where they are JSON."""
+    """A result as data: its structured content, or its texts, parsed if they are JSON."""
     if "structuredContent" in body:
         return body["structuredContent"]
     blocks = as_list(body.get("content")) or as_list(body.get("contents")) or as_list(body.get("messages"))
@@ -104,7 +104,7 @@ def parse(text: str) -> Any:
 
 
 def comes_from(argument: Any, text: Text, known: Collection[str], trusted: Collection[Text] = ()) -> bool:
-    """Whether an argument stands in the prose of a text, is not a whole field of any result, nor in a trusted text."""
+    """Whether an argument occurs in a text's prose, but not as a whole field of any result or in a trusted text."""
     for _, leaf in _leaves(argument):
         folded = leaf.casefold().strip()
         candidates = [folded] if SHORTEST <= len(folded) <= LONGEST else []
@@ -125,8 +125,8 @@ def asks_for(tool: str, text: Text) -> bool:
 
 
 def sends_to(argument: Any, text: Text) -> bool:
-    """Whether an argument is an address that a text asks to visit, or whose host stands in it and which carries more
-    than the text had: what is fetched is told to its host.
+    """Whether an argument is an address that a text asks to visit, or an address on a host from the text that carries
+    more than the text had: fetching it sends the extra data to the host.
     """
     addresses = [leaf.casefold().strip() for _, leaf in _leaves(argument) if _URL.match(leaf)]
     if not addresses:
@@ -147,12 +147,12 @@ def _host_and_path(address: str) -> str:
 
 
 def _carries(host_and_path: str) -> bool:
-    """Whether an address has a query or a fragment, which is how data is put into one."""
+    """Whether an address has a query or a fragment, which can carry data."""
     return "?" in host_and_path or "#" in host_and_path
 
 
 def is_computed(argument: Any, script: str, known: Collection[str]) -> bool:
-    """Whether a script made an argument of something else than its own words and whole fields of results."""
+    """Whether a script built an argument from anything but its own words and whole fields of results."""
     words: set[str] | None = None
     for _, leaf in _leaves(argument, numbers=True):
         folded = leaf.casefold()
@@ -168,7 +168,7 @@ def is_computed(argument: Any, script: str, known: Collection[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _requests(tool: str) -> re.Pattern[str]:
-    """Sentences that ask for what a tool of this name does: its own verb, or one of the same effect."""
+    """Sentences that ask for the effect of this tool: its own verb, or one with the same effect."""
     words = re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", tool).lower())
     effect = effect_of(tool, {}) or "writes"
     verbs = sorted((set(words) & set().union(*VERBS.values())) | (VERBS[effect] if effect != "writes" else set()))

@@ -1,9 +1,9 @@
-"""Packages of servers: the newest version and the hashes of its files, and whether they are still what was pinned.
+"""Packages of servers: the newest version, the hashes of its files, and whether they still match the pins.
 
-The user's own tools are asked (`npm`, `uv`, else `pip`), because they know the user's registries and credentials.
-`wicket pin` keeps the hashes. Before a pinned server starts, once a day, `Integrity` fetches its archive and compares
-that with them, whatever the registry says of it by then: a version whose files have changed under it does not start.
-A container image is pinned to its digest (`images.py`), which its engine checks itself.
+Uses the user's own tools (`npm`, `uv`, else `pip`), because they know the user's registries and credentials. `wicket
+pin` stores the hashes. Before a pinned server starts, once a day, `Integrity` fetches its archive and compares it with
+the hashes, whatever the registry says by then: a version whose files have changed does not start. A container image is
+pinned to its digest (`images.py`), which its engine checks itself.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from wicket_mcp.trust.launchers import Package, package_of
 log = logging.getLogger(__name__)
 
 KIND = "package"
-"""Of the pins that hold a package's hashes."""
+"""The kind of pins that hold a package's hashes."""
 PATIENCE = 60.0  # seconds that `wicket pin` waits for a registry
 START_PATIENCE = 15.0  # seconds that a server's start waits for one
 EVERY = 86400.0
 OTHER_FILES = "other files"
-"""Instead of a hash, where a tool has compared the archive itself."""
+"""Used instead of a hash if a tool has compared the archive itself."""
 _WRONG_HASH = ("EINTEGRITY", "Hash mismatch", "DO NOT MATCH THE HASHES")
-"""What npm, uv and pip say of an archive that is not the one that was meant."""
+"""The messages of npm, uv and pip about an archive with a wrong hash."""
 
 _PINNED = re.compile(r"^[A-Za-z0-9._-]+(?:\[[^\]]*\])?==([^\s\\;]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(\S+)")
@@ -70,9 +70,10 @@ def look_up(package: Package, patience: float = PATIENCE) -> tuple[str, str]:
 
 
 def fetch(package: Package, pinned: str, patience: float) -> str:
-    """The hash of the archive that the launcher would get now, as `pinned` has it; OTHER_FILES where its tool says so.
+    """The hash of the archive that the launcher would get now, in the format of `pinned`; OTHER_FILES if the tool
+    reports a mismatch.
 
-    Raises ConfigError where it cannot be had.
+    Raises ConfigError if it cannot be fetched.
     """
     with tempfile.TemporaryDirectory(prefix="wicket-package-", ignore_cleanup_errors=True) as folder:
         if package.registry == "npm":
@@ -93,7 +94,7 @@ def fetch(package: Package, pinned: str, patience: float) -> str:
 
 
 def hash_of(archive: bytes, like: str) -> str:
-    """The hash of an archive, spelled as another one is: `sha512-BASE64`, `sha256:HEX`."""
+    """The hash of an archive, in the same format as another: `sha512-BASE64`, `sha256:HEX`."""
     name, separator, _ = re.split(r"([-:])", like.split(maxsplit=1)[0], maxsplit=1)
     if name not in hashlib.algorithms_guaranteed:
         raise ConfigError(f"'{name}' is not a hash that can be computed")
@@ -102,7 +103,7 @@ def hash_of(archive: bytes, like: str) -> str:
 
 
 def _is_correct(command: list[str], patience: float, text: str = "") -> bool:
-    """Whether an archive has the hash that the tool was told to expect, by us or by the registry."""
+    """Whether an archive has the hash that we or the registry told the tool to expect."""
     try:
         _run(command, patience, text)
     except _ToolFailed as failure:
@@ -113,7 +114,7 @@ def _is_correct(command: list[str], patience: float, text: str = "") -> bool:
 
 
 class _ToolFailed(ConfigError):
-    """A tool ended badly, and said why."""
+    """A tool failed, with its reason."""
 
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
@@ -137,17 +138,19 @@ def _run(command: list[str], patience: float, text: str = "") -> str:
 
 
 class _State(PinStore, NoteStore, Protocol):
-    """What is remembered: the hashes, and when they were last compared."""
+    """What is stored: the hashes, and when they were last compared."""
 
 
 class Integrity:
-    """Whether the package of a server is still the one that was pinned."""
+    """Checks that the package of a server is still the pinned one."""
 
     def __init__(self, store: _State) -> None:
         self._store = store
 
     async def check(self, server: ServerConfig) -> None:
-        """Raises CannotStart for another one. Where nothing was pinned, or nobody can be asked, it may start."""
+        """Raises CannotStart for a different package. If nothing was pinned, or no registry answers, the server may
+        start.
+        """
         package = package_of(server)
         if package is None or not package.pinned or package.registry == "oci":
             return
@@ -178,7 +181,7 @@ class Integrity:
 
 
 def _hashes_now(package: Package, pinned: str) -> str:
-    """The hash of the archive itself; where it cannot be had alone, what the registry says. Raises ConfigError."""
+    """The hash of the archive itself; if it cannot be fetched alone, the registry's statement. Raises ConfigError."""
     try:
         return fetch(package, pinned, START_PATIENCE)
     except ConfigError as problem:
@@ -191,6 +194,6 @@ def _name(hashes: str) -> str:
 
 
 def is_same(pinned: str, now: str) -> bool:
-    """Whether a registry has the files that were pinned and no others; pip names only the one that it would take."""
+    """Whether a registry has exactly the pinned files; pip names only the file that it would use."""
     before, after = set(pinned.split()), set(now.split())
     return bool(after) and (after <= before or (len(before) == 1 and before <= after))

@@ -1,9 +1,9 @@
-"""What servers said of themselves when it was accepted, and what to do when they say something else.
+"""The accepted definitions of servers ("pins"), and what to do when a server changes them.
 
-The first sight of a server pins everything it offers, by the SHA-256 of its canonical form. A later change, or a new
-entry, is accepted, told in the log, or held, as the server's configuration says. What is held is shown as it was pinned
-(a new entry without its own words), so that text that nobody accepted reaches no agent; it is not callable (`calls/
-held.py`). A definition that was ever accepted is fine again. Pure, except for loading and saving pins.
+The first listing of a server pins everything it offers, by the SHA-256 of its canonical form. A later change or a new
+entry is accepted, logged, or held, as the server's configuration says. A held entry is shown as it was pinned (a new
+entry without its own text), so that unaccepted text never reaches an agent, and it cannot be called (`calls/held.py`).
+A definition that was accepted once stays accepted. Pure, except for loading and saving pins.
 """
 
 import hashlib
@@ -45,13 +45,13 @@ Entry: TypeAlias = tuple[str, str]
 
 
 def held_entry(tool: Tool) -> Entry:
-    """What a tool that is held is found by: of several texts of one tool, each by itself."""
+    """The entry by which a held tool is found; a tool with several descriptions has one entry for each."""
     name = tool.own_name or tool.name
     return ("tool", f"{name} {tool.variant}" if tool.variant else name)
 
 
 class Held(msgspec.Struct, frozen=True):
-    """An entry of a server that nobody has accepted as it is now."""
+    """An entry of a server whose current form is not accepted."""
 
     server: str
     kind: str
@@ -59,9 +59,9 @@ class Held(msgspec.Struct, frozen=True):
     digest: str
     definition: JsonObject
     pinned: JsonObject | None
-    """As it was accepted last; None for a new one."""
+    """The last accepted form; None for a new entry."""
     suspicion: str = ""
-    """What is wrong with its text, by the linter."""
+    """What the linter found in its text."""
 
     @property
     def key(self) -> str:
@@ -69,7 +69,7 @@ class Held(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What changed, without a word of the server's own: an agent may read this."""
+        """What changed, without any of the server's own text, so that an agent may read it."""
         if self.pinned is None:
             return self.suspicion or f"it is new: server '{self.server}' did not have it when it was first seen"
         reasons = changes(self.pinned, self.definition) or ["its definition changed"]
@@ -80,18 +80,18 @@ class Held(msgspec.Struct, frozen=True):
         return f"A person can look at it and approve it: wicket approve {self.key}"
 
     def diff(self) -> str:
-        """What changed, word for word: for a person."""
+        """What changed, word for word, for a person."""
         return difference(self.pinned, self.definition)
 
 
 def difference(before: JsonObject | None, after: JsonObject) -> str:
-    """What is different, word for word: for a person."""
+    """The difference, word for word, for a person."""
     old, new = (pretty(version).splitlines() if version else [] for version in (before, after))
     return "\n".join(list(unified_diff(old, new, "approved", "now", lineterm="", n=1))[2:])
 
 
 class Review(msgspec.Struct, frozen=True):
-    """A listing as it may be shown, what of it is held, and what is to be remembered and told."""
+    """A listing as it may be shown, what is held, and what to store and log."""
 
     listing: Listing
     held: Mapping[Entry, Held]
@@ -100,30 +100,30 @@ class Review(msgspec.Struct, frozen=True):
 
 
 class Pins:
-    """The accepted definitions of all servers, as they were last read from the store."""
+    """The accepted definitions of all servers, as last read from the store."""
 
     def __init__(self, store: PinStore) -> None:
         self._store = store
         self._version: int | None = None
         self._loaded = False
         self._known: dict[tuple[str, str], dict[Entry, dict[str, StoredPin]]] = {}
-        """By server and source: each entry's accepted digests, the newest last."""
+        """By server and source: the accepted digests of each entry, the newest last."""
 
     async def load(self) -> bool:
-        """Read the pins again where they may have changed; whether they were read."""
+        """Read the pins again if they may have changed; whether they were read."""
         version = self._store.pins_version()
         if self._loaded and version is not None and version == self._version:
             return False
         stored = await self._store.pins()
-        self._known = {}  # not before they are read: a server without pins looks like one that was never seen
+        self._known = {}  # not before they are read: a server without pins looks like one that was never listed
         for pin in stored:
-            if pin.kind in KINDS:  # a package's hashes do not make its server one that was seen
+            if pin.kind in KINDS:  # a package's hashes do not mean that its server was listed
                 self._remember(pin)
         self._version, self._loaded = version, True
         return True
 
     async def load_once(self) -> None:
-        """Before anything is compared: a server whose pins were not read would look like one never seen."""
+        """Needed before any comparison: a server whose pins were not read would look like one never listed."""
         if not self._loaded:
             await self.load()
 
@@ -139,11 +139,11 @@ class Pins:
         await self.save([_pin(held.server, source, (held.kind, held.name), held.definition, by)])
 
     def review(self, server: ServerConfig, source: str, listing: Listing, others: Iterable[Tool] = ()) -> Review:
-        """Compare what a server offers now with what was accepted."""
+        """Compare a server's current listing with the accepted one."""
         return self.reviewer(server, source, others)(listing)
 
     def reviewer(self, server: ServerConfig, source: str, others: Iterable[Tool] = ()) -> Callable[[Listing], Review]:
-        """`review` with all that it looks at taken now, to be run anywhere: reading many texts takes a while.
+        """`review` with its inputs captured now, to be run in any thread: checking many texts takes a while.
 
         `others` are the tools of other servers, whose names must not be imitated.
         """
@@ -158,7 +158,7 @@ class Pins:
 
 
 _WORTH_TELLING: dict[Change, tuple[str, ...]] = {"hold": ("medium",), "tell": ("high", "medium"), "accept": ("high",)}
-"""How bad what is wrong with a text must be for the log to say so. What is held says so itself."""
+"""How severe a finding must be to be logged. Held entries are logged anyway."""
 
 
 def _review(
@@ -199,7 +199,7 @@ def _review(
 
 
 def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]) -> dict[str, Suspicion]:
-    """The tools, of those that nobody has accepted yet, whose names look like those of others."""
+    """The tools, among those not accepted yet, whose names imitate others."""
     if not fresh:
         return {}
     names = LookAlikes(tool for tool in others if tool.server != listing.server)
@@ -216,18 +216,18 @@ def _imitations(listing: Listing, others: Iterable[Tool], fresh: Collection[str]
 
 
 def policy_for(server: ServerConfig, *, added: bool) -> Change:
-    """What happens to a change, or to a new entry, of this server."""
+    """What happens to a change or a new entry of this server."""
     chosen = server.added if added else server.changed
     return chosen or ("hold" if is_remote(server) else "accept")
 
 
 def holds(server: ServerConfig) -> bool:
-    """Whether anything of this server may be held."""
+    """Whether entries of this server may be held."""
     return "hold" in (policy_for(server, added=False), policy_for(server, added=True))
 
 
 def is_remote(server: ServerConfig) -> bool:
-    """Whether others decide what this server says tomorrow: a remote address, or whatever package is newest."""
+    """Whether others control what this server will say: a remote address, or an unpinned package."""
     if server.url is not None:
         host = urlsplit(server.url).hostname or ""
         try:
@@ -245,7 +245,7 @@ def digest_of(kind: str, definition: Mapping[str, Any]) -> str:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What is different, in words of ours."""
+    """The differences, in our own words."""
     texts: list[str] = []
     for name in ("title", "description", "text", "uriTemplate", "mimeType"):
         if before.get(name) != after.get(name):
@@ -283,7 +283,7 @@ def _flag(value: Any) -> str:
 
 
 def _entries(listing: Listing) -> Iterable[tuple[Entry, Entry, JsonObject]]:
-    """What is pinned, with what it is found by where it is held, and its definition."""
+    """What is pinned, with the entry by which it is found if held, and its definition."""
     for tool in listing.tools:
         yield ("tool", tool.name), held_entry(tool), tool.definition
     for prompt in listing.prompts:
@@ -303,7 +303,7 @@ def _pin(server: str, source: str, entry: Entry, body: JsonObject, by: str) -> S
 
 
 def _replace_held(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
-    """The listing with what was accepted in place of what is held."""
+    """The listing with held entries replaced by their accepted forms."""
     instructions = held.get(("instructions", ""))
     texts = Counter(tool.name for tool in listing.tools)
     return replace(
@@ -316,7 +316,7 @@ def _replace_held(listing: Listing, held: Mapping[Entry, Held]) -> Listing:
 
 
 def _mark(tool: Tool, held: Held | None, *, alone: bool) -> Tool:
-    """The tool as it was accepted; of one with several texts nobody knows whose that was."""
+    """The tool as it was accepted; for a tool with several descriptions it is unknown whose was accepted."""
     if held is None:
         return tool
     mark = f"[Held: {held.words}. {held.remedy}]"

@@ -1,8 +1,7 @@
-"""Which tools may be seen and called, and what a principal's scopes allow. Pure; asked before ranking, listing and
-calling alike.
+"""Which tools may be seen and called, and what a principal's scopes allow. Pure; used for ranking, listing and calling.
 
-The patterns of the configuration decide which tools there are, for every principal alike; scopes decide whether
-somebody may look tools up, or call them. `Visibility` is both together, for one kind of principal.
+The patterns of the configuration decide which tools exist, for every principal alike; scopes decide whether a principal
+may look up tools, or call them. `Visibility` combines both, for one kind of principal.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
@@ -27,13 +26,13 @@ class Policy:
         self._unlisted = Visibility(self.offers, self.permits, unrestricted=everything, listed=self._listed)
 
     def visibility(self, principal: Principal) -> "Visibility":
-        """What `principal` may see: the same object for all that may see the same."""
+        """What `principal` may see: the same object for all principals that may see the same."""
         if principal.profile:
             return self._by_profile(principal.profile, principal.may("discover"))
         return self._listed if principal.may("discover") else self._unlisted
 
     def shows(self, principal: Principal, server: str, tool: str = "") -> bool:
-        """Whether the profile through which somebody came has a server, or a tool of it."""
+        """Whether the principal's profile has a server, or a tool of it."""
         if not principal.profile:
             return True
         profile = self.profiles.get(principal.profile)
@@ -55,14 +54,14 @@ class Policy:
         return known
 
     def offers(self, tool: Tool) -> bool:
-        """Whether the configuration lets anybody have this tool."""
+        """Whether the configuration offers this tool to anyone."""
         return self.visible(LOCAL, tool)
 
     def visible(self, principal: Principal, tool: Tool) -> bool:
         return not is_for_apps_only(tool.definition) and self.permits(tool)
 
     def permits(self, tool: Tool) -> bool:
-        """Whether the patterns of the configuration leave this tool in, for models or for apps."""
+        """Whether the patterns of the configuration include this tool, for models or for apps."""
         server = self._servers.get(tool.server)
         if server is None:
             return False
@@ -70,7 +69,7 @@ class Policy:
         return _matches(name, server.allowed_tools) and not _matches(name, server.denied_tools)
 
     def explain(self, name: str, listings: Mapping[str, Listing]) -> None:
-        """Raises Denied where `name` is a tool that the configuration leaves out."""
+        """Raises Denied if `name` is a tool that the configuration excludes."""
         for listing in listings.values():
             for tool in listing.tools:
                 if tool.key == name and not self.permits(tool):
@@ -84,9 +83,10 @@ class Policy:
 
 
 class Visibility:
-    """What one kind of principal may see. Compared by identity: a policy makes one for each kind.
+    """What one kind of principal may see. Compared by identity: a policy creates one for each kind.
 
-    `listed` is set for those who may call tools by name but not look them up: it is what they would see if they might.
+    `listed` is set for principals that may call tools by name but not look them up: it is what they would see if they
+    could.
     """
 
     __slots__ = ("listed", "permits", "profile", "unrestricted", "visible")
@@ -103,9 +103,9 @@ class Visibility:
         self.profile = profile
         self.visible = visible
         self.permits = permits or visible
-        """Like `visible`, of tools for apps too."""
+        """Like `visible`, but includes tools for apps."""
         self.unrestricted = unrestricted
-        """Whether `permits` is true of every tool, so that it need not be asked."""
+        """Whether `permits` is true for every tool, so that it need not be called."""
         self.listed = listed
 
 
@@ -117,12 +117,12 @@ def _left_out(tool: Tool) -> Denied:
 
 
 def scope_hint(scope: str, subject: str) -> str:
-    """What to do for somebody who may not look for `what`."""
+    """The hint for a principal that may not look up `subject`."""
     return f"Looking for {subject} needs an API key with the scope '{scope}'."
 
 
 def demand(principal: Principal, scope: str, doing: str = "this") -> None:
-    """Raises Denied unless the principal may; `doing` says what."""
+    """Raises Denied unless the principal has the scope; `doing` names the action."""
     if not principal.may(scope):
         raise Denied(
             f"Authentication failed: {doing} needs an API key with the scope '{scope}'.",
@@ -132,7 +132,9 @@ def demand(principal: Principal, scope: str, doing: str = "this") -> None:
 
 @contextmanager
 def discreet(principal: Principal, subject: str) -> Generator[None]:
-    """Here a name that means nothing does not tell somebody who may not look for `what` which names do."""
+    """Inside this context, an error about an unknown name suggests no names to a principal that may not look up
+    `subject`.
+    """
     try:
         yield
     except (UnknownName, AmbiguousName) as problem:

@@ -1,7 +1,7 @@
 """The rules of `[[policy]]`: which of them decides about a call. Pure; the layer `calls/approve.py` acts on it.
 
-Rules are tried in the order of the file, and the first that matches decides. One that has a condition on arguments
-matches only calls that have those arguments. What no rule is about passes.
+Rules are tried in the order of the file, and the first that matches decides. A rule with a condition on arguments
+matches only calls that have those arguments. A call that matches no rule passes.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from wicket_mcp.schema.checker import Checker, compile_schema
 from wicket_mcp.trust.effects import effect_of
 
 _DEFAULTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
-"""What an annotation means where a tool does not say it, by the protocol."""
+"""The protocol's default values of annotations."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -51,11 +51,11 @@ class Decision(msgspec.Struct, frozen=True):
 
     action: Action
     rule: str
-    """The rule's name, or its place in the file."""
+    """The rule's name, or its position in the file."""
 
     @property
     def words(self) -> str:
-        """The rule, in the middle of a sentence."""
+        """The rule, worded for the middle of a sentence."""
         return self.rule if _UNNAMED.fullmatch(self.rule) else f"the rule '{self.rule}'"
 
 
@@ -66,11 +66,11 @@ class Rules:
         """Raises ConfigError for a condition that is not a JSON Schema."""
         self._rules = [(_name(rule, number), rule, _condition(rule, number)) for number, rule in enumerate(rules, 1)]
         self.version = hashlib.sha256(canonical([msgspec.to_builtins(rule) for rule in rules])).hexdigest()[:16]
-        """Another one for other rules: an approval is given under the rules of its time."""
+        """Changes with the rules: an approval is valid only for the rules under which it was given."""
         self.looks_at_labels = any(rule.labels for rule in rules)
 
     def concern(self, server: str) -> bool:
-        """Whether any rule may be about a call to this server."""
+        """Whether any rule may concern a call to this server."""
         return any(fnmatchcase(server, rule.server) for _, rule, _ in self._rules)
 
     def decide(self, call: Call) -> Decision | None:

@@ -1,8 +1,9 @@
-"""What results are made of, by the names of servers, tools and fields: who may have written them, who may read them.
+"""Labels of results, by the names of servers, tools and fields: who may have written them, and who may read them.
 
-A table of kinds, first match wins, over the words of a tool's name and then of its server's. What is in no kind is what
-others wrote and nobody minds: labels err on the side of asking. Joined, never weakened: what a result says of itself
-(`_meta`) can only tighten. Pure; the kinds were chosen so that they know the captured servers (`tests/trust`).
+A table of kinds, first match wins, over the words of a tool's name and then of its server's. A result of no known kind
+counts as untrusted and not private, which is the cautious choice. Labels are joined, never weakened: a result's own
+statements (`_meta`) can only make them stricter. Pure; the kinds were chosen to cover the captured servers
+(`tests/trust`).
 """
 
 import re
@@ -19,7 +20,7 @@ META_TRUST = "io.modelcontextprotocol/trust-annotations"
 
 
 class Labels(msgspec.Struct, frozen=True):
-    """Integrity and confidentiality of a value, and what it is in words."""
+    """Integrity and confidentiality of a value, and a description of it."""
 
     untrusted: bool
     private: bool
@@ -34,7 +35,7 @@ _COMPUTES = _words(
     "get current now today convert calculate calculator calculation time timezone date uuid random number math sum add "
     "subtract multiply divide sequentialthinking sequential thinking think"
 )
-"""A tool whose name has no other words returns nothing that anybody wrote."""
+"""A tool whose name has only these words returns nothing that a person wrote."""
 _COMPUTED = Labels(untrusted=False, private=False, kind="a calculation")
 _KINDS: tuple[tuple[Labels, frozenset[str]], ...] = (
     (
@@ -97,12 +98,12 @@ OTHERS_WRITE = _words(
     "body content contents text message comment comments description snippet html markdown notes bio caption excerpt "
     "abstract transcript reply review feedback"
 )
-"""Fields that hold what somebody wrote, however short it is."""
+"""Fields with text that a person wrote, however short it is."""
 
 
 @lru_cache(maxsize=4096)
 def kind_of(server: str, tool: str) -> Labels:
-    """The labels of a tool's results, by names alone."""
+    """The labels of a tool's results, from names only."""
     for name in (tool, server):
         words = {word.lower() for word in _NAME_WORD.findall(name)}
         if words and words <= _COMPUTES and words & _COMPUTES - {"get", "current", "number", "add"}:
@@ -114,9 +115,10 @@ def kind_of(server: str, tool: str) -> Labels:
 
 
 def labels_of(tool: Tool, meta: JsonObject, annotations: JsonObject, trusted: Sequence[str]) -> Labels:
-    """The labels of one result: the table, then what the configuration trusts, then what the result says of itself."""
+    """The labels of one result: from the table, then from the configuration's trust, then from the result itself."""
     kind = kind_of(tool.server, tool.own_name or tool.name)
-    # `openWorldHint: false` says that a tool reaches its own domain alone, not who wrote what is in there: files do it.
+    # `openWorldHint: false` means that a tool stays in its own domain, not that its content is trusted: file servers
+    # set it.
     untrusted = kind.untrusted and not any(fnmatchcase(tool.own_key, pattern) for pattern in trusted)
     ifc = as_object(meta.get(META_IFC))
     declared = {**as_object(meta.get(META_TRUST)), **annotations}

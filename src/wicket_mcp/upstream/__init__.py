@@ -1,1 +1,1 @@
-"""Connections to the servers behind us: start, negotiate, call, stop. Knows nothing of core or dialects."""
+"""Connections to the servers behind us: start, negotiate, call, stop. Knows nothing about calls or dialects."""

@@ -1,7 +1,7 @@
-"""The aiohttp session: one HTTP request and its answer. With `egress_connector`, all that knows the library.
+"""The aiohttp session: one HTTP request and its answer. Only this module and `egress_connector` know the library.
 
-Turns every way a connection can fail into an error that says whether anything was sent. Bodies come in
-pieces, decompressed under a bound. Imported on first use only, by `egress.py`.
+Turns every connection failure into an error that says whether anything was sent. Bodies come in pieces, decompressed up
+to a limit. Imported on first use only, by `egress.py`.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from wicket_mcp.upstream.egress_connector import CheckedSockets
 from wicket_mcp.upstream.egress_rules import EgressRules
 from wicket_mcp.upstream.inflate import CompressionError, Inflater
 
-CONNECT_LIMIT = 10.0  # seconds; nothing was sent to a peer that does not even accept, so it may be tried again
-FINISH_GRACE = 1.0  # seconds for a stream to end by itself after its answer was seen
-YIELD_AFTER = 1024 * 1024  # decompressed bytes after which other work gets its turn
+CONNECT_LIMIT = 10.0  # seconds; if the peer does not accept, nothing was sent, so a retry is safe
+FINISH_GRACE = 1.0  # seconds for a stream to end by itself after its answer has arrived
+YIELD_AFTER = 1024 * 1024  # decompressed bytes after which other tasks get a turn
 REDIRECTS = 2
-_LARGE = 1024 * 1024  # beyond this aiohttp wants a file, which it sends in parts
+_LARGE = 1024 * 1024  # above this aiohttp wants a file, which it sends in parts
 
 _MOVED = frozenset((301, 302, 303, 307, 308))
 
 
 class AiohttpSession:
-    """The session all upstreams share. Limits on concurrency are the pool's, so there are none here."""
+    """The session that all upstreams share. The pool limits concurrency, so there is no limit here."""
 
     def __init__(self, rules: EgressRules | None = None) -> None:
         self._rules = rules
@@ -43,7 +43,7 @@ class AiohttpSession:
         )
 
     def recheck(self) -> None:
-        """End the connections that the rules would not let us make now."""
+        """Close the connections that the rules no longer allow."""
         if self._sockets is not None:
             self._sockets.recheck()
 
@@ -93,7 +93,7 @@ class AiohttpSession:
 
 
 class HttpAnswer:
-    """An answer whose head has come (see `egress.Answer`)."""
+    """An answer whose head has arrived (see `egress.Answer`)."""
 
     __slots__ = (
         "_done",
@@ -158,7 +158,7 @@ class HttpAnswer:
         self._done = True
         content = self._response.content
         if not content.is_eof():
-            # aiohttp takes the connection back at the end of the stream, which is usually in the next packet.
+            # aiohttp reuses the connection after the end of the stream, which is usually in the next packet.
             self._grace = asyncio.get_running_loop().call_later(FINISH_GRACE, self.abandon)
             self._session.finishing.add(self)
             content.on_eof(self._on_finished)
@@ -169,7 +169,7 @@ class HttpAnswer:
             self._response.close()
 
     def abandon(self) -> None:
-        """Finishing has lasted too long, or has to stop with everything else."""
+        """Close the answer now: finishing took too long, or everything is being closed."""
         self._on_finished()
         self._response.close()
 

@@ -1,8 +1,9 @@
-"""Whose call a message is about that the transport ties to none: a log line or a question over a child's pipes.
+"""Finds the call that a message belongs to if the transport does not say: a log line or a question over a child's
+pipes.
 
-It can be told only while one call is under way, and only on a connection that has served a single principal since it
-was opened: what a server says a second later may still be about the principal before. Where it cannot be told, nobody
-is asked and nobody hears it. Used by `supervisor.py`, which has one of these for each upstream.
+This is possible only while a single call is running, and only on a connection that has served a single principal since
+it was opened: a message may still be about the previous principal a second later. If the call is unknown, no client is
+asked or notified. Used by `supervisor.py`, which has one of these for each upstream.
 """
 
 from wicket_mcp.errors import Unasked
@@ -12,26 +13,26 @@ from wicket_mcp.upstream.connection import Callbacks
 
 
 class Attribution:
-    """The calls under way whose client can be notified and asked, and everybody the connection has served."""
+    """The running calls whose client can be notified and asked, and every principal that the connection has served."""
 
     def __init__(
         self, server: str, *, one_client: bool, roots: JsonObject | None = None, withhold_roots: bool = False
     ) -> None:
-        """`one_client` says that all calls are one client's: the server has a connection for each of them. `roots` are
-        those of all the clients that it serves, where they are known to be the same; `withhold_roots` says that it
-        works for many clients, and must not hear one's.
+        """`one_client` means that all calls come from one client: the server has a connection for each client. `roots`
+        are the roots of all clients that it serves, if they are known to be the same. `withhold_roots` means that it
+        works for many clients and must not learn the roots of one.
         """
         self._roots = roots
         self._withholds_roots = withhold_roots
         self._one_client = one_client
         self._server = server
         self._open: dict[int, tuple[Callbacks, str]] = {}
-        """By identity, in the order in which they began."""
+        """By identity, in order of their start."""
         self.served: set[str] = set()
-        """Who has had something sent on the present connection."""
+        """The principals for which something was sent on the current connection."""
 
     def serve(self, principal: str) -> None:
-        """Something is sent on behalf of somebody, who may hear nothing. Our own listings do not count."""
+        """Record that something is sent for a principal who may receive no messages. Our own listings do not count."""
         if principal not in ("", GATEWAY.name):
             self.served.add(principal)
 
@@ -42,16 +43,16 @@ class Attribution:
         del self._open[id(callbacks)]
 
     def renew(self) -> None:
-        """There is another connection, which has heard of nobody but those who wait."""
+        """A new connection exists, which has served only the principals of waiting calls."""
         self.served = {principal for _, principal in self._open.values()}
 
     def sole(self) -> Callbacks | None:
-        """The callbacks of the one call that a message can be about."""
+        """The callbacks of the only call that a message can belong to; None if that is unclear."""
         several = (len(self._open) > 1 and not self._one_client) or len(self.served) > 1
         return self._open[next(reversed(self._open))][0] if self._open and not several else None
 
     async def answer(self, method: str, params: JsonObject) -> JsonObject:
-        """A request of the server that is tied to no call. Raises Unasked."""
+        """Answer a request of the server that is not tied to a call. Raises Unasked."""
         name = self._server
         if method == "ping":
             return {}

@@ -1,8 +1,8 @@
-"""What the pool needs of a connection, whatever carries it (a child's pipes, HTTP, SSE).
+"""What the pool needs from a connection, for every transport (a child's pipes, HTTP, SSE).
 
-A connection knows JSON-RPC and its transport. It does not know MCP's eras (`era.py`), deadlines, limits or
-life cycles (`pool.py`): cancelling the task that awaits `request` is how a deadline or a client ends a call,
-and the connection then tells the upstream in the way its transport has for that.
+A connection knows JSON-RPC and its transport. It does not know MCP's eras (`era.py`), deadlines, limits or life cycles
+(`pool.py`): a deadline or a client ends a call by cancelling the task that awaits `request`, and the connection then
+tells the upstream in its transport's way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def envelope(capabilities: JsonObject | None = None) -> JsonObject:
 
 
 class Host(Protocol):
-    """Who owns a connection and hears what the upstream says unasked. Nothing here may block."""
+    """The owner of a connection, which receives unsolicited messages from the upstream. Nothing here may block."""
 
     def notification(self, method: str, params: JsonObject) -> None:
         """A notification that belongs to no request of ours."""
@@ -37,7 +37,7 @@ class Host(Protocol):
         ...
 
     def on_closed(self, reason: UpstreamError) -> None:
-        """The connection is gone (never called for a close that we asked for)."""
+        """The connection has ended (not called when we closed it ourselves)."""
         ...
 
 
@@ -46,25 +46,25 @@ class Connection(Protocol):
 
     @property
     def protocol_version(self) -> str:
-        """Empty before it is negotiated."""
+        """Empty until it is negotiated."""
         ...
 
     def speak(self, version: str) -> None:
-        """Use this version of the protocol from now on: HTTP names it in its headers."""
+        """Use this protocol version from now on: HTTP sends it in its headers."""
         ...
 
     @property
     def strays(self) -> int:
-        """How much the upstream sent that is not a message, or fits nothing."""
+        """How many inputs from the upstream were not messages or matched no request."""
         ...
 
     def stderr_tail(self) -> Sequence[str]:
-        """The last lines that the upstream wrote on stderr, without secrets; none where it has no stderr."""
+        """The last lines that the upstream wrote to stderr, without secrets; empty if it has no stderr."""
         ...
 
     @property
     def slowed(self) -> bool:
-        """Whether the upstream talks so much that it is read more slowly."""
+        """Whether the upstream sends so much that it is read more slowly."""
         ...
 
     async def request(
@@ -76,23 +76,22 @@ class Connection(Protocol):
     ) -> JsonObject:
         """Send one request and return its result.
 
-        Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection
-        ended first) or ProtocolViolation. `callbacks` hear progress and logs that belong to this request, and are asked
-        what the upstream asks on the way, where the transport ties that to a request; what it does not tie goes to
-        the host. `headers` are extra HTTP headers; other transports ignore them.
+        Raises Refused (a JSON-RPC error came back), Unavailable (nothing was sent), Crashed (the connection ended
+        first) or ProtocolViolation. `callbacks` receive the progress, logs and questions that the transport ties to
+        this request; all others go to the host. `headers` are extra HTTP headers; other transports ignore them.
         """
         ...
 
     async def notify(self, method: str, params: JsonObject | None = None) -> None: ...
 
     async def listen(self, resources: Sequence[str] = ()) -> None:
-        """Hear unasked notifications from now on, and of changes to these resources in the modern era.
+        """Receive unsolicited notifications from now on and, in the modern era, changes to these resources.
 
         Called after the era is negotiated, and again when `resources` changes. Without resources it returns at once;
-        with some, when their changes are heard, or after a moment. Failure to listen is not an error.
+        with resources, once the subscription is active or after a short wait. Failure to listen is not an error.
         """
         ...
 
     async def close(self) -> None:
-        """End it in good order, within a few seconds; never raises."""
+        """Close cleanly, within a few seconds; never raises."""
         ...

@@ -1,7 +1,7 @@
-"""How each server is reached: its secrets filled in, its transport chosen, connected to and greeted.
+"""Connects to a server: fills in its secrets, chooses its transport, connects and negotiates.
 
-At most a few start at the same time, so that fifty cold servers do not starve each other of the processor. Knows
-nothing of life cycles: `supervisor.py` asks for a session, under a deadline, and owns it from then on.
+Only a few servers start at the same time, so that fifty cold starts do not starve each other of CPU. Knows nothing
+about life cycles: `supervisor.py` requests a session, with a deadline, and owns it from then on.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from wicket_mcp.upstream.sse import SseConnection
 from wicket_mcp.upstream.stdio import StdioConnection
 
 STARTS_AT_ONCE = 8
-OWNER_PAUSE = 0.05  # seconds between two looks for the owner of a server
-SLOT_KEPT = 1.0  # seconds: what uses the processor to start has had its share of it by then
+OWNER_PAUSE = 0.05  # seconds between two attempts to find the owner of a server
+SLOT_KEPT = 1.0  # seconds; a server that needs CPU to start has had its share by then
 
 
 BeforeStart = Callable[[ServerConfig], Awaitable[None]]
-"""Raises CannotStart where a command must not be run."""
+"""Raises CannotStart if a command must not be run."""
 
 
 class Connector:
@@ -54,36 +54,38 @@ class Connector:
         self._base_dir = base_dir or Path.cwd()
         self._http = http or HttpClient()
         self._clients: dict[str, HttpClient] = {}
-        """Servers that are reached through another client than the others."""
+        """Servers that use their own HTTP client."""
         self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
         self._keeper = Keeper()
         self._many_clients = False
-        """Whether clients share connections: then no single one's roots may decide what a shared server works on."""
+        """Whether clients share connections: then the roots of a single client must not decide what a shared server
+        works on.
+        """
         self._shared: tuple[Ownership, Vouch] | None = None
-        """How the gateways that share our servers agree on their owners."""
+        """How the gateways that share our servers agree on an owner for each."""
 
     def share(self, ownership: Ownership, vouch: Vouch) -> None:
-        """From now on a command that clients share is run by one owner among several gateways."""
+        """From now on, a command that clients share is run by one owner among several gateways."""
         self._shared = ownership, vouch
 
     def limit_messages(self, max_message: int) -> None:
-        """Bound the messages of connections from now on."""
+        """Limit the message size of new connections."""
         self._max_message = max_message
 
     def assign(self, server: str, client: HttpClient) -> None:
-        """Reach `server` through this client from now on."""
+        """Use this HTTP client for `server` from now on."""
         self._clients[server] = client
 
     def serve_many(self) -> None:
-        """Any number of clients share the connections from now on: no client's roots are offered."""
+        """From now on many clients share the connections: offer no client's roots."""
         self._many_clients = True
 
     def unassign(self, server: str) -> None:
-        """Reach `server` like all others from now on."""
+        """Use the common HTTP client for `server` from now on."""
         self._clients.pop(server, None)
 
     async def open(self, config: ServerConfig, host: Host, principal: Principal) -> Session:
-        """Connect on behalf of `principal`, whose credentials are used where they are not shared."""
+        """Connect on behalf of `principal`, with its own credentials unless they are shared."""
         environ: Mapping[str, str] = os.environ
         if self._credentials is not None and config.credentials == "user" and config.url is None:
             environ = {**os.environ, **await self._credentials.environment(config, principal)}
@@ -103,7 +105,7 @@ class Connector:
     async def _open_owned(
         self, server: ResolvedServer, host: Host, principal: Principal, ownership: Ownership, vouch: Vouch
     ) -> Session:
-        """Be the owner of the server and start it, or reach it through its owner."""
+        """Become the owner of the server and start it, or connect to it through its owner."""
         name, key = server.config.name, ownership_key(server.config, principal)
         children: list[StdioConnection] = []
 
@@ -116,7 +118,7 @@ class Connector:
             try:
                 link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
                 return await _greet(link, name, roots=False)
-            except (NotSent, OwnerLost):  # it is leaving, or dead: there is another one soon, or it is us
+            except (NotSent, OwnerLost):  # the owner is stopping or dead: soon there is another one, or it is us
                 await asyncio.sleep(OWNER_PAUSE)
         try:
             child = await StdioConnection.open(server, host, self._max_message, self._keeper)
@@ -132,8 +134,8 @@ class Connector:
 
     @asynccontextmanager
     async def _starting_slot(self) -> AsyncGenerator[None]:
-        """One of the few places for those that start; given up after a while by one that takes long, so that servers
-        which never answer keep nobody else from starting.
+        """One of the few slots for starting servers. A slow start gives its slot up after a while, so that servers that
+        never answer do not block the others.
         """
         await self._starting.acquire()
         slot = ExitStack()
@@ -167,14 +169,14 @@ class Connector:
         try:
             return await _greet(streamable(), name, roots=roots)
         except Unavailable as problem:
-            # What the specification asks of clients: a POST refused with 4xx may be a server of the older transport.
+            # Required by the specification: a POST rejected with 4xx may be a server with the older transport.
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
             return await _or_first(_greet(sse(), name, roots=roots), problem)
 
 
 def _has_owner(config: ServerConfig) -> bool:
-    """Whether one gateway runs the process for all: not where each session has one, or each replica."""
+    """Whether one gateway runs the process for all; not if each session or each replica has its own."""
     return config.isolation == "shared" and config.placement != "each"
 
 
@@ -189,7 +191,7 @@ async def _greet(connection: Connection, server: str, *, roots: bool) -> Session
 
 
 async def _or_first(second: Awaitable[Session], first: Unavailable) -> Session:
-    """The second way's session; when that fails too, the first way's error is the one worth reading."""
+    """The session of the second way; if that fails too, the error of the first is the useful one."""
     try:
         return await second
     except Unavailable:

@@ -1,9 +1,9 @@
-"""A control group (cgroup v2) for each child, where we may make one: what a child starts cannot leave it.
+"""A control group (cgroup v2) for each child, if we may create one: processes that a child starts cannot leave it.
 
-A process group ends who stays in it; a daemon leaves it, and the pipes it holds stay open. A control group has all of
-them, and the kernel ends them at once. There is one to make where the group that we run in is ours to divide: as root,
-in a service with `Delegate=yes`, in most containers that may write below /sys/fs/cgroup. Anywhere else there is none,
-and process groups have to do. Used by `keeper.py`; knows no server.
+Killing a process group misses a daemon that has left the group, and its pipes stay open. A control group contains them
+all, and the kernel kills them at once. We can create one if we may divide our own group: as root, in a service with
+`Delegate=yes`, and in most containers that may write below /sys/fs/cgroup. Elsewhere only process groups are used. Used
+by `keeper.py`; knows no server.
 """
 
 import contextlib
@@ -20,19 +20,19 @@ _numbers = itertools.count(1)
 
 
 class ControlGroups:
-    """Ours, below the group that we run in, and in it one for each child."""
+    """Our control group, below the one that we run in, with a subgroup for each child."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self._ended: set[Path] = set()
-        """Groups in which somebody is still dying; the kernel lets them go afterwards."""
+        """Groups with processes that are still ending; they are removed afterwards."""
 
     def __repr__(self) -> str:
         return f"<ControlGroups {self.home}>"
 
     @classmethod
     def make(cls) -> "ControlGroups | None":
-        """None where we may not."""
+        """Create our group; None if we may not."""
         parent = _own_group()
         if parent is None:
             return None
@@ -47,7 +47,7 @@ class ControlGroups:
         return cls(home)
 
     def place(self, pid: int) -> Path | None:
-        """Put a child that has just been started into a group of its own; None where that was refused."""
+        """Put a child that has just started into its own group; None if that was refused."""
         self._sweep()
         group = self.home / str(pid)
         try:
@@ -61,7 +61,7 @@ class ControlGroups:
         return group
 
     def kill(self, group: Path) -> None:
-        """End everybody in it."""
+        """Kill every process in the group."""
         with contextlib.suppress(OSError):
             (group / "cgroup.kill").write_text("1")
         self._ended.add(group)
@@ -85,13 +85,13 @@ class ControlGroups:
                 group.rmdir()
             except FileNotFoundError:
                 self._ended.discard(group)
-            except OSError:  # somebody is still dying
+            except OSError:  # a process is still ending
                 continue
             self._ended.discard(group)
 
 
 def _own_group() -> Path | None:
-    """The folder of the group that we run in; None where version 2 is not mounted."""
+    """The folder of the group that we run in; None if cgroup version 2 is not mounted."""
     try:
         own = next(line[3:] for line in _OWN.read_text("utf-8").splitlines() if line.startswith("0::"))
         for line in _MOUNTS.read_text("utf-8").splitlines():

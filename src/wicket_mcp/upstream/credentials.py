@@ -1,7 +1,7 @@
-"""What a connection needs to know of credentials: which headers to send, and what to do when they are rejected.
+"""What a connection needs to know about credentials: which headers to send, and what to do if they are rejected.
 
-Whose credentials they are, where they rest and how they are renewed is decided above (`identity/`): the pool is
-given a `CredentialSource`, or none, and then servers are sent their configured headers alone.
+`identity/` decides whose credentials they are, where they are stored and how they are renewed. The pool gets a
+`CredentialSource` or none; without one, servers get only their configured headers.
 """
 
 import re
@@ -22,7 +22,7 @@ SHARED = "shared"
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """What a server says in `WWW-Authenticate` when it wants a token, or a better one."""
+    """The `WWW-Authenticate` of a server that wants a token, or a better one."""
 
     resource_metadata: str = ""
     scope: str = ""
@@ -30,7 +30,7 @@ class Challenge(msgspec.Struct, frozen=True):
     token: bool = False
     """Whether it asks for a bearer or DPoP token at all."""
     dpop: bool = False
-    """Whether the token is to be bound to a key of ours."""
+    """Whether the token must be bound to a key of ours."""
 
     @classmethod
     def read(cls, header: str) -> "Challenge":
@@ -49,33 +49,33 @@ class Credentials(Protocol):
     """The credentials of one owner for one server."""
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
-        """What to send with this request. Raises NeedsSignIn, or SignInFailed."""
+        """The headers for this request. Raises NeedsSignIn, or SignInFailed."""
         ...
 
     async def handle_rejection(self, answer: Answer, sent: Mapping[str, str]) -> bool:
-        """A request with the headers `sent` was answered with 401 or 403, so nothing was done: whether to send it
-        again, with other headers. Raises NeedsSignIn, or SignInFailed.
+        """A request with the headers `sent` was answered with 401 or 403, so nothing was done. Returns whether to send
+        it again with new headers. Raises NeedsSignIn, or SignInFailed.
         """
         ...
 
 
 class CredentialSource(Protocol):
-    """Who has the credentials of all servers."""
+    """Holds the credentials of all servers."""
 
     def owner(self, config: ServerConfig, principal: Principal) -> str:
-        """Whose credentials a request of `principal` uses."""
+        """The owner of the credentials that a request of `principal` uses."""
         ...
 
     def version(self, config: ServerConfig, principal: Principal) -> str:
-        """Changes with every sign-in, so that no connection of an earlier account is used for a later one."""
+        """Changes with every sign-in, so that a connection of an earlier account is not used for a later one."""
         ...
 
     async def environment(self, config: ServerConfig, principal: Principal) -> Mapping[str, str]:
-        """What a command is given besides its own environment. Raises NeedsSignIn."""
+        """The variables that a command gets in addition to its own environment. Raises NeedsSignIn."""
         ...
 
     async def find(self, server: ResolvedServer, url: str, principal: Principal) -> Credentials | None:
-        """The credentials for a remote server; None where its configured headers say it all."""
+        """The credentials for a remote server; None if its configured headers are enough."""
         ...
 
 

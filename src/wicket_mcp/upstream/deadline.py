@@ -1,9 +1,9 @@
-"""How many calls of one upstream are under way at once, and until when each may last.
+"""Limits the concurrent calls of one upstream, and how long each may last.
 
-Every call passes here, so both are made of little: asyncio's semaphore looks through all that wait each time it is
-asked, and its timeout makes a timer for each call. Here one timer stands for all. A sign of life from the upstream
-(progress, a log message, a question) moves a deadline; a question waits as long as a call may last at all, because a
-person may have to answer it. Used by `supervisor.py`.
+Every call passes here, so both are kept cheap: asyncio's semaphore scans all waiters on each use, and its timeout
+creates a timer per call. Here one timer serves all calls. A sign of life from the upstream (progress, a log message, a
+question) moves the deadline. A question may wait until the longest time of a call, because a person may have to answer
+it. Used by `supervisor.py`.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from wicket_mcp.errors import TimedOut, Unasked
 from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.connection import Callbacks
 
-EARLY = 0.0005  # seconds by which the clock of a timer may be ahead of the loop's
+EARLY = 0.0005  # seconds by which a timer's clock may be ahead of the loop's
 
 
 class Slots:
-    """So many at once; others wait in order."""
+    """A fixed number of slots; further calls wait in order."""
 
     __slots__ = ("_free", "_waiting")
 
@@ -27,14 +27,14 @@ class Slots:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """A slot, if one is free."""
+        """Take a slot if one is free."""
         if self._free <= 0:
             return False
         self._free -= 1
         return True
 
     async def acquire(self) -> None:
-        """A slot, when it is our turn."""
+        """Wait for a slot."""
         if self.take():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -43,13 +43,13 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release()  # it was given to us, and we do not use it
-            elif turn in self._waiting:  # who gave a slot back meanwhile has passed us over already
+                self.release()  # we were given a slot that we do not use
+            elif turn in self._waiting:  # a slot released meanwhile has already skipped us
                 self._waiting.remove(turn)
             raise
 
     def release(self) -> None:
-        """Give a slot back: to whoever has waited longest, else to all."""
+        """Release a slot: the longest waiter gets it, otherwise it becomes free."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -59,14 +59,14 @@ class Slots:
 
 
 class Deadline:
-    """The end of one call's time. Inside its `with`, a call that lasts longer is cancelled and TimeoutError raised."""
+    """The deadline of one call. Inside its `with`, a call that lasts longer is cancelled and TimeoutError raised."""
 
     __slots__ = ("_cancelling", "_deadlines", "_task", "expired", "when")
 
     def __init__(self, deadlines: "Deadlines", when: float) -> None:
         self._deadlines = deadlines
         self.when = when
-        """By the loop's clock."""
+        """On the loop's clock."""
         self.expired = False
 
     def __enter__(self) -> "Deadline":
@@ -82,12 +82,12 @@ class Deadline:
         self, kind: type[BaseException] | None, problem: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._deadlines.drop(self)
-        # Who else cancelled the task meanwhile wants it cancelled, not timed out.
+        # If the task was also cancelled from outside, it must stay cancelled rather than time out.
         if self.expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from problem
 
     def move(self, when: float) -> None:
-        """Let it last until then instead; nothing, where the call has ended."""
+        """Change the deadline; no effect if the call has ended."""
         self.when = when
         self._deadlines.note(self)
 
@@ -97,7 +97,9 @@ class Deadline:
 
 
 class Deadlines:
-    """Those of one upstream. The timer stands at the earliest, or before it where that one has ended meanwhile."""
+    """The deadlines of one upstream. The timer is set to the earliest, or before it if that call has ended
+    meanwhile.
+    """
 
     __slots__ = ("_loop", "_open", "_timer")
 
@@ -118,7 +120,7 @@ class Deadlines:
         self._open.discard(deadline)
 
     def note(self, deadline: Deadline) -> None:
-        """It was moved."""
+        """A deadline was changed."""
         if deadline in self._open:
             self.add(deadline)
 
@@ -142,7 +144,7 @@ class Deadlines:
 
 
 class Extending:
-    """The callbacks of a call, moving its deadline: a sign of life restarts it, a question waits until `end`."""
+    """The callbacks of a call, which move its deadline: a sign of life restarts it, a question extends it to `end`."""
 
     __slots__ = ("_allowance", "_callbacks", "_deadline", "_end")
 
@@ -176,7 +178,7 @@ def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, 
 
 
 def timed_out(server: str, method: str, allowance: float, longest: float, elapsed: float) -> TimedOut:
-    """What a caller hears when the deadline is over."""
+    """The error for a caller whose deadline has passed."""
     setting = f"the server's 'timeout' ({allowance:g} s)"
     if elapsed + EARLY >= longest:
         allowance, setting = longest, f"'limits.max_call' ({longest:g} s)"

@@ -1,7 +1,7 @@
-"""The one way out over HTTP: a pooled client for the whole gateway, and what may be told of an address.
+"""All outgoing HTTP: one pooled client for the whole gateway, and which part of an address may be shown.
 
-Owns the rules that hold for every upstream: TLS is verified, no cookie is kept, no proxy variable is read, no
-redirect leaves the origin. The HTTP library behind it is loaded on first use. Knows nothing of MCP.
+Owns the rules that hold for every upstream: TLS is verified, no cookie is kept, no proxy variable is read, no redirect
+leaves the origin. The HTTP library behind it is loaded on first use. Knows nothing about MCP.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAY_HAVE_ACTED = "A call that was under way may have had effects; check before y
 
 
 class Endpoint(Discreet, frozen=True):
-    """An upstream's address, and how to speak of it without telling a secret."""
+    """An upstream's address, and a form of it without secrets."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"url", "redact"})
 
@@ -42,7 +42,7 @@ class Endpoint(Discreet, frozen=True):
         return Endpoint(self.server, url, self.shown, self.redact)
 
     def resolve(self, location: str) -> str | None:
-        """The address that `location` means from here, or None when it lies outside our origin."""
+        """The address that `location` resolves to from here, or None if it is outside our origin."""
         try:
             url = urljoin(self.url, location)
             inside = origin(url) == origin(self.url)
@@ -58,12 +58,12 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 
 def in_words(size: int) -> str:
-    """A number of bytes as a person says it."""
+    """A number of bytes as text for people."""
     return f"{size // 2**20} MiB" if size >= 2**20 else f"{size} bytes"
 
 
 class Answer(Protocol):
-    """An HTTP answer whose head has come; the body is read in bounded pieces."""
+    """An HTTP answer whose head has arrived; the body is read in pieces of limited size."""
 
     @property
     def endpoint(self) -> Endpoint: ...
@@ -73,7 +73,7 @@ class Answer(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it came from in the end, when a permanent redirect was followed."""
+        """The final address, if a permanent redirect was followed."""
         ...
 
     @property
@@ -92,18 +92,18 @@ class Answer(Protocol):
         ...
 
     def finish(self) -> None:
-        """We have what we need: let the rest pass, so that the TCP connection can be used again."""
+        """We have what we need: discard the rest, so that the TCP connection can be reused."""
         ...
 
     def close(self) -> None:
-        """Drop it now; the peer sees the stream end."""
+        """Close it now; the peer sees the stream end."""
         ...
 
 
 class HttpClient:
     """The gateway's HTTP client: one pool of connections for all upstreams.
 
-    With `rules`, a client for addresses that came from outside: it refuses whatever they refuse, with Denied.
+    With `rules`, a client for addresses from outside: it raises Denied for every address that the rules forbid.
     """
 
     def __init__(self, *, rules: "EgressRules | None" = None) -> None:
@@ -115,7 +115,7 @@ class HttpClient:
     async def send(
         self, method: str, endpoint: Endpoint, headers: Mapping[str, str], body: bytes | None = None
     ) -> Answer:
-        """Send one request and return when the head of the answer is there.
+        """Send one request and return when the head of the answer has arrived.
 
         Raises Unavailable (nothing was sent), Crashed (it may have been) or ProtocolViolation (not HTTP).
         """
@@ -123,7 +123,7 @@ class HttpClient:
         return await session.send(method, endpoint, headers, body)
 
     def recheck(self) -> None:
-        """The rules have changed: end the connections to where they lead no more. The others go on."""
+        """The rules have changed: close the connections that they no longer allow, and keep the others."""
         if self._session is not None:
             self._session.recheck()
 
@@ -138,14 +138,14 @@ class HttpClient:
             if self._closed:
                 raise Unavailable(endpoint.server, "The gateway is stopping.", hint="Start it again.")
             if self._session is None:
-                # In a thread, because it takes long enough for every other upstream to notice.
+                # In a thread, because the import takes long enough to delay every other upstream.
                 session_class = await asyncio.to_thread(_import_session)
                 self._session = session_class(self._rules)
             return self._session
 
 
 def _import_session() -> "type[AiohttpSession]":
-    # aiohttp takes 230 ms to import, and a gateway of local servers never needs it.
+    # aiohttp takes 230 ms to import, and a gateway with only local servers never needs it.
     from wicket_mcp.upstream.aiohttp_session import AiohttpSession  # noqa: PLC0415
 
     return AiohttpSession

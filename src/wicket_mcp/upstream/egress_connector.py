@@ -1,4 +1,4 @@
-"""Connections of the HTTP library that obey the egress rules: the names it looks up, and the sockets it makes."""
+"""Connections of the HTTP library that follow the egress rules: for name lookups and for sockets."""
 
 import socket
 from contextlib import suppress
@@ -13,24 +13,24 @@ from wicket_mcp.upstream.egress_rules import EgressRules
 
 
 class CheckedSockets:
-    """The sockets that `rules` let us make, for as long as they are open."""
+    """The open sockets that `rules` allowed."""
 
     def __init__(self, rules: EgressRules) -> None:
         self._rules = rules
         self._open: WeakKeyDictionary[socket.socket, str] = WeakKeyDictionary()
 
     def connector(self) -> aiohttp.TCPConnector:
-        """Asks the rules when it resolves and again when it connects; it caches no name."""
+        """Checks the rules when it resolves a name and again when it connects; caches no name."""
         resolver = _CheckedResolver(self._rules)
         return aiohttp.TCPConnector(limit=0, resolver=resolver, use_dns_cache=False, socket_factory=self._make)
 
     def recheck(self) -> None:
-        """Hang up wherever the rules do not lead any more, in use or not."""
+        """Close every connection that the rules no longer allow, in use or not."""
         for connection, target in list(self._open.items()):
             try:
                 self._rules.check_target(target)
             except Denied:
-                with suppress(OSError):  # it has ended by itself
+                with suppress(OSError):  # it has already closed
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _make(self, info: Any) -> socket.socket:

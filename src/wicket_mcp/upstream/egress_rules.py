@@ -1,8 +1,8 @@
-"""Where a request may go whose address came from an agent or a registry, not from the configuration.
+"""Which addresses a request may go to if its address came from an agent or a registry, not from the configuration.
 
-Only public addresses, asked at the last moment: every address that a name resolves to is checked, and the socket is
-made for exactly the address that was checked, so that a name which changes its mind in between gains nothing. All
-the ways in which an address can hide another one are unwrapped first. The configuration may allow more.
+Only public addresses, checked at the last moment: every address that a name resolves to is checked, and the socket is
+opened to exactly the checked address, so that a change of the name in between has no effect. Addresses that contain
+other addresses are unwrapped first. The configuration may allow more.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ _SPECIAL: tuple[Network, ...] = tuple(
         *("2001::/23", "2001:db8::/32", "3fff::/20"),
     )
 )
-"""Named here as well, because what `ipaddress` calls global differs between versions of Python."""
+"""Listed here as well, because `ipaddress` classifies it differently in different Python versions."""
 
 _ISATAP = (0x00005EFE, 0x02005EFE)
 _INTERNAL = frozenset({IPv4Address("168.63.129.16")})
-"""Public in form, but answered by a cloud's own host to the machines inside it."""
+"""Looks public, but is answered by a cloud's own host for the machines inside it."""
 
 _PORTS = frozenset({80, 443})
 _LOWEST_FREE_PORT = 1024
@@ -53,7 +53,7 @@ _ALLOW = "Name a public server, or allow this one in registry.allowed_addresses.
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Addresses, networks (`10.0.0.0/8`) and host names that may be reached besides public ones."""
+    """Addresses, networks (`10.0.0.0/8`) and host names that are allowed besides public ones."""
 
     networks: tuple[Network, ...] = ()
     hosts: frozenset[str] = frozenset()
@@ -72,29 +72,29 @@ class Allowed:
 
 
 class NotPublic(Denied):
-    """An address inside. Which one it is tells of the network, and is not for everybody: see `discreet`."""
+    """A private address. Its exact value reveals the internal network, so not everyone may see it: see `discreet`."""
 
     def discreet(self) -> Denied:
-        """The same for those who need not know it."""
+        """The same error without the address."""
         return _refusal("is not a public address")
 
 
 class EgressRules:
-    """`allowed`: what may be reached besides public addresses."""
+    """`allowed`: what may be reached in addition to public addresses."""
 
     def __init__(self, allowed: Allowed | Iterable[str] = (), lookup: Lookup | None = None) -> None:
         self._named: dict[str, set[Address]] = {}
-        """What the allowed host names resolved to."""
+        """The addresses that the allowed host names resolved to."""
         self._lookup = lookup or _system_lookup
         self.use(allowed)
 
     def use(self, allowed: Allowed | Iterable[str]) -> None:
-        """Allow these from now on. Raises ConfigError, and then everything is as it was."""
+        """Allow these from now on. Raises ConfigError, and then nothing changes."""
         self._allowed = allowed if isinstance(allowed, Allowed) else Allowed.parse(allowed)
         self._named = {host: addresses for host, addresses in self._named.items() if host in self._allowed.hosts}
 
     def check_url(self, url: str) -> None:
-        """What can be said before anything is looked up. Raises Denied."""
+        """Check what is possible before a name lookup. Raises Denied."""
         try:
             split = urlsplit(url)
             host, port = (split.hostname or "").lower().rstrip("."), split.port
@@ -119,13 +119,13 @@ class EgressRules:
             raise _refusal(f"uses port {port}, which belongs to another service", "Use port 443.")
 
     def check(self, address: Address) -> None:
-        """Raises Denied unless the address, and every address that it stands for, is public or allowed."""
+        """Raises Denied unless the address, and every address inside it, is public or allowed."""
         for inner in unwrap(address):
             if not self._is_listed(inner) and not _public(inner):
                 raise NotPublic(f"The address leads to {inner}, which is not a public address.", hint=_ALLOW)
 
     async def resolve(self, host: str, port: int) -> list[ResolvedAddress]:
-        """Every address of `host`, all of them checked. Raises Denied, or OSError when there is none."""
+        """Every address of `host`, all checked. Raises Denied, or OSError if there is none."""
         resolved = list(await self._lookup(host, port))
         addresses = [ip_address(text.partition("%")[0]) for _, text in resolved]
         name = host.lower().rstrip(".")
@@ -137,7 +137,7 @@ class EgressRules:
         return resolved
 
     def check_target(self, target: str) -> None:
-        """Look once more at what a socket is about to connect to, or is connected to. Raises Denied."""
+        """Check again the address that a socket is about to connect to or is connected to. Raises Denied."""
         address = ip_address(target.partition("%")[0])
         if not any(address in addresses for addresses in self._named.values()):
             self.check(address)
@@ -157,7 +157,7 @@ def _host_name(entry: str) -> str:
 
 
 def unwrap(address: Address) -> list[Address]:
-    """The address and every IPv4 address that it carries inside, whatever the wrapping."""
+    """The address and every IPv4 address that it contains, in any encoding."""
     if isinstance(address, IPv4Address):
         return [address]
     number = int(address)
@@ -185,7 +185,7 @@ def _public(address: Address) -> bool:
 
 
 def _literal(host: str) -> Address | None:
-    """The address that a host is, in any spelling that a resolver takes for one: 127.1, 0x7f000001, 017700000001."""
+    """The address that a host stands for, in any notation that a resolver accepts: 127.1, 0x7f000001, 017700000001."""
     try:
         return ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,8 +1,8 @@
-"""Which protocol era an upstream speaks, and how a request is dressed for it.
+"""Finds the protocol era of an upstream, and gives requests the envelope of that era.
 
-Modern first (`server/discover`), then the handshake (`initialize`): every legacy server met so far answers an
-unknown first request with an error and accepts `initialize` afterwards. One that stays silent gets the handshake as
-well after a moment, and whichever is answered first decides.
+Modern first (`server/discover`), then the handshake (`initialize`): every legacy server seen so far answers an unknown
+first request with an error and accepts `initialize` afterwards. A silent server also gets the handshake after a short
+wait, and the first answer decides.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ LEGACY_CAPABILITIES: JsonObject = {
     "roots": {"listChanged": False},
     **AS_CLIENT,
 }
-"""What we tell a legacy upstream that its client can be asked for: we pass it on to whoever is calling."""
-SILENCE = 5.0  # seconds after which a silent upstream is offered the handshake too
+"""The client capabilities that we declare to a legacy upstream: we forward its questions to the caller."""
+SILENCE = 5.0  # seconds after which a silent upstream also gets the handshake
 
 
 class Greeting(msgspec.Struct, frozen=True):
-    """What an upstream says of itself when it is met."""
+    """What an upstream declares when we connect."""
 
     protocol_version: str
     capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
@@ -68,21 +68,21 @@ class Session(msgspec.Struct):
         """Send one request; `capabilities` are those of the client on whose behalf it is made."""
         if self.greeting.modern:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
-        elif "inputResponses" in params:  # the answers were for us: the legacy era has no such thing
+        elif "inputResponses" in params:  # the replies were for us: the legacy era does not know them
             params = {key: value for key, value in params.items() if key not in ("inputResponses", "requestState")}
         return await self.connection.request(method, params, callbacks, headers)
 
     async def notify(self, method: str, params: JsonObject, capabilities: JsonObject | None = None) -> None:
-        """Send a notification of the client that has these capabilities."""
+        """Send a notification on behalf of a client with these capabilities."""
         if self.greeting.modern:
             params = {**params, "_meta": {**params.get("_meta", {}), **envelope(capabilities)}}
         await self.connection.notify(method, params)
 
 
 async def negotiate(connection: Connection, server: str, *, roots: bool = True) -> Session:
-    """Meet the upstream. Raises what the connection raises, or ProtocolViolation when no era fits.
+    """Negotiate the era. Raises what the connection raises, or ProtocolViolation if no era fits.
 
-    `roots` says whether a legacy one may ask for the client's roots, which it then works on for everybody.
+    `roots` says whether a legacy upstream may ask for the client's roots, which then apply to all clients.
     """
     tasks = Tasks()
     try:
@@ -105,14 +105,14 @@ async def _take_first(modern: "asyncio.Task[Greeting | None]", legacy: "asyncio.
         return greeting
     try:
         return await legacy
-    except Refused:  # a slow modern server refuses the handshake; its answer to discover is on the way
+    except Refused:  # a slow modern server rejects the handshake; its answer to discover is on the way
         if greeting := await modern:
             return greeting
         raise
 
 
 async def _discover(connection: Connection, server: str) -> Greeting | None:
-    """The modern greeting, or None when the upstream does not know it."""
+    """The modern greeting, or None if the upstream does not support it."""
     connection.speak(MODERN_VERSION)
     try:
         answer = await _request_discovery(connection)
@@ -120,7 +120,7 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
         return None
     except (Unavailable, Crashed) as problem:
         if http_status(problem) in (400, 404, 405, 406, 415, 422, 500, 501):
-            return None  # an HTTP server of the other era may refuse the request before it reads it
+            return None  # a legacy HTTP server may reject the request before reading it
         raise
     if MODERN_VERSION not in as_list(answer.get("supportedVersions")):
         return None
@@ -131,7 +131,7 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
 
 
 async def _request_discovery(connection: Connection) -> JsonObject:
-    """The answer to `server/discover`; asked once more where the refusal names a version that we speak."""
+    """The answer to `server/discover`; requested again if the error names a version that we speak."""
     try:
         return await connection.request("server/discover", {"_meta": envelope()})
     except Refused as refusal:

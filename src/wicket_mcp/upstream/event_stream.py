@@ -1,8 +1,8 @@
-"""Server-sent events out of a byte stream, bounded.
+"""Parses server-sent events from a byte stream, with a size limit.
 
-Takes chunks as they come and gives whole events. Works on bytes and in linear time: an unfinished line is a
-list of pieces joined once. An event beyond the limit raises, because what follows cannot be trusted. Knows
-nothing of HTTP or JSON.
+Takes chunks and returns complete events. Works on bytes and in linear time: an unfinished line is a list of pieces
+joined once. An event over the limit raises, because the data after it cannot be trusted. Knows nothing about HTTP or
+JSON.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _LONGEST_ID = 4096
 
 
 class Event(NamedTuple):
-    """One event: its type ("message" unless it says otherwise), and its data lines joined by newlines."""
+    """One event: its type ("message" by default), and its data lines joined by newlines."""
 
     type: str
     data: bytes
@@ -23,11 +23,11 @@ class OversizedEventError(Exception):
 
 
 class EventParser:
-    """Feed it chunks; it gives the events they complete."""
+    """Feed it chunks; it returns the events that they complete."""
 
     def __init__(self, limit: int) -> None:
         self.last_id = ""
-        """The id to resume after, as the stream last gave it."""
+        """The id to resume after, as last sent by the stream."""
         self.retry: float | None = None
         """Seconds that the stream asks us to wait before reconnecting."""
         self._limit = limit
@@ -61,7 +61,7 @@ class EventParser:
         return events
 
     def end(self) -> list[Event]:
-        """The event that the stream ended without closing, if any. Afterwards another stream may begin."""
+        """The unfinished event at the end of the stream, if any. Afterwards a new stream may begin."""
         events: list[Event] = []
         if self._line:
             self._take(b"".join(self._line), events)

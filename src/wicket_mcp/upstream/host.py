@@ -1,4 +1,4 @@
-"""What a connection sees of the upstream that owns it. Made by the supervisor, for each connection again."""
+"""The upstream as its connection sees it. The supervisor creates one for each connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from wicket_mcp.upstream.lifecycle import Event, Failed, Life, Lost
 
 
 class GenerationHost:
-    """What the connection of one generation sees of its upstream; once there is a later one, nothing."""
+    """Passes events of one connection to its upstream; ignores them once there is a later connection."""
 
     def __init__(
         self, generation: int, life: Life[Session], callbacks: Callbacks, report: "Callable[[Event[Session]], None]"

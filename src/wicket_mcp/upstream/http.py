@@ -1,7 +1,7 @@
 """Streamable HTTP, both eras: every request is one POST, answered with JSON or with a stream of events.
 
-Knows the protocol's HTTP rules: its headers, the session of the legacy era and how it ends, resuming a stream
-that broke off, how to listen, how to cancel. Nothing stays open between requests but the listening stream.
+Knows the protocol's HTTP rules: its headers, the session of the legacy era and how it ends, resuming a stream that
+broke off, how to listen, how to cancel. Only the listening stream stays open between requests.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from wicket_mcp.upstream.subscription import subscription_params
 
 __all__ = ["HttpClient", "HttpConnection", "HttpFailed", "HttpRefused", "HttpRpcError"]
 
-CLOSE_GRACE = 2.0  # seconds for telling an upstream that we leave
-LISTEN_GRACE = 2.0  # seconds that an upstream may take to open its stream before we go on without
-RESUMES = 2  # times in a row that a stream may break off without a word before its request is given up
+CLOSE_GRACE = 2.0  # seconds for telling an upstream that we disconnect
+LISTEN_GRACE = 2.0  # seconds for an upstream to open its stream before we continue without it
+RESUMES = 2  # times in a row that a stream may end without data before its request fails
 RESUME_PAUSE = 1.0
 LONGEST_RESUME_PAUSE = 30.0
 
@@ -81,7 +81,7 @@ class HttpConnection(PostingConnection):
                 return await self._read_stream(answer, number, callbacks, resumable=not modern)
             return await self._read_document(answer, number, callbacks)
         except asyncio.CancelledError:
-            # A modern upstream hears it from the stream that closes; the handshake must not be cancelled.
+            # For a modern upstream the closed stream is the cancellation; the handshake must not be cancelled.
             if not modern and method != "initialize":
                 self._rpc.cancel(number)
             raise
@@ -134,11 +134,11 @@ class HttpConnection(PostingConnection):
         return answer
 
     async def _dispatch(self, message: JsonObject) -> None:
-        """Send what is not answered."""
+        """Send a message that has no answer."""
         (await self._post(message)).finish()
 
     async def _get(self, last_id: str) -> Answer | None:
-        """Open a stream of events; None when something else comes."""
+        """Open a stream of events; None if the answer is something else."""
         headers = self._build_headers("", None) | {"Accept": EVENTS}
         del headers["Content-Type"]
         if last_id:
@@ -177,7 +177,7 @@ class HttpConnection(PostingConnection):
     # Reading answers
 
     async def _read_document(self, answer: Answer, number: Id, callbacks: Callbacks) -> JsonObject:
-        """The result in an answer that is one JSON document."""
+        """The result from an answer that is one JSON document."""
         if answer.media_type != JSON or answer.status != 200:
             fault = f"answered HTTP {answer.status} with content type '{answer.media_type}'"
             raise violation(self._endpoint, fault, await answer.read())
@@ -191,7 +191,7 @@ class HttpConnection(PostingConnection):
         return result
 
     async def _read_stream(self, answer: Answer, number: Id, callbacks: Callbacks, *, resumable: bool) -> JsonObject:
-        """The result at the end of a stream of events, which a legacy server may let us pick up again."""
+        """The result at the end of a stream of events; with a legacy server a broken stream can be resumed."""
         parser = EventParser(self._max_message)
         silent = 0
         while True:
@@ -206,7 +206,7 @@ class HttpConnection(PostingConnection):
             answer = await self._resume(parser.last_id)
 
     async def _follow(self, answer: Answer, parser: EventParser, number: Id, callbacks: Callbacks) -> JsonObject | None:
-        """The result, or None when the stream ends without it."""
+        """The result, or None if the stream ends without it."""
         unreadable = b""
         try:
             more = True
@@ -254,11 +254,11 @@ class HttpConnection(PostingConnection):
         return Crashed(self._server, text, hint=MAY_HAVE_ACTED)
 
     def _take(self, content: Any, number: Id, callbacks: Callbacks) -> JsonObject | None:
-        """Take in a part of an answer; the result when it is there. Raises Refused or ValueError."""
+        """Process a part of an answer; returns the result once it has arrived. Raises Refused or ValueError."""
         modern = self._version == MODERN_VERSION
         for message in list_messages(content):
             if "method" in message:
-                if not modern or "id" not in message:  # a modern server has no way to ask
+                if not modern or "id" not in message:  # a modern server cannot send requests
                     self._rpc.receive(message, callbacks)
             elif (identity := message.get("id")) == number or (identity is None and "error" in message):
                 return read_result(self._server, message)

@@ -1,7 +1,7 @@
-"""What an HTTP status means for a call: whose fault it is, and whether it may be sent again.
+"""What an HTTP status means for a call: which side failed, and whether the call may be sent again.
 
-A 4xx says that nothing was done, so it is Unavailable; a 5xx may come from a proxy in front of a server that
-did act, so it is Crashed. A JSON-RPC error in the body speaks for itself: negotiating the era depends on it.
+A 4xx says that nothing was done, so it is Unavailable; a 5xx may come from a proxy in front of a server that did act,
+so it is Crashed. A JSON-RPC error in the body is kept as it is: era negotiation depends on it.
 """
 
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ _SHOWN = 200
 
 
 class HttpRefused(Unavailable):
-    """Turned away by its HTTP status before anything was done."""
+    """Rejected by its HTTP status before anything was done."""
 
     def __init__(self, server: str, message: str, *, status: int, hint: str, wait: float | None = None) -> None:
         super().__init__(server, message, hint=hint)
@@ -28,7 +28,7 @@ class HttpRefused(Unavailable):
 
 
 class HttpFailed(Crashed):
-    """Failed by its HTTP status; nobody knows whether it acted."""
+    """Failed by its HTTP status; whether the server acted is unknown."""
 
     def __init__(self, server: str, message: str, *, status: int, hint: str) -> None:
         super().__init__(server, message, hint=hint)
@@ -49,16 +49,16 @@ def http_status(error: UpstreamError) -> int | None:
 
 
 def lost_session(error: UpstreamError) -> bool:
-    """Whether `error`, which answered a request with a session id, says that this session is no more."""
+    """Whether `error`, the answer to a request with a session id, says that this session no longer exists."""
     status = http_status(error)
     if status == HTTPStatus.NOT_FOUND:
         return not (isinstance(error, Refused) and error.rpc_code == METHOD_NOT_FOUND)
-    # Servers built on a widely copied example answer 400 "No valid session ID provided" after a restart.
+    # Servers built from a widely copied example answer 400 "No valid session ID provided" after a restart.
     return status == HTTPStatus.BAD_REQUEST and isinstance(error, Refused) and "session" in str(error).lower()
 
 
 def refused_for_good(error: UpstreamError) -> bool:
-    """Whether asking the same again is pointless."""
+    """Whether repeating the same request is pointless."""
     status = http_status(error) or 0
     waiting_helps = status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
     return (400 <= status < 500 and not waiting_helps) or status == HTTPStatus.NOT_IMPLEMENTED
@@ -90,7 +90,7 @@ async def refusal(answer: Answer) -> UpstreamError:
 
 
 def violation(endpoint: Endpoint, fault: str, body: bytes = b"") -> ProtocolViolation:
-    """`what` the server did that is not MCP, with the beginning of what it said."""
+    """The error for an answer that is not MCP, with the beginning of its body."""
     text = excerpt(body, endpoint)
     message = f"Server '{endpoint.server}' at {endpoint.shown} {fault}{text and f': {text}'}."
     hint = "Check that its URL is the address of its MCP endpoint; if it is, the server has a defect."
@@ -98,7 +98,7 @@ def violation(endpoint: Endpoint, fault: str, body: bytes = b"") -> ProtocolViol
 
 
 def excerpt(body: bytes, endpoint: Endpoint) -> str:
-    """The beginning of `body`, fit to be shown: one line, no control characters, no secret of ours."""
+    """The beginning of `body`, safe to show: one line, no control characters, none of our secrets."""
     text = " ".join(clean(body[: 20 * _SHOWN].decode("utf-8", "replace")).split())
     return endpoint.redact(text, _SHOWN)
 

@@ -1,8 +1,8 @@
 """The HTTP headers of a request to an MCP server.
 
-A server's configured headers stand on every request, except those that the protocol owns. Modern requests
-repeat their method and name in headers, so that what stands between can route them; such values are encoded
-where plain text would not survive.
+A server's configured headers are sent with every request, except those that the protocol defines. Modern requests
+repeat their method and name in headers, so that proxies can route them; such values are encoded if a header cannot
+carry them as plain text.
 """
 
 from base64 import b64encode
@@ -31,7 +31,7 @@ _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri
 
 
 def standing(configured: Mapping[str, str]) -> dict[str, str]:
-    """What every request carries: the configured headers and our own."""
+    """The headers of every request: the configured ones and our own."""
     headers = {name: value for name, value in configured.items() if name.lower() not in _OWNED}
     if all(name.lower() != "user-agent" for name in headers):
         headers["User-Agent"] = f"wicket/{__version__}"
@@ -52,7 +52,7 @@ def routing(version: str, method: str, params: JsonObject | None) -> dict[str, s
 
 
 def header_value(value: str) -> str:
-    """`value` as it can stand in a header: itself, or base64 in the protocol's wrapping."""
+    """`value` in a form that a header can carry: unchanged, or base64 in the protocol's wrapping."""
     plain = value.isascii() and value.isprintable() and value == value.strip()
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value

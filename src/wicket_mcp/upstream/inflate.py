@@ -1,7 +1,7 @@
-"""Compressed answers opened piece by piece, so that a bomb is met in spoonfuls.
+"""Decompresses answers piece by piece, so that a decompression bomb is noticed early.
 
-Gives at most `PIECE` bytes at a time however small the input was; the reader counts and stops. Only gzip and
-deflate, the two that we offer. Raises CompressionError and nothing else.
+Returns at most `PIECE` bytes at a time however small the input was; the reader counts and stops. Supports only gzip and
+deflate, the two that we offer. Raises only CompressionError.
 """
 
 import zlib
@@ -14,7 +14,7 @@ _RAW = -zlib.MAX_WBITS
 
 
 class CompressionError(Exception):
-    """Not what its header says, or a compression that we did not offer."""
+    """The data does not match its header, or uses a compression that we did not offer."""
 
 
 class Inflater:
@@ -38,7 +38,7 @@ class Inflater:
         if self._stream is None:
             if not self._input:
                 return b""
-            # "deflate" means the zlib format; some servers send it bare, which shows in the first byte.
+            # "deflate" means the zlib format; some servers send raw deflate, which the first byte shows.
             self._stream = zlib.decompressobj(zlib.MAX_WBITS if self._input[0] & 0x0F == 8 else _RAW)
         try:
             piece = self._stream.decompress(self._input, PIECE)

@@ -1,9 +1,9 @@
-"""Ends what servers started and left behind, also of a gateway that was killed before it could end them itself.
+"""Kills processes that servers started and left behind, even if the gateway itself was killed.
 
-A small shell reads the process groups that run from a pipe whose other end only the gateway holds. When the gateway is
-gone, however it went, the pipe ends and the shell kills what is left: also what servers started, and servers that do
-not notice the end of their input. Where there are control groups, who has left its process group is ended too. Started
-with the first server; `stdio.py` says who comes and goes.
+A small shell reads the running process groups from a pipe whose other end only the gateway holds. When the gateway ends
+for any reason, the pipe closes and the shell kills what is left: processes that servers started, and servers that do
+not notice the end of their input. With control groups, processes that left their process group are killed too. Started
+with the first server; `stdio.py` reports which groups start and end.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self._groups: dict[int, Path | None] = {}
-        """Process groups that run, and the control group of each."""
+        """The running process groups, each with its control group."""
         self._control: ControlGroups | None = None
         self._shell: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +59,7 @@ class Keeper:
         self._tell(f"+ {group}\n")
 
     def kill(self, group: int) -> None:
-        """End all of a server, whoever has left its process group included."""
+        """Kill all processes of a server, including those that left its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
         control = self._groups.get(group)
@@ -67,14 +67,14 @@ class Keeper:
             self._control.kill(control)
 
     def drop(self, group: int) -> None:
-        """It has ended, and all that it left behind ends now."""
+        """The group has ended: kill everything that it left behind."""
         if group in self._groups:
             self.kill(group)
             del self._groups[group]
             self._tell(f"- {group}\n")
 
     async def close(self) -> None:
-        """Nothing runs any more."""
+        """Stop: no server is running any more."""
         if self._control is not None:
             await asyncio.to_thread(self._control.close)
             self._control = None
@@ -91,7 +91,7 @@ class Keeper:
             if self._control is not None:
                 line = f"home {self._control.home}\n{line}"
         if self._shell is not None and self._shell.stdin is not None:
-            with contextlib.suppress(OSError):  # it has just ended: the next line finds another
+            with contextlib.suppress(OSError):  # it has just ended: the next line starts another
                 self._shell.stdin.write(line.encode())
 
     def _start(self) -> None:

@@ -9,12 +9,11 @@
       │                           v
       │              waiting (after failure 1 and 2: the next Needed connects, after a pause)
       │              broken  (after 3 in a row: Needed is rejected until the pause is over)
-      │              idle    (where nobody is signed in, or decides who runs it: the next Needed connects at once)
-    closed <── Closed, from everywhere and for good
+      │              idle    (if a sign-in or an owner is missing: the next Needed connects at once)
+    closed <── Closed, from every state, final
 
-The session is part of the state: it is there in `ready` and nowhere else. Every connection has a generation number,
-and an event that carries the number of another one changes nothing. `supervisor.py` reports events and carries out
-commands.
+The session is part of the state: it exists only in `ready`. Every connection has a generation number, and an event with
+the number of another connection changes nothing. `supervisor.py` reports events and carries out commands.
 """
 
 import random
@@ -36,7 +35,7 @@ S = TypeVar("S")
 
 
 class State(StrEnum):
-    """In the order of how much they matter to somebody who looks at several."""
+    """Ordered by importance when the states of several upstreams are summarised."""
 
     IDLE = "idle"
     STOPPING = "stopping"
@@ -52,13 +51,13 @@ class State(StrEnum):
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """Somebody waits for a session. `Admit` or `Reject` follows, now or later."""
+    """A caller waits for a session. `Admit` or `Reject` follows, now or later."""
 
     now: float
 
 
 class Connected(msgspec.Struct, Generic[S], frozen=True):
-    """The connection stands, and the upstream has been greeted."""
+    """The connection is open and the era negotiated."""
 
     generation: int
     session: S
@@ -73,31 +72,31 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The upstream has forgotten the session, or it was gone when something was to be sent: no failure of a call."""
+    """The upstream has lost the session, or the connection was gone before sending: not a failed call."""
 
     generation: int
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A call was answered: past failures do not count any more."""
+    """A call was answered: earlier failures no longer count."""
 
     generation: int
 
 
 class Rested(msgspec.Struct, frozen=True):
-    """Nobody has used the session for long enough."""
+    """The session has been unused for long enough."""
 
     generation: int
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """The session that was to be closed is closed."""
+    """The session has been closed."""
 
     generation: int
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """The upstream is not to be used any more."""
+    """The upstream must not be used any more."""
 
 
 Event: TypeAlias = "Needed | Connected[S] | Failed | Lost | Answered | Rested | Stopped | Closed"
@@ -113,19 +112,19 @@ class Connect(msgspec.Struct, frozen=True):
 
 
 class Abandon(msgspec.Struct, frozen=True):
-    """Nobody waits any more for the connection of this generation that is being made."""
+    """The connection of this generation that is being opened is no longer needed."""
 
     generation: int
 
 
 class Admit(msgspec.Struct, Generic[S], frozen=True):
-    """Let everybody who waits use this session."""
+    """Let all waiting callers use this session."""
 
     session: S
 
 
 class Reject(msgspec.Struct, frozen=True):
-    """Fail everybody who waits."""
+    """Fail all waiting callers."""
 
     problem: WicketError
 
@@ -141,7 +140,7 @@ Command: TypeAlias = "Connect | Abandon | Admit[S] | Reject | Close[S]"
 
 
 class Trigger(StrEnum):
-    """An event with what decides where it leads."""
+    """An event, with the details that decide the transition."""
 
     NEEDED = "needed"
     NEEDED_TOO_SOON = "needed during the pause"
@@ -192,32 +191,32 @@ TABLE: dict[tuple[State, Trigger], tuple[State, tuple[Act, ...]]] = {
     (State.RESTARTING, Trigger.CLOSED): (State.CLOSED, (Act.REJECT,)),
     (State.CLOSED, Trigger.NEEDED): (State.CLOSED, (Act.REJECT,)),
 }
-"""Where each trigger leads, and what is to be done. What is not here changes nothing and asks for nothing, except
-that a session that comes too late is closed.
+"""The next state and commands for each trigger. Triggers that are not listed change nothing, except that a session that
+arrives too late is closed.
 """
 
 
 def jitter(pause: float) -> float:
-    """A random part of a pause, so that upstreams that failed together do not come back together."""
+    """A random part of a pause, so that upstreams that failed together do not reconnect together."""
     return random.uniform(0, pause)
 
 
 class Life(Generic[S]):
-    """Where one upstream is, and what went wrong last."""
+    """The state of one upstream, and its last problem."""
 
     def __init__(self, server: str, shorten: Callable[[float], float] = jitter) -> None:
-        """`shorten` turns the longest pause before a new attempt into the one that is taken."""
+        """`shorten` turns the longest pause before a new attempt into the actual one."""
         self.state = State.IDLE
         self.session: S | None = None
         self.generation = 0
-        """The number of the connection that is being made, or was made last."""
+        """The number of the current or last connection."""
         self.failures = 0
         """In a row."""
         self.retry_at = 0.0
         self.problem = ""
-        """Why the last connection failed or ended; empty once another one stands."""
+        """Why the last connection failed or ended; empty once another one is open."""
         self.stderr: tuple[str, ...] = ()
-        """What the server of that connection said last on stderr."""
+        """The last stderr lines of that connection's server."""
         self._server = server
         self._shorten = shorten
 
@@ -226,7 +225,7 @@ class Life(Generic[S]):
         return f"<{self.state}{trouble}>"
 
     def on(self, event: "Event[S]") -> "list[Command[S]]":
-        """Take an event; what is to be done now, in this order."""
+        """Process an event; returns the commands to carry out, in this order."""
         row = TABLE.get((self.state, trigger)) if (trigger := self._trigger(event)) else None
         if row is None:
             return [Close(event.generation, event.session)] if isinstance(event, Connected) else []
@@ -244,7 +243,7 @@ class Life(Generic[S]):
         return [self._command(act, before, event, leaving) for act in acts]
 
     def _trigger(self, event: "Event[S]") -> Trigger | None:
-        """What an event means here; None for one about a connection that is not the current one."""
+        """The trigger for an event in this state; None for an event of another connection."""
         match event:
             case Needed(now):
                 early = self.state is State.BROKEN and now < self.retry_at
@@ -253,7 +252,7 @@ class Life(Generic[S]):
                 return Trigger.CLOSED
             case _ if event.generation != self.generation:
                 return None
-            case Failed(_, NeedsSignIn() | NoOwner()):  # no defect: it may be tried again as soon as that has changed
+            case Failed(_, NeedsSignIn() | NoOwner()):  # not a failure: try again as soon as that has changed
                 return Trigger.UNAUTHENTICATED
             case Failed():
                 often = self.failures + 1 >= BREAKER_FAILURES
@@ -297,7 +296,7 @@ class Life(Generic[S]):
     def _rejection(self, before: State, event: "Event[S]") -> WicketError:
         name = self._server
         match event:
-            case Failed(_, Crashed() as crash):  # it never got as far as a call: trying again is safe
+            case Failed(_, Crashed() as crash):  # no call was sent yet: trying again is safe
                 hint = "Run its command by hand to see why."
                 return Unavailable(name, crash.message, hint=hint, stderr=crash.stderr)
             case Failed(_, problem):
@@ -314,7 +313,7 @@ class Life(Generic[S]):
 
 
 def summarize(problem: WicketError) -> str:
-    """What happened, and the server's last words: for a list of servers, where there is room for a line."""
+    """What happened, with the server's last stderr line, on one line for a list of servers."""
     words = problem.message.splitlines()[0] if problem.message else type(problem).__name__
     last = problem.stderr[-1] if isinstance(problem, UpstreamError) and problem.stderr else ""
     return clean(f"{words} It said: {mask_assignments(last)}" if last else words, 300)

@@ -1,7 +1,7 @@
-"""A stream that an HTTP upstream keeps open to speak unasked, opened again whenever it ends.
+"""A stream that an HTTP upstream keeps open for unsolicited messages, reopened whenever it ends.
 
-How it is opened and what is done with its events is given by the connection. An upstream that does not offer
-such a stream is left in peace; one that fails is tried again, ever more slowly.
+The connection provides the functions that open it and handle its events. If an upstream does not offer such a stream,
+nothing more is tried; if it fails, the retries get slower and slower.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from wicket_mcp.upstream.http_errors import HttpRefused, refused_for_good, viola
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
-SHORTEST_PAUSE = 0.1  # however little the upstream asks for
-STEADY = 10.0  # seconds; a silent stream that lasted as long did not fail, something on the way closed it
+SHORTEST_PAUSE = 0.1  # at least, even if the upstream asks for less
+STEADY = 10.0  # seconds; a silent stream that lasted this long did not fail: a proxy closed it
 
 Open = Callable[[str], Awaitable[Answer | None]]
-"""Opens the stream, resuming after the given event id; None when the upstream does not offer it."""
+"""Opens the stream, resuming after the given event id; None if the upstream does not offer it."""
 
 
 class Listener:
-    """Runs until the stream turns out not to be offered, or it is cancelled."""
+    """Runs until it is cancelled, or until it turns out that the stream is not offered."""
 
     def __init__(
         self, opener: Open, receive: Callable[[bytes], Awaitable[None]], limit: int, *, acknowledged: bool = False
     ) -> None:
-        """With `acknowledged`, the upstream says with the stream's first event that it listens."""
+        """With `acknowledged`, the stream's first event confirms that the subscription is active."""
         self.settled = asyncio.Event()
-        """Set when what happens from now on is heard, or will not be."""
+        """Set when the subscription is active, or will not be."""
         self._acknowledged = acknowledged
         self._open = opener
         self._receive = receive
@@ -83,7 +83,7 @@ class Listener:
             try:
                 await self._receive(event.data)
             except ValueError:
-                return  # one bad event costs itself
+                return  # one bad event is dropped alone
 
     def _pause(self, failures: int) -> float:
         if not failures and self._parser.retry is not None:
@@ -93,6 +93,6 @@ class Listener:
 
 
 def _is_final(problem: UpstreamError) -> bool:
-    if isinstance(problem, NeedsSignIn):  # who signs in gets a new connection
+    if isinstance(problem, NeedsSignIn):  # a sign-in creates a new connection
         return True
     return refused_for_good(problem) or (isinstance(problem, Refused) and problem.rpc_code == METHOD_NOT_FOUND)

@@ -1,9 +1,9 @@
-"""Ownership among replicas: a lock of the database that all share, for each server that somebody runs.
+"""Ownership among replicas: a lock in the shared database for each running server.
 
-A replica that takes over from one that did not say that it stopped asks it first, and waits as long as it may still run
-what it had: a dead one is refused by the kernel at once, one that is cut off has stopped by itself after a while, and
-asks the others from then on who owns what. When the database lost our locks they are taken again; what somebody else
-has by then is stopped. Implements `Ownership`.
+When a replica takes over from one that did not report its stop, it asks that replica first, and waits as long as the
+server may still run there. If the old replica is dead, the kernel refuses the connection at once. If it is cut off, it
+stops its servers by itself after a while, and from then on asks the others which of them owns what. If the database has
+lost our locks, they are taken again; a server that another replica owns by then is stopped. Implements `Ownership`.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from wicket_mcp.upstream.ownership import Claim
 log = logging.getLogger(__name__)
 
 GIVES_UP_AFTER = 12.0
-"""Seconds after which a replica that cannot be reached has surely stopped what it owned."""
+"""Seconds after which an unreachable replica has certainly stopped what it owned."""
 ASK_EVERY = 0.2
 PAUSE = 0.05
 LOOKS = 100
 
 Locate = Callable[[Member, str], Awaitable[Claim | None]]
-"""Who owns a key, as another member knows it."""
+"""The owner of a key, according to another member."""
 StillOwns = Callable[[Member, str, int], Awaitable[bool | None]]
-"""Whether a member still owns a key under an epoch; None where it does not say."""
+"""Whether a member still owns a key under an epoch; None if it does not answer."""
 
 
 class LockOwnership:
@@ -37,7 +37,7 @@ class LockOwnership:
         self._locate = locate
         self._still_owns = still_owns
         self._held: dict[str, tuple[int, Callable[[], None]]] = {}
-        """Epoch of every key that is ours, and what stops it."""
+        """The epoch of every key that we own, and the function that stops it."""
         self._locks: dict[str, asyncio.Lock] = {}
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class LockOwnership:
 
     @property
     def keys(self) -> list[str]:
-        """What we own."""
+        """The keys that we own."""
         return list(self._held)
 
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
@@ -82,14 +82,16 @@ class LockOwnership:
         return Claim(claim.epoch)
 
     async def _ask_members(self, key: str) -> Claim | None:
-        """The database does not answer us: those that it answers know who owns it, and own it where nobody does."""
+        """The database does not answer us: ask the members that can reach it for the owner; one of them takes the key
+        if it is free.
+        """
         for member in list(self._members.all.values()):
             if member.id != self._members.me and (claim := await self._locate(member, key)) is not None:
                 return claim
         return None
 
     async def holder(self, key: str) -> Claim | None:
-        """Who owns it, with the address where others reach that one. Raises ClaimsAway."""
+        """The owner, with its address. Raises ClaimsAway."""
         holder = await self._members.holder(key)
         return None if holder is None else Claim(holder.epoch, holder.member.address)
 
@@ -105,13 +107,13 @@ class LockOwnership:
             await self.release(key)
 
     def give_up(self) -> None:
-        """Stop everything at once: the database was away for so long that others may own it by now."""
+        """Stop everything at once: the database was unreachable for so long that others may own our keys by now."""
         held, self._held = self._held, {}
         for _, lost in held.values():
             lost()
 
     async def claim_again(self) -> None:
-        """The database lost our locks: take them again, and stop what somebody else has by now."""
+        """The database lost our locks: take them again, and stop what others own by now."""
         for key in list(self._held):
             try:
                 claim = await self._members.claim(key)
@@ -126,7 +128,7 @@ class LockOwnership:
                 self._held.pop(key)[1]()
 
     async def _wait_for(self, earlier: Member, key: str, epoch: int) -> None:
-        """Until who had it has surely stopped: it says so, it is dead, or it has had the time to find out."""
+        """Wait until the earlier owner has certainly stopped: it says so, it is dead, or its time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + GIVES_UP_AFTER
         while loop.time() < until:

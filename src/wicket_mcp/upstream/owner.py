@@ -1,10 +1,10 @@
-"""A server whose process another gateway owns: reached through that one, by plain MCP of the modern era.
+"""A server whose process another gateway owns: reached through that owner, by plain modern MCP.
 
-`OwnerLink` is a connection to the owner that stays open: the Unix socket of a worker, or the port of a replica, where
-HTTP leaves it to us (`surface/owned.py` is the other end). Messages are lines, as over stdio; with every request go the
-epoch of the claim and our word about who asks, and what belongs to a request on its way back names it in `for`.
-What the owner refuses, or does not get, was not sent: the supervisor connects again, which asks again who owns the
-server. `OwnedChild` is a child of our own that is released once it is gone. Made by `connector.py`.
+`OwnerLink` is a permanent connection to the owner: to the Unix socket of a worker, or to the port of a replica after an
+HTTP upgrade (`surface/owned.py` is the other end). Messages are lines, as over stdio. Every request carries the epoch
+of the claim and the principal that we vouch for; a message that belongs to a request names it in `for`. A request that
+the owner rejected or did not receive counts as not sent: the supervisor connects again, which looks up the owner again.
+`OwnedChild` is a child of our own whose claim is released once it has ended. Created by `connector.py`.
 """
 
 import asyncio
@@ -42,30 +42,30 @@ PATH = "/owned/"
 EPOCH = "Wicket-Epoch"
 UPGRADE = "wicket-owned"
 MOVED = "moved"
-"""The error code of what an owner did not do, because it is not the owner or about to leave."""
+"""The error code of an owner that did nothing, because it is not the owner or is about to stop."""
 LEAVING = "notifications/wicket/leaving"
-"""The owner takes nothing more on this connection, and answers what it has."""
+"""The owner accepts nothing more on this connection, but answers what it has accepted."""
 CONNECT_WITHIN = 2.0
 ENVELOPE = 1024 * 1024
-"""What may stand around the largest message."""
+"""The most bytes that the envelope adds to the largest message."""
 _MAY_HAVE_ACTED = "It may have acted: check before you try again."
 _HEARD_UNASKED = CONNECTION_WIDE | {"notifications/message"}
 
 ASKING: ContextVar[Principal] = ContextVar("asking", default=GATEWAY)
-"""Who the request that is being sent is for; set by the pool."""
+"""The principal of the request that is being sent; set by the pool."""
 
 
 class Vouch(NamedTuple):
-    """Our word, which an owner believes, about who asks."""
+    """Our statement about the principal, which the owner trusts."""
 
     header: Callable[[Principal, str, str], Mapping[str, str]]
     """For a principal, an HTTP method and a path."""
     principal: Callable[[Principal], str]
-    """For what is sent over a connection that stands."""
+    """For requests over an open connection."""
 
 
 class OwnerLost(Crashed):
-    """The owner went away with what it was sent."""
+    """The owner disconnected without answering what was sent."""
 
 
 class _Waiting(NamedTuple):
@@ -88,7 +88,7 @@ class OwnerLink(asyncio.Protocol):
         self._head = b""
         loop = asyncio.get_running_loop()
         self._accepted: asyncio.Future[str] | None = loop.create_future()
-        """Settled with the owner's status line; None once the connection stands."""
+        """Set to the owner's status line; None once the connection is open."""
         self._waiting: dict[int, _Waiting] = {}
         self._numbers = itertools.count(1)
         self._unsent: list[bytes] = []
@@ -106,7 +106,7 @@ class OwnerLink(asyncio.Protocol):
     async def open(
         cls, server: str, claim: Claim, host: Host, *, principal: Principal, max_message: int, vouch: Vouch
     ) -> "OwnerLink":
-        """Raises NotSent where the owner is not there, or does not own the server any more."""
+        """Raises NotSent if the owner cannot be reached or no longer owns the server."""
         link = cls(server, claim, host, max_message, vouch)
         path = f"{PATH}{quote(server)}"
         words = {
@@ -134,7 +134,7 @@ class OwnerLink(asyncio.Protocol):
         link._accepted = None
         return link
 
-    # What the pool calls
+    # Called by the pool
 
     @property
     def protocol_version(self) -> str:
@@ -191,7 +191,7 @@ class OwnerLink(asyncio.Protocol):
         await self._tasks.close()
         self._hang_up()
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -218,7 +218,7 @@ class OwnerLink(asyncio.Protocol):
             self._accepted.set_exception(ConnectionResetError("the connection was closed"))
         self._end(f"The gateway that runs server '{self._server}' went away.")
 
-    # The rest is ours
+    # Our own methods
 
     async def _take_large(self, line: bytes) -> None:
         self._take(await decode_off_loop(line))
@@ -247,7 +247,7 @@ class OwnerLink(asyncio.Protocol):
             self._host.notification(method, params)
 
     def _pack(self, message: JsonObject) -> bytes:
-        """One line. Raises BadArguments for what the owner would not read."""
+        """One line. Raises BadArguments for a message that the owner would not read."""
         data = encode({**message, "epoch": self._claim.epoch, "as": self._vouch.principal(ASKING.get())})
         if len(data) > self._max_message:
             raise BadArguments(f"A message to server '{self._server}' may have {self._max_message} bytes at most.")
@@ -269,7 +269,7 @@ class OwnerLink(asyncio.Protocol):
         return NotSent(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is looked up again.")
 
     def _retire(self) -> None:
-        """Send nothing more here; what was sent is answered."""
+        """Send nothing more here, but wait for the answers to what was sent."""
         if not self._ended:
             self._ended = f"The gateway that runs server '{self._server}' is leaving."
             self._tell(self._not_sent(self._ended))
@@ -277,7 +277,7 @@ class OwnerLink(asyncio.Protocol):
             self._hang_up()
 
     def _end(self, reason: str) -> None:
-        """Nothing more will come: what was sent may have been done."""
+        """No more answers will come: what was sent may have been done."""
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(OwnerLost(self._server, reason, hint=_MAY_HAVE_ACTED))
@@ -304,7 +304,7 @@ async def _connect(protocol: Callable[[], asyncio.Protocol], address: str) -> as
     secure = parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
     transport, _ = await loop.create_connection(protocol, parts.hostname or "", port, ssl=secure or None)
-    # A machine that is cut off closes nothing: the kernel asks after it while nothing is said.
+    # A machine that is cut off closes nothing: the kernel probes the connection while it is silent.
     plain: socket.socket = transport.get_extra_info("socket")
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
@@ -314,7 +314,7 @@ async def _connect(protocol: Callable[[], asyncio.Protocol], address: str) -> as
 
 
 class OwnedChild:
-    """A Connection to a child of ours that is released once it is gone."""
+    """A Connection to our own child, whose claim is released once it has ended."""
 
     def __init__(self, child: Connection, release: Callable[[], Awaitable[None]]) -> None:
         self._child = child
@@ -332,12 +332,12 @@ class OwnedChild:
 
 
 def ownership_key(server: ServerConfig, principal: Principal) -> str:
-    """What is claimed for a server's process: one for all, or one for each user."""
+    """The key to claim for a server's process: one for all, or one for each user."""
     return f"{server.name} for {principal.name}" if server.is_per_user else server.name
 
 
 def _rebuild(server: str, refusal: Refused) -> WicketError:
-    """What went wrong at the owner, as it was there; a server's own error stays one."""
+    """The owner's error, restored to its type; a server's own error stays as it is."""
     code = as_text(as_object(refusal.error.get("data")).get("code"))
     kinds: dict[str, type[UpstreamError]] = {"unavailable": Unavailable, "crashed": Crashed, "timed_out": TimedOut}
     if code in kinds:

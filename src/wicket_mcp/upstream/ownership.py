@@ -1,9 +1,9 @@
-"""Who runs a server's process: one owner; everybody else reaches it through the owner, by plain MCP.
+"""Which process runs a server: one owner; all others reach it through the owner, by plain MCP.
 
-One Protocol for workers of a machine (a file lock, here) and for replicas (a database's advisory lock). A claim ends
-with the process that made it, known by the kernel or the database and never by a clock of ours. Every change of owner
-has a higher epoch: it goes with every forwarded request, and an owner refuses an epoch that is not its own.
-`connector.py` claims before it starts a child and releases once the child is gone. A shared daemon is one process and
+One Protocol for the workers of a machine (a file lock, here) and for replicas (an advisory lock of the database). A
+claim ends with the process that made it; the kernel or the database knows this, never a clock of ours. Every change of
+owner raises the epoch. Every forwarded request carries the epoch, and an owner rejects any epoch but its own.
+`connector.py` claims before it starts a child and releases once the child has ended. A shared daemon is one process and
 needs no claim.
 """
 
@@ -19,16 +19,16 @@ from wicket_mcp.codec import decode, encode
 from wicket_mcp.errors import NoOwner
 from wicket_mcp.model import as_object
 
-PAUSE = 0.02  # seconds between two looks at a claim that is just being made
+PAUSE = 0.02  # seconds between two looks at a claim that is being made
 LOOKS = 100
 
 
 class Claim(NamedTuple):
-    """Who owns a server's process, since which change of owner."""
+    """The owner of a server's process, and since which change of owner."""
 
     epoch: int
     address: str = ""
-    """Where its owner is reached (`http://host:port` or `unix:/path`); empty where that is us."""
+    """Where the owner is reached (`http://host:port` or `unix:/path`); empty if we are the owner."""
 
     @property
     def ours(self) -> bool:
@@ -36,22 +36,22 @@ class Claim(NamedTuple):
 
 
 class Ownership(Protocol):
-    """Decides who runs the process behind a key: a server, or a server for one principal or session."""
+    """Decides which gateway runs the process of a key: a server, or a server for one principal or session."""
 
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
-        """Own it from now on, or learn who does. A claim that is ours already stays as it is.
+        """Own the key from now on, or get its owner. A claim that we already have stays as it is.
 
-        `lost` is called once when our claim ends by itself: the child must be stopped at once. Raises NoOwner when
-        nobody can say who owns it.
+        `lost` is called once when our claim ends by itself: the child must be stopped at once. Raises NoOwner if the
+        owner cannot be found out.
         """
         ...
 
     def epoch(self, key: str) -> int:
-        """The epoch under which we own it; 0 where we do not."""
+        """The epoch of our claim; 0 if we do not own the key."""
         ...
 
     async def release(self, key: str) -> None:
-        """Our child is gone: somebody else may own it."""
+        """Our child has ended: another gateway may own the key."""
         ...
 
     async def close(self) -> None:
@@ -60,24 +60,24 @@ class Ownership(Protocol):
 
 
 class FileOwnership:
-    """Ownership among the processes of one machine: `flock` on a file for each key, which names its owner."""
+    """Ownership among the processes of one machine: `flock` on a file per key, which names its owner."""
 
     def __init__(self, folder: Path, address: str) -> None:
-        """`folder` is shared by the processes, private to their user; `address` is where this one is reached."""
+        """`folder` is shared by the processes and private to their user; `address` is this process's address."""
         self._folder = folder
         self._address = address
         self._held: dict[str, tuple[int, int]] = {}
-        """Descriptor and epoch of every key that is ours."""
+        """The descriptor and epoch of every key that we own."""
 
     def __repr__(self) -> str:
         return f"<FileOwnership {self._address} owns {len(self._held)}>"
 
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
-        """See `Ownership`. `lost` is never called: the kernel keeps the lock for as long as we run."""
+        """See `Ownership`. `lost` is never called: the kernel keeps the lock as long as we run."""
         for _ in range(LOOKS):
             if (claim := self._try(key)) is not None:
                 return claim
-            await asyncio.sleep(PAUSE)  # locked, and its owner has not said yet who it is
+            await asyncio.sleep(PAUSE)  # locked, but the owner has not written its address yet
         hint = "Try again; it is decided by file locks in the folder of the workers."
         raise NoOwner(key, f"It is not known which gateway runs server '{key}'.", hint=hint)
 
@@ -119,7 +119,7 @@ class FileOwnership:
 
 
 def _read(file: int) -> Claim | None:
-    """What the file says; None where its owner has not said anything yet, or has just left."""
+    """The claim in the file; None if its owner has not written one yet, or has just ended."""
     try:
         record = as_object(decode(os.pread(file, 4096, 0)))
     except ValueError:

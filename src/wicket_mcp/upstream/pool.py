@@ -1,9 +1,9 @@
-"""All upstreams: finds the one that a request is for, and makes it when there is none.
+"""All upstreams: finds the one for a request, and creates it if needed.
 
-`key_of` says which requests share an upstream: one for all clients, one for each client session where the server has
-`isolation = "session"`, one for each user where it has `credentials = "user"` or `placement = "user"`. Those of single
-sessions and users are removed when they were stopped for idleness, and counted only while they run. How a server is
-reached is `connector.py`'s, when it starts and stops `supervisor.py`'s.
+`key_of` decides which requests share an upstream: one for all clients, one for each client session if the server has
+`isolation = "session"`, one for each user if it has `credentials = "user"` or `placement = "user"`. Upstreams of single
+sessions and users are removed once they were stopped for idleness, and count only while they run. `connector.py`
+decides how a server is reached, `supervisor.py` when it starts and stops.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from wicket_mcp.upstream.ownership import Ownership
 from wicket_mcp.upstream.supervisor import OnEvent, Opener, Upstream, UpstreamEvent
 
 SESSIONS_PER_SERVER = 64
-SESSIONS_PER_PRINCIPAL = 32  # of one server: nobody can take all of them
+SESSIONS_PER_PRINCIPAL = 32  # of one server, so that one principal cannot take them all
 ROOTS_WITHHELD = "roots withheld"
-"""The event that a client with roots uses a server that is not offered them."""
+"""The event for a client with roots that uses a server to which they are not offered."""
 
 
 class Key(NamedTuple):
@@ -40,19 +40,19 @@ class Key(NamedTuple):
 
     server: str
     session: str
-    """Empty where all clients share the connection."""
+    """Empty if all clients share the connection."""
     owner: str = ""
-    """Whose credentials it uses, where each user has their own; empty where they are shared."""
+    """The owner of the credentials, if each user has their own; empty if they are shared."""
     version: str = ""
-    """Of the credentials: what was opened before a sign-in is not used after it."""
+    """The version of the credentials: a connection from before a sign-in is not used after it."""
     roots: str = ""
-    """Stands for the roots of the clients that share the connection; empty where they have none."""
+    """Identifies the roots of the clients that share the connection; empty if they have none."""
 
 
 def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
-    """The one place that decides which clients share an upstream."""
+    """The only place that decides which clients share an upstream."""
     own = config.credentials == "user"
-    # A command that all share has no account that anybody signs in to.
+    # A command that all clients share has no account to sign in to.
     signed_in = source is not None and (own or config.url is not None)
     return Key(
         config.name,
@@ -63,19 +63,19 @@ def key_of(config: ServerConfig, principal: Principal, session: str, source: Cre
 
 
 class Load(NamedTuple):
-    """What goes on at one server."""
+    """The activity at one server."""
 
     server: str
     state: State
     calls: int
     waiting: int
     restarts: int
-    """Connections after the first."""
+    """Connections after the first one."""
     strays: int
 
 
 class _Watch(NamedTuple):
-    """Who watches resources of which server: it outlives the upstream, which may be stopped or replaced meanwhile."""
+    """Watched resources of a server. They outlive the upstream, which may be stopped or replaced meanwhile."""
 
     server: str
     session: str
@@ -98,8 +98,8 @@ class Pool:
         credentials: CredentialSource | None = None,
         before_start: BeforeStart | None = None,
     ) -> None:
-        """`opener` connects to servers; where none is given, over the transports of this package, where `before_start`
-        may refuse to have a command run.
+        """`opener` connects to servers; by default over the transports of this package, where `before_start` may refuse
+        to run a command.
         """
         self._credentials = credentials
         self._configs = {server.name: server for server in servers if server.enabled}
@@ -111,15 +111,15 @@ class Pool:
         self._opener = opener or self._connector.open
         self._upstreams: dict[Key, Upstream] = {}
         self._owners: dict[Key, str] = {}
-        """The name of the principal that each upstream of a single session or user was made for."""
+        """The name of the principal that each upstream of a single session or user was created for."""
         self._watched: dict[_Watch, set[str]] = {}
         self._log_level = ""
         self._owners_elsewhere = False
         """Whether other gateways may run our servers."""
         self._roots: dict[str, tuple[str, JsonObject | None]] = {}
-        """The roots of client sessions, where several share us: what stands for them, and the list."""
+        """The roots of client sessions, if several clients share us: their key and the list."""
         self._withheld: set[str] | None = None
-        """The servers of which it was said that no client's roots are offered to them; None where roots are offered."""
+        """The servers for which withheld roots were reported; None if roots are offered."""
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ class Pool:
         return sum(upstream.calls for upstream in self._upstreams.values())
 
     def state(self, server: str) -> tuple[State, str]:
-        """The state and last problem of a server (of its worst session, where it has several)."""
+        """The state and last problem of a server (of its worst session, if it has several)."""
         upstreams = [upstream for key, upstream in self._upstreams.items() if key.server == server]
         if not upstreams:
             return State.IDLE, ""
@@ -148,7 +148,7 @@ class Pool:
         return {key.server: upstream.problem for key, upstream in upstreams if upstream.state is State.BROKEN}
 
     def loads(self) -> list[Load]:
-        """Every server that was used, with what goes on there in all its connections."""
+        """Every used server, with the activity of all its connections."""
         by_server: dict[str, list[Upstream]] = {}
         for key, upstream in self._upstreams.items():
             by_server.setdefault(key.server, []).append(upstream)
@@ -168,7 +168,7 @@ class Pool:
         return self._configs.get(server)
 
     def stderr(self, server: str) -> Sequence[str]:
-        """The last lines of a server on stderr."""
+        """The last stderr lines of a server."""
         return next(
             (upstream.stderr for key, upstream in self._upstreams.items() if key.server == server and upstream.stderr),
             (),
@@ -214,13 +214,13 @@ class Pool:
     async def notify(
         self, server: str, method: str, params: JsonObject, principal: Principal, session: str, able: JsonObject
     ) -> None:
-        """Send a notification of `principal`, whose client has the capabilities `able`."""
+        """Send a notification for `principal`, whose client has the capabilities `able`."""
         await self._find(server, principal, session).notify(method, params, able, principal.name)
 
-    # Servers come and go
+    # Adding and removing servers
 
     def share(self, ownership: Ownership, vouch: Vouch) -> None:
-        """Run only what we own from now on, and reach what others own through them (`owner.py`)."""
+        """From now on run only what we own, and reach the other servers through their owners (`owner.py`)."""
         self._owners_elsewhere = True
         self._connector.share(ownership, vouch)
 
@@ -228,7 +228,7 @@ class Pool:
         return self._configs.get(server)
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
-        """Know one more server from now on; with `http`, reached through that client."""
+        """Add a server; with `http`, it is reached through that client."""
         self._configs[server.name] = server
         if http is not None:
             self._connector.assign(server.name, http)
@@ -238,19 +238,19 @@ class Pool:
         self._connector.unassign(server)
 
     def release_connections(self, server: str) -> list[Upstream]:
-        """Let go of a server's upstreams, to be retired: no new call finds them, and the next one makes another."""
+        """Remove a server's upstreams, to be retired: the next call creates a new one."""
         return [self._forget(key) for key in list(self._upstreams) if key.server == server]
 
     async def remove(self, server: str) -> None:
-        """Forget a server and end its connections; calls in flight end with it."""
+        """Remove a server and end its connections, including calls in flight."""
         self._configs.pop(server, None)
         self._connector.unassign(server)
         leaving = [self._forget(key) for key in list(self._upstreams) if key.server == server]
         await asyncio.gather(*(upstream.close() for upstream in leaving))
 
     def swap(self, servers: Iterable[ServerConfig], *, max_message: int, max_call: float) -> list[Upstream]:
-        """Take another configuration at once. Upstreams that are reached as before go on; the others are returned,
-        to be retired: no new call finds them. A new `max_message` holds for connections from now on.
+        """Apply another configuration at once. Upstreams whose connection settings are unchanged continue. The others
+        are returned, to be retired: no new call uses them. A new `max_message` applies to new connections.
         """
         self._connector.limit_messages(max_message)
         self._max_call = max_call
@@ -266,21 +266,21 @@ class Pool:
         return leaving
 
     async def renounce(self, server: str, owner: str) -> None:
-        """Somebody has signed in or out: end the connections that stand for who they were, once their calls ended."""
+        """A user has signed in or out: end the connections with the earlier credentials once their calls have ended."""
         config = self._configs.get(server)
         shared = config is None or config.credentials == "shared"
         keys = [key for key in self._upstreams if key.server == server and (shared or key.owner == owner)]
-        if config is not None:  # what was opened since is theirs already
+        if config is not None:  # connections opened since are already current
             now = self._key(config, Principal(owner), "")
             keys = [key for key in keys if not now.version or key.version != now.version]
         await asyncio.gather(*(self._retire(key) for key in keys))
 
     async def _retire(self, key: Key) -> None:
-        if key in self._upstreams:  # forgotten in the same step that ends it, so that no cancellation comes between
+        if key in self._upstreams:  # removed in the step that ends it, so that no cancellation comes between
             await self._forget(key).retire()
 
     async def close_session(self, session: str) -> None:
-        """A client session has ended: stop the upstreams that served it alone, and watch nothing for it any more."""
+        """A client session has ended: stop the upstreams that served only this session, and its watches."""
         if not session:
             return
         for watch in [watch for watch in self._watched if watch.session == session]:
@@ -296,8 +296,8 @@ class Pool:
         await asyncio.gather(*(upstream.close() for upstream in leaving))
 
     def settle_roots(self, session: str, roots: JsonObject | None) -> None:
-        """From now on this client shares servers with those alone that have the same roots; with nobody where nobody
-        knows its roots (None). A session of which this is never said has none.
+        """From now on this client shares servers only with clients that have the same roots, and with none if its roots
+        are unknown (None). A session without this call has no roots.
         """
         listed = [str(as_object(root).get("uri")) for root in as_list((roots or {}).get("roots"))]
         if roots is None:
@@ -309,12 +309,12 @@ class Pool:
             self._roots.pop(session, None)
 
     def serve_many(self) -> None:
-        """Any number of clients share the connections from now on: no client's roots are offered."""
+        """From now on many clients share the connections: offer no client's roots."""
         self._connector.serve_many()
         self._withheld = set()
 
     def _say_withheld(self, server: str, principal: Principal) -> None:
-        """That a client's roots are kept from a server, once for each server."""
+        """Report, once for each server, that a client's roots are withheld from it."""
         config = self._configs.get(server)
         if self._withheld is None or server in self._withheld or config is None or config.isolation == "session":
             return
@@ -322,7 +322,7 @@ class Pool:
         self._on_event(UpstreamEvent(server, "", ROOTS_WITHHELD, {}, principal))
 
     async def stop(self, server: str) -> None:
-        """End the connections to a server at once; the next request finds out again where it is."""
+        """End the connections to a server at once; the next request looks up its owner again."""
         keys = [key for key in self._upstreams if key.server == server]
         await asyncio.gather(*(self._forget(key).close() for key in keys))
 
@@ -334,13 +334,13 @@ class Pool:
     # Watched resources, log level
 
     async def watch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
-        """Have `server` tell of changes to a resource, now and after every reconnect, until `unwatch`."""
+        """Have `server` report changes of a resource, now and after every reconnect, until `unwatch`."""
         upstream = self._find(server, principal, session)
         self._watched.setdefault(_Watch(server, session, principal), set()).add(uri)
         await upstream.watch(uri)
 
     def unwatch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
-        """The last one who watched a resource for this client session has gone."""
+        """The last watcher of a resource for this client session has left."""
         watch = _Watch(server, session, principal)
         uris = self._watched.get(watch, set())
         uris.discard(uri)
@@ -354,7 +354,7 @@ class Pool:
             upstream.unwatch(uri)
 
     def _watched_uris(self, key: Key) -> set[str]:
-        """The resources that somebody watches over the connection with this key."""
+        """The watched resources of the connection with this key."""
         config = self._configs[key.server]
         return {
             uri
@@ -364,9 +364,9 @@ class Pool:
         }
 
     async def set_log_level(self, level: str) -> None:
-        """Have every legacy upstream send log messages from this level on, those that connect later too.
+        """Have every legacy upstream, now and later, send log messages of this level and above.
 
-        It only ever gets lower: upstreams are shared, and each client is given no more than it wants.
+        The level only ever gets lower: upstreams are shared, and messages are filtered for each client.
         """
         if self._log_level and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self._log_level):
             return
@@ -382,7 +382,7 @@ class Pool:
         key = self._key(config, principal, session)
         if (upstream := self._upstreams.get(key)) is not None:
             return upstream
-        if self._roots and not session:  # our own listing: whoever's connection there is will do
+        if self._roots and not session:  # our own listing can use any existing connection
             for other, upstream in self._upstreams.items():
                 if other._replace(roots="") == key:
                     return upstream
@@ -414,11 +414,11 @@ class Pool:
         )
         plain = key._replace(roots="")
         if key.roots and (unused := self._upstreams.get(plain)) is not None and unused.unused:
-            self._tasks.start(self._forget(plain).retire(), f"retire {config.name}")  # we only looked what it offers
+            self._tasks.start(self._forget(plain).retire(), f"retire {config.name}")  # it was only opened for listing
         return upstream
 
     def _admit(self, config: ServerConfig, principal: Principal) -> None:
-        """Whether one more client session may have an upstream of its own. Raises Overloaded."""
+        """Check that one more client session may have its own upstream. Raises Overloaded."""
         for key in [key for key in self._owners if key.server == config.name]:
             self._evict(key)
         owners = [owner for key, owner in self._owners.items() if key.server == config.name]
@@ -431,7 +431,7 @@ class Pool:
             )
 
     def _evict(self, key: Key) -> None:
-        """Forget the upstream of a single session that does not run and that nobody waits for."""
+        """Remove the upstream of a single session that does not run and has no waiting calls."""
         if (upstream := self._upstreams.get(key)) is not None and upstream.at_rest:
             self._forget(key)
 
@@ -441,7 +441,7 @@ class Pool:
 
 
 def _connection_of(server: ServerConfig) -> ServerConfig:
-    """A configuration without what does not touch the connection."""
+    """A configuration without the options that do not affect the connection."""
     return msgspec.structs.replace(
         server,
         title="",

@@ -1,7 +1,7 @@
 """What both HTTP transports share: an address with its headers, and a JSON-RPC peer whose messages are posted.
 
-How a message is posted, what its answer means and how the upstream speaks unasked is the transport's own business
-(`http.py`, `sse.py`).
+The transports (`http.py`, `sse.py`) decide how a message is posted, what its answer means and how the upstream sends
+unsolicited messages.
 """
 
 import abc
@@ -79,7 +79,7 @@ class PostingConnection(abc.ABC):
     async def _send(
         self, verb: str, endpoint: Endpoint, headers: Mapping[str, str], body: bytes | None = None
     ) -> Answer:
-        """Send one request with our credentials; again with renewed ones where they are rejected."""
+        """Send one request with our credentials; if they are rejected, send it again with renewed ones."""
         credentials = self._credentials
         if credentials is None:
             return await self._client.send(verb, endpoint, headers, body)
@@ -100,9 +100,9 @@ class PostingConnection(abc.ABC):
         raise AssertionError("unreachable: the last turn of the loop returns")
 
     async def _pace(self, heard: int) -> None:
-        """Account for what was said since `heard`, and wait before more is read where it was too much.
+        """Account for the messages since `heard`, and wait before reading more if there were too many.
 
-        Raises ProtocolViolation where it has been too much for too long.
+        Raises ProtocolViolation if there have been too many for too long.
         """
         received = self._rpc.heard - heard
         if not received:
@@ -120,11 +120,11 @@ class PostingConnection(abc.ABC):
 
     @abc.abstractmethod
     def _cut(self, reason: UpstreamError) -> None:
-        """End the connection, and say why to whoever owns it."""
+        """End the connection and report the reason to its owner."""
 
     @abc.abstractmethod
     async def _dispatch(self, message: JsonObject) -> None:
-        """Post a message whose answer, if any, comes another way. Raises UpstreamError."""
+        """Post a message whose answer, if any, comes over another stream. Raises UpstreamError."""
 
     async def _close_tasks(self) -> None:
         await self._rpc.close()

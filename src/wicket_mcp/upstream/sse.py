@@ -1,7 +1,7 @@
 """HTTP+SSE, the transport of protocol 2024-11-05, which many servers still speak.
 
-One GET stream carries everything that the upstream says; its first event names the address to which messages
-are posted. The stream is opened by the first request. When it ends, the connection is over.
+One GET stream carries all messages of the upstream; its first event names the address for posting messages. The stream
+is opened by the first request. When it ends, the connection is over.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class SseConnection(PostingConnection):
         self._opening_ended = asyncio.Event()
         self._opened = False
         self._taken = False
-        """Whether a message of ours was taken: then a later 404 means that our session is gone."""
+        """Whether a message of ours was accepted: then a later 404 means that our session is gone."""
         self._subscription = Subscription(self)
 
     async def request(
@@ -82,7 +82,7 @@ class SseConnection(PostingConnection):
         answer.finish()
 
     async def _open(self) -> Endpoint:
-        """Wait until the stream has said where to post; the first to come opens it."""
+        """Wait until the stream has sent the address for posting; the first caller opens the stream."""
         if not self._opened:
             self._opened = True
             self._tasks.start(self._read(), f"read events of {self._server}")
@@ -163,7 +163,7 @@ class SseConnection(PostingConnection):
             return
         self._ended = reason
         self._opening_ended.set()
-        # What waits here was sent already, even if the reason is one that lets others try again.
+        # Waiting requests were already sent, even if the reason would allow others to retry.
         error = Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason
         self._rpc.fail(error)
         if report:

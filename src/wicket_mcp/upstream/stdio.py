@@ -1,9 +1,9 @@
-"""A child process spoken to over its pipes.
+"""A child process, connected over its pipes.
 
-Owns the child: its own process group, a small environment, bounded framing of what it writes, a ring of its last
-stderr lines, and an end that leaves nobody behind. Garbage on stdout is skipped and counted; too much of it, or
-a line without end, closes the connection, because nothing after it can be trusted. A child that talks more than it is
-asked is read more slowly (`throttle.py`); in one turn of the loop only so many of its messages are taken.
+Owns the child: its own process group, a small environment, size-limited framing of its output, a ring of its last
+stderr lines, and a shutdown that leaves no process behind. Garbage on stdout is skipped and counted; too much of it, or
+an endless line, closes the connection, because nothing after it can be trusted. A child that sends too many unsolicited
+messages is read more slowly (`throttle.py`), and one turn of the loop handles a limited number of messages.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ INHERITED = (
     *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-"""What a child sees of our environment: enough to find programs, speak the user's language and know which
-certificates the user trusts; no secret.
+"""The environment variables that a child inherits: enough to find programs, use the user's language and know which
+certificates the user trusts; no secrets.
 """
 
 GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
-STUCK_AFTER = 5.0  # seconds in which a child must read something of what we wrote
-EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which tells why
-EXIT_GRACE = 2.0  # seconds for a child to leave after its stdin closed, and again after SIGTERM
-MESSAGES_A_TURN = 50  # taken before others have their turn of the event loop
+STUCK_AFTER = 5.0  # seconds in which a child must read some of what we wrote
+EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which gives the reason
+EXIT_GRACE = 2.0  # seconds for a child to exit after its stdin closed, and again after SIGTERM
+MESSAGES_A_TURN = 50  # handled before other tasks get a turn of the event loop
 STDERR_RING = 256 * 1024
 STDERR_SHOWN = 5
 _BOM = b"\xef\xbb\xbf"
@@ -63,12 +63,12 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._keeper = keeper
         self._throttle = Throttle(asyncio.get_running_loop().time())
         self._backlog: deque[bytes] = deque()
-        """Lines that have been read and not been taken yet; reading is paused meanwhile."""
+        """Lines that are read but not handled yet; reading is paused meanwhile."""
         self._draining: asyncio.TimerHandle | None = None
         self._reading = True
-        """Whether its output is read; the pipes of older asyncio cannot say so."""
+        """Whether its output is read; the pipes of older asyncio versions cannot tell."""
         self._large: bytes | None = None
-        """A message that is being decoded off the loop; what came behind it waits."""
+        """A message that is being decoded off the loop; later messages wait."""
         self._tasks = Tasks()
         self._framer = LineFramer(max_message)
         self._max_message = max_message
@@ -90,7 +90,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
     @classmethod
     async def open(cls, server: ResolvedServer, host: Host, max_message: int, keeper: Keeper) -> "StdioConnection":
-        """Start the child. Raises Unavailable when it cannot be started at all."""
+        """Start the child. Raises Unavailable if it cannot be started."""
         name, command = server.config.name, server.command or ""
         inherited = {key: os.environ[key] for key in server.config.inherit_env if key in os.environ}
         hidden = [secret for value in inherited.values() if "://" in value for secret in url_secrets(value)]
@@ -119,7 +119,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             ) from None
         return connection
 
-    # What the pool calls
+    # Called by the pool
 
     @property
     def protocol_version(self) -> str:
@@ -162,10 +162,10 @@ class StdioConnection(asyncio.SubprocessProtocol):
         await self._stop_process()
 
     def abandon(self, reason: str) -> None:
-        """Stop the child at once: it is not ours to run any more."""
+        """Stop the child at once: we no longer own it."""
         self._abort(reason)
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast("asyncio.SubprocessTransport", transport)
@@ -199,7 +199,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             self._drain()
 
     def _drain(self, most: int = MESSAGES_A_TURN) -> None:
-        """Take what was read, in turns; read on when it is all taken and the child did not talk too much."""
+        """Handle the read lines, in turns; resume reading when all are handled and the child did not send too much."""
         self._draining = None
         heard = self._rpc.heard
         for _ in range(min(most, len(self._backlog))):
@@ -224,7 +224,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             self._drain()
 
     def _pace(self, heard: int) -> float:
-        """Account for what was said since `heard`; the seconds to wait before reading on."""
+        """Account for the messages since `heard`; returns the seconds to wait before reading on."""
         was_slowed = self._throttle.slowed
         pause = self._throttle.spend(self._rpc.heard - heard, asyncio.get_running_loop().time())
         if self._throttle.exceeded:
@@ -234,7 +234,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
         return pause
 
     def _go_on(self, pause: float) -> None:
-        if self._ended:  # what it still says is read, for the end of its pipes is to be noticed, and thrown away
+        if self._ended:  # read until the pipes end, but ignore the data
             self._backlog.clear()
             self._large, pause = None, 0.0
         if self._large is None and (pause or self._backlog):
@@ -252,7 +252,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
             pipe.pause_reading()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        # Normally its end is near, and with it the reason. If not, it will never hear or answer again.
+        # Normally it exits soon, and the exit gives the reason. If not, it can no longer read or answer.
         if fd in (0, 1) and self._exit_timer is None:
             reason = f"Server '{self._server}' closed its {('input', 'output')[fd]}; it was stopped."
             self._exit_timer = asyncio.get_running_loop().call_later(EXIT_REASON_GRACE, self._abort, reason)
@@ -260,14 +260,14 @@ class StdioConnection(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         if self._process is not None:
-            self._keeper.drop(self._process.get_pid())  # and whatever it started and left behind
+            self._keeper.drop(self._process.get_pid())  # and everything that it started and left behind
         if self._exit_timer is not None:
             self._exit_timer.cancel()
-        # Somebody who left its group may hold its pipes open: their end is not waited for.
+        # A process that left the group may hold the pipes open, so do not wait for them to end.
         self._exit_timer = asyncio.get_running_loop().call_later(EXIT_REASON_GRACE, self.connection_lost, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has exited, and everything it wrote has been read."""
+        """The child has exited, and all its output has been read."""
         for timer in (self._exit_timer, self._draining):
             if timer is not None:
                 timer.cancel()
@@ -286,7 +286,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
     def resume_writing(self) -> None:
         self._write_timer(on=False)
 
-    # The rest is ours
+    # Our own methods
 
     def _take(self, line: bytes) -> None:
         text = line.strip()
@@ -299,14 +299,14 @@ class StdioConnection(asyncio.SubprocessProtocol):
         self._handle(text, message)
 
     def _handle(self, text: bytes, message: Any) -> None:
-        """Hand on a line that was decoded, or account for one that could not be."""
+        """Pass on a decoded line, or count one that could not be decoded."""
         if not isinstance(message, ValueError):
             self._rpc.receive(message)
         elif not self._reject_answer(text, str(message)):
             self._count_garbage(text)
 
     def _reject_answer(self, text: bytes, problem: str) -> bool:
-        """Fail the call whose answer cannot be read; False where it cannot be seen which that is."""
+        """Fail the call whose answer cannot be decoded; False if it is unclear which call that is."""
         number = read_id(text)
         if number is None:
             return False
@@ -379,12 +379,12 @@ class StdioConnection(asyncio.SubprocessProtocol):
         )
 
     def _end(self, reason: UpstreamError) -> None:
-        """The connection is over, once: fail what waits, tell the owner unless it asked for this itself."""
+        """End the connection once: fail waiting calls, and tell the owner unless it closed the connection itself."""
         if self._ended:
             return
         self._ended = reason
         self._write_timer(on=False)
-        # What was sent may have been done: it must not be taken for something that can be tried again.
+        # The calls may have been carried out, so their error must not allow a retry.
         self._rpc.fail(Crashed(self._server, reason.message, hint=MAY_HAVE_ACTED) if reason.retryable else reason)
         if not self._closing:
             self._host.on_closed(reason)
@@ -402,7 +402,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
                 os.killpg(self._process.get_pid(), number)
 
     async def _stop_process(self) -> None:
-        """Close stdin, then ask, then insist: the whole group is gone afterwards."""
+        """Close stdin, then send SIGTERM, then SIGKILL: afterwards the whole group is gone."""
         if self._process is None:
             return
         if self._stdin is not None:
@@ -419,7 +419,7 @@ class StdioConnection(asyncio.SubprocessProtocol):
 
 
 class _DirectReader(asyncio.Protocol):
-    """Hands over what a pipe brings as it is read: asyncio's own protocol takes a turn of the loop for each chunk."""
+    """Passes on a pipe's data as it is read: asyncio's own protocol needs one turn of the loop per chunk."""
 
     def __init__(self, pipe: asyncio.BaseTransport | None, take: Callable[[bytes], None]) -> None:
         transport = cast("asyncio.Transport", pipe)
@@ -432,7 +432,7 @@ class _DirectReader(asyncio.Protocol):
         self._take(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._replaced.connection_lost(exc)  # which keeps the account of the pipes that are open
+        self._replaced.connection_lost(exc)  # it counts the open pipes
 
 
 def _signal_name(number: int) -> str:
@@ -443,7 +443,7 @@ def _signal_name(number: int) -> str:
 
 
 class _Ring:
-    """The last bytes of a stream that may never stop."""
+    """The last bytes of an endless stream."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -460,7 +460,7 @@ class _Ring:
 
     def lines(self, count: int) -> list[str]:
         data = b"".join(self._chunks)
-        if self._is_cut or len(data) > self._limit:  # the first line may begin in the middle of a secret
+        if self._is_cut or len(data) > self._limit:  # the first line may start in the middle of a secret
             data = data[-self._limit :].partition(b"\n")[2]
         text = data.decode("utf-8", "replace")
         return [line for line in text.splitlines() if line.strip()][-count:]

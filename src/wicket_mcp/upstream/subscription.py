@@ -1,7 +1,7 @@
-"""Asking a modern upstream to tell of changes (`subscriptions/listen`).
+"""Asks a modern upstream to report changes (`subscriptions/listen`).
 
-`Subscription` is for connections whose one stream carries everything (stdio, SSE): the request stays open as long
-as it lasts. Streamable HTTP gives it a stream of its own (`listener.py`).
+`Subscription` is for connections whose one stream carries everything (stdio, SSE): the request stays open as long as
+the subscription. Streamable HTTP uses a separate stream (`listener.py`).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from wicket_mcp.upstream.connection import Connection, envelope
 
 
 class Subscription:
-    """The one subscription of a connection, replaced when what it covers changes."""
+    """The only subscription of a connection, replaced when the watched resources change."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -23,7 +23,7 @@ class Subscription:
         self._request: asyncio.Task[None] | None = None
 
     def renew(self, resources: Sequence[str]) -> None:
-        """Ask, instead of what was asked before. A legacy upstream tells of changes without being asked."""
+        """Subscribe to these resources instead of the earlier ones. A legacy upstream reports changes without this."""
         if self._request is not None:
             self._request.cancel()
         if self._connection.protocol_version == MODERN_VERSION:
@@ -33,12 +33,12 @@ class Subscription:
         await self._tasks.close()
 
     async def _ask(self, resources: Sequence[str]) -> None:
-        with contextlib.suppress(UpstreamError):  # then it does not tell
+        with contextlib.suppress(UpstreamError):  # then it reports no changes
             await self._connection.request("subscriptions/listen", subscription_params(resources))
 
 
 def subscription_params(resources: Sequence[str] = ()) -> JsonObject:
-    """Parameters that ask for changes to all lists and to these resources."""
+    """Parameters that subscribe to changes of all lists and of these resources."""
     notifications: JsonObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
     if resources:
         notifications["resourceSubscriptions"] = list(resources)

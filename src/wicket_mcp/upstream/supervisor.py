@@ -1,8 +1,8 @@
 """One configured server: connected to when needed, called under limits and deadlines, stopped when idle.
 
-`lifecycle.py` decides, this carries it out: every event goes to `Life.on`, and the commands that it returns become
-tasks of this upstream's own. A caller that gives up never disturbs the others: all of them wait for the same future
-behind a shield. `pool.py` makes upstreams and finds the one for a request; transports are behind `Connection`.
+`lifecycle.py` decides, this module acts: every event goes to `Life.on`, and the commands that it returns become tasks
+of this upstream's own. A caller that gives up never disturbs the others: all of them wait for the same future behind a
+shield. `pool.py` makes upstreams and finds the one for a request; transports are behind `Connection`.
 """
 
 import asyncio
@@ -46,27 +46,27 @@ from wicket_mcp.upstream.wishes import Wishes
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 1000  # calls that may queue for a slot before more are turned away
-MAX_WAITS = 5  # times that one request waits because its server asks for it
-SHORTEST_WAIT = 0.1  # seconds, also for a server that asks for less
-HUNG_AFTER = 3  # calls in a row without an answer, after which a server is asked whether it still answers at all
+MAX_WAITING = 1000  # calls that may queue for a slot before more are rejected
+MAX_WAITS = 5  # times that one request waits because its server asks it to
+SHORTEST_WAIT = 0.1  # seconds, even for a server that asks for less
+HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for any answer at all
 PING_TIMEOUT = 5.0
 
 
 class UpstreamEvent(msgspec.Struct, frozen=True):
-    """A notification that belongs to no call; or `connected` and `disconnected`, when a server has just been."""
+    """A notification that belongs to no call, or `connected` and `disconnected` when a connection has changed."""
 
     server: str
     session: str
-    """The client session that the upstream serves alone; empty where it is shared."""
+    """The only client session that the upstream serves; empty if it is shared."""
     method: str
     params: JsonObject
     principal: Principal = LOCAL
-    """On whose behalf the upstream was connected to."""
+    """The principal for which the upstream was connected."""
 
 
 Opener = Callable[[ServerConfig, Host, Principal], Awaitable[Session]]
-"""Connects to a server on behalf of a principal, and greets it."""
+"""Connects to a server on behalf of a principal, and negotiates."""
 OnEvent = Callable[[UpstreamEvent], None]
 
 
@@ -88,9 +88,9 @@ class Upstream:
         roots: JsonObject | None = None,
         withhold_roots: bool = False,
     ) -> None:
-        """`session` is the client session that it serves alone, `principal` the one it was made for; `watched` are the
-        resources to subscribe to on every connection; `on_rest` is called when it was stopped because nobody used it;
-        `roots` are those of all its clients, where they are known to be the same, or nobody's (`withhold_roots`).
+        """`session` is the only client session that it serves, `principal` the one it was created for. `watched` are
+        the resources to subscribe to on every connection. `on_rest` is called when it was stopped for idleness. `roots`
+        are the roots of all its clients, if they are known to be the same; with `withhold_roots` no roots are offered.
         """
         self._config = config
         self._session = session
@@ -102,9 +102,9 @@ class Upstream:
         self._wishes = Wishes(config.name, set(watched), log_level)
         self._life: Life[Session] = Life(config.name)
         self._arrival: asyncio.Future[None] | None = None
-        """Settled when everybody who waits for a session is admitted or rejected."""
+        """Settled when all callers that wait for a session are admitted or rejected."""
         self._expecting = 0
-        """How many wait for a session."""
+        """How many callers wait for a session."""
         self._connecting: asyncio.Task[None] | None = None
         self._tasks = Tasks()
         self._closing = Tasks()
@@ -117,7 +117,7 @@ class Upstream:
         self._used_at = 0.0
         self._idle_check: asyncio.TimerHandle | None = None
         self._unanswered = 0
-        """Calls in a row that had no answer in their time."""
+        """Calls in a row that got no answer in time."""
         self._messages = Quota()
         self._attribution = Attribution(
             config.name, one_client=config.isolation == "session", roots=roots, withhold_roots=withhold_roots
@@ -140,12 +140,12 @@ class Upstream:
 
     @property
     def unused(self) -> bool:
-        """Whether nobody but ourselves has asked anything of the present connection, nor waits to."""
+        """Whether only we ourselves have used the current connection, and no call waits for it."""
         return not self._attribution.served and not self._calls and not self._queued and not self._expecting
 
     @property
     def watched(self) -> frozenset[str]:
-        """The resources that somebody watches."""
+        """The watched resources."""
         return frozenset(self._wishes.watched)
 
     @property
@@ -160,17 +160,17 @@ class Upstream:
 
     @property
     def connections(self) -> int:
-        """How often it was connected to, or tried to."""
+        """How many connections were opened or attempted."""
         return self._life.generation
 
     @property
     def strays(self) -> int:
-        """What came over the present connection and fits nothing."""
+        """Messages on the current connection that matched nothing."""
         return self._life.session.connection.strays if self._life.session else 0
 
     @property
     def stderr(self) -> Sequence[str]:
-        """The server's last lines on stderr; where it is not connected, those of the connection that failed last."""
+        """The server's last stderr lines; if it is not connected, those of the last failed connection."""
         return self._life.session.connection.stderr_tail() if self._life.session else self._life.stderr
 
     @property
@@ -190,7 +190,7 @@ class Upstream:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing would be lost with it: no connection, nobody who waits, no pause that must be kept."""
+        """Whether it can be removed without loss: no connection, no waiting call, no pause that must be kept."""
         if self._calls or self._queued or self._expecting:
             return False
         if self.state in (State.WAITING, State.BROKEN):
@@ -198,11 +198,11 @@ class Upstream:
         return self.state is State.IDLE
 
     def reconfigure(self, config: ServerConfig, max_call: float) -> None:
-        """Go on with another configuration of the same connection."""
+        """Continue with another configuration for the same connection."""
         self._config, self._max_call = config, max_call
 
     async def start(self) -> Greeting:
-        """Be connected; the greeting of the upstream."""
+        """Connect if needed; returns the upstream's greeting."""
         return (await self._ready()).greeting
 
     async def request(
@@ -218,11 +218,11 @@ class Upstream:
     ) -> JsonObject:
         """Send exactly one request, on behalf of `principal`, and wait for its answer.
 
-        `timeout` (default: the server's) counts from the last sign of life, which is the start, a progress
-        notification or an answered question; `max_call` bounds the whole.
+        `timeout` (default: the server's) counts from the last sign of life, which is the start, a progress notification
+        or an answered question; `max_call` limits the total time.
         """
         allowance = timeout or self._config.timeout
-        if not self._slots.take():  # the usual call finds a free one at once
+        if not self._slots.take():  # usually a slot is free
             await self._enter()
         self._calls += 1
         extending: Callbacks | None = None
@@ -262,9 +262,9 @@ class Upstream:
         headers: Mapping[str, str] | None,
         capabilities: JsonObject | None,
     ) -> JsonObject:
-        """Send, and once more where nothing ran: the connection was gone, or the server asks us to come back in time.
+        """Send, and send again only if nothing ran: the connection was gone, or the server asked us to retry in time.
 
-        What may have run is never sent again.
+        A request that may have run is never sent again.
         """
         reconnected, waits = False, 0
         while True:
@@ -299,11 +299,11 @@ class Upstream:
         self._used_at = asyncio.get_running_loop().time()
 
     async def watch(self, uri: str) -> None:
-        """Hear of changes to a resource, on this connection and every later one."""
+        """Subscribe to changes of a resource, on this connection and every later one."""
         await self._wishes.watch(await self._ready(), uri, self.request)
 
     def unwatch(self, uri: str) -> None:
-        """Hear no more of a resource."""
+        """End the subscription to a resource."""
         self._wishes.watched.discard(uri)
         if session := self._life.session:
             ending = self._wishes.unwatch(session, uri, self.request)
@@ -313,7 +313,7 @@ class Upstream:
         await self._wishes.want_logs(level, self._life.session)
 
     async def retire(self) -> None:
-        """Close once the calls in flight have ended, or had the time that any call has."""
+        """Close once the calls in flight have ended, or after the longest time that a call may take."""
         try:
             async with asyncio.timeout(self._max_call):
                 for _ in range(self._config.max_concurrent):
@@ -324,7 +324,7 @@ class Upstream:
             await run_uninterrupted(self.close())
 
     async def close(self) -> None:
-        """End the connection, and with it every call in flight; for good."""
+        """End the connection and every call in flight; final."""
         self._report(Closed())
         if self._idle_check:
             self._idle_check.cancel()
@@ -335,7 +335,7 @@ class Upstream:
     # Admission
 
     async def _enter(self) -> None:
-        """Wait for a slot. Raises Overloaded where too many wait, or none was free in time."""
+        """Wait for a slot. Raises Overloaded if too many calls wait, or if no slot was free in time."""
         if self._queued >= MAX_WAITING:
             raise Overloaded(
                 f"Server '{self._config.name}' has {self._calls} calls in flight and {self._queued} waiting.",
@@ -354,10 +354,10 @@ class Upstream:
             self._queued -= 1
 
     async def _ready(self) -> Session:
-        """The session, once there is one. Raises what the life cycle rejects with."""
+        """The session, once it is ready. Raises the error with which the life cycle rejects."""
         self._expecting += 1
         try:
-            while (session := self._life.session) is None:  # it may be gone again by the time we are woken
+            while (session := self._life.session) is None:  # it may be gone again by the time we wake up
                 loop = asyncio.get_running_loop()
                 arrival = self._arrival = self._arrival or loop.create_future()
                 self._report(Needed(loop.time()))
@@ -374,12 +374,12 @@ class Upstream:
             arrival.set_result(None)
         else:
             arrival.set_exception(problem)
-            arrival.exception()  # that nobody waits any more is not a defect
+            arrival.exception()  # an error with no waiter is not a bug
 
     # The life cycle: events in, commands out
 
     def _report(self, event: "Event[Session]") -> None:
-        """Tell the life cycle, and start what it commands."""
+        """Report an event to the life cycle, and start the commands that it returns."""
         before = self._life.session
         for command in self._life.on(event):
             match command:
@@ -402,7 +402,7 @@ class Upstream:
             log.info("%r", self)
 
     async def _open(self, generation: int, after: float) -> None:
-        """Connect, and report how that went."""
+        """Connect, and report the outcome."""
         loop, config = asyncio.get_running_loop(), self._config
         callbacks = Callbacks(self._take_notification, self._attribution.answer)
         host = GenerationHost(generation, self._life, callbacks, self._report)
@@ -421,7 +421,7 @@ class Upstream:
             return
         try:
             await self._wishes.send_log_level(session)
-        except BaseException:  # nobody else knows of this session yet
+        except BaseException:  # no one else knows this session yet
             await run_uninterrupted(session.connection.close())
             raise
         self._report(Connected(generation, session))
@@ -429,7 +429,7 @@ class Upstream:
             self._begin(session)
 
     def _on_opened(self, generation: int, task: "asyncio.Task[None]") -> None:
-        """Those who wait must hear of it, also when it was a defect that ended the attempt."""
+        """Waiting callers must be told, even if a bug ended the attempt."""
         if not task.cancelled() and (defect := task.exception()):
             text = f"Connecting to server '{self._config.name}' failed with {type(defect).__name__}: {defect}"
             self._report(Failed(generation, Internal(text), asyncio.get_running_loop().time()))
@@ -463,7 +463,7 @@ class Upstream:
         else:
             self._report(Rested(generation))
 
-    # What the connection tells us
+    # Messages from the connection
 
     def _take_notification(self, method: str, params: JsonObject) -> None:
         if method in CONNECTION_WIDE:
@@ -471,7 +471,7 @@ class Upstream:
         elif (callbacks := self._attribution.sole()) and callbacks.notification:
             callbacks.notification(method, params)
         elif method == "notifications/message" and self._messages.take(self._loop.time()):
-            # Of nobody's call, as far as can be told: for the owner alone, who needs no thousand lines.
+            # As far as we know it belongs to no call: only the gateway's owner sees it, and a short form is enough.
             text = clean(str(params.get("data")), 300)
             log.info("server '%s' says (%s): %s", self._config.name, params.get("level"), text)
             body = {"level": clean(str(params.get("level")), 20), "data": text}
@@ -485,7 +485,7 @@ class Upstream:
             self._tasks.start(self._restart_if_hung(session, self._life.generation), f"ping {self._config.name}")
 
     async def _restart_if_hung(self, session: Session, generation: int) -> None:
-        """Ask whether it still answers at all; stop it where it does not, so that the next call starts it again."""
+        """Check whether the server still answers at all; if not, stop it, so that the next call starts it again."""
         name = self._config.name
         try:
             async with asyncio.timeout(min(PING_TIMEOUT, self._config.timeout)):
@@ -496,6 +496,6 @@ class Upstream:
             self._report(Failed(generation, problem, asyncio.get_running_loop().time()))
             self._closing.start(session.connection.close(), f"stop {name}")
         except WicketError:
-            pass  # a refusal is an answer; the end of a connection is reported by itself
+            pass  # an error is an answer; a closed connection is reported separately
         finally:
             self._unanswered = 0

@@ -1,23 +1,23 @@
-"""How many messages of its own a server may send: a token bucket that says when to read on.
+"""Limits how many unsolicited messages a server may send: a token bucket that says when to read on.
 
-Answers are not counted, for we asked for them. A server that sends more is read more slowly, so that its pipe or socket
-fills and it has to wait itself; one that goes on for a minute is to be cut. Knows no transport and no clock.
+Answers do not count, because we asked for them. A server that sends more is read more slowly, so that its pipe or
+socket fills and it must wait; one that continues for a minute is disconnected. Knows no transport and no clock.
 """
 
-RATE = 2_000.0  # messages a second, which costs us some hundredths of a processor
+RATE = 2_000.0  # messages per second, which costs us a few percent of a CPU
 BURST = 10_000.0
-CUT_AFTER = 60.0  # seconds of being slowed without a break
+CUT_AFTER = 60.0  # seconds of uninterrupted throttling
 
 FLOODS = "Server '{}' floods Wicket with messages that nobody asked for."
 SLOWED = "server '%s' sends more messages than it is asked for; it is read more slowly"
 
 
 SAID_A_MINUTE = 60
-"""Log messages of a server, of nobody's call, that are passed on to the owner."""
+"""Log messages per minute, not tied to a call, that a server may pass on to the gateway's owner."""
 
 
 class Throttle:
-    """The account of one connection."""
+    """The bucket of one connection."""
 
     def __init__(self, now: float) -> None:
         self._left = BURST
@@ -25,7 +25,7 @@ class Throttle:
         self._slowed_at: float | None = None
 
     def spend(self, messages: int, now: float) -> float:
-        """Account for messages that were read; the seconds to wait before reading on."""
+        """Account for messages that were read; returns the seconds to wait before reading on."""
         self._left = min(BURST, self._left + (now - self._at) * RATE) - messages
         self._at = now
         if self._left >= BURST / 2:
@@ -40,21 +40,21 @@ class Throttle:
 
     @property
     def exceeded(self) -> bool:
-        """Whether it has been too much for too long."""
+        """Whether the limit was exceeded for too long."""
         return self._slowed_at is not None and self._at - self._slowed_at > CUT_AFTER
 
 
 class Quota:
-    """So many in a minute; the others do not count."""
+    """A fixed number per minute; the rest is dropped."""
 
     def __init__(self, most: int = SAID_A_MINUTE) -> None:
         self._most = most
         self._since = float("-inf")
         self.count = 0
-        """How many there were in this minute."""
+        """How many there were in the current minute."""
 
     def take(self, now: float) -> bool:
-        """Whether one more is within it."""
+        """Whether one more is within the quota."""
         if now - self._since >= 60:
             self._since, self.count = now, 0
         self.count += 1

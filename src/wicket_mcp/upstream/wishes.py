@@ -1,6 +1,6 @@
-"""What clients want of a server on every connection to it: changes of resources they watch, and a log level.
+"""What clients want from a server on every connection: changes of watched resources, and a log level.
 
-A connection that is made again is told what the one before it knew. Used by `supervisor.py`.
+A new connection is told what the previous one knew. Used by `supervisor.py`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from wicket_mcp.upstream.era import Session
 
 log = logging.getLogger(__name__)
 
-LOG_LEVEL_TIMEOUT = 2.0  # seconds that an upstream may take to note a log level
+LOG_LEVEL_TIMEOUT = 2.0  # seconds for an upstream to set a log level
 
 Ask = Callable[[str, JsonObject], Awaitable[JsonObject]]
 """Sends one request to the upstream under its limits."""
@@ -31,21 +31,21 @@ class Wishes(msgspec.Struct):
     log_level: str
 
     async def watch(self, session: Session, uri: str, ask: Ask) -> None:
-        self.watched.add(uri)  # not before there is a session: one that is made meanwhile would subscribe to it too
+        self.watched.add(uri)  # not before the session exists: a new session would subscribe to it again
         if session.greeting.modern or _offers_subscriptions(session):
             await session.connection.listen(sorted(self.watched))
         if not session.greeting.modern and _offers_subscriptions(session):
             await ask("resources/subscribe", {"uri": uri})
 
     async def unwatch(self, session: Session, uri: str, ask: Ask) -> None:
-        with suppress(WicketError):  # then it goes on to send what nobody reads
+        with suppress(WicketError):  # then it keeps sending changes that no one reads
             if session.greeting.modern:
                 await session.connection.listen(sorted(self.watched))
             elif _offers_subscriptions(session):
                 await ask("resources/unsubscribe", {"uri": uri})
 
     async def renew(self, session: Session) -> None:
-        """Subscribe to what somebody watches. An upstream that refuses is left as it is."""
+        """Subscribe to all watched resources. A refusal by the upstream is ignored."""
         try:
             if session.greeting.modern:
                 await session.connection.listen(sorted(self.watched))
@@ -56,13 +56,13 @@ class Wishes(msgspec.Struct):
             log.info("server '%s' did not subscribe to resources again: %s", self.server, problem)
 
     async def want_logs(self, level: str, session: Session | None) -> None:
-        """From this level on: of the present session, where there is one, and of all later ones."""
+        """Use this log level for the current session, if there is one, and for all later ones."""
         self.log_level = level
         if session is not None:
             await self.send_log_level(session)
 
     async def send_log_level(self, session: Session) -> None:
-        """Tell a legacy upstream what to log, before the calls whose log it is; but do not wait for long."""
+        """Send the log level to a legacy upstream before the calls that need it, but do not wait long."""
         if not self.log_level or session.greeting.modern or "logging" not in session.greeting.capabilities:
             return
         try:
