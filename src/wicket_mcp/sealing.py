@@ -1,9 +1,9 @@
-"""What clients carry for us: encrypted, and bound to what it belongs to (AEAD). Used for `requestState` and task ids.
+"""Encrypts what clients carry for us, and binds it to its context (AEAD). Used for `requestState` and task ids.
 
-Made of what the standard library has, because most gateways have no other reason to load a cryptography package: an
-HMAC-SHA-256 over data and binding is the nonce and the tag at once (SIV), SHAKE-256 over key and nonce the key stream.
-The same data with the same binding gives the same text, as the id of a task must. Credentials at rest are another
-matter (`identity/vault.py`).
+Uses only the standard library, because most gateways have no other reason to load a cryptography package: an
+HMAC-SHA-256 over data and binding is both nonce and tag (SIV), and SHAKE-256 over key and nonce is the key stream. The
+same data with the same binding gives the same text, as task ids require. Credentials at rest are handled by
+`identity/vault.py`.
 """
 
 import base64
@@ -15,18 +15,18 @@ _TAG = 16
 
 
 def seal(key: bytes, data: bytes, binding: bytes) -> str:
-    """Text from which nobody without the key learns `data`, and which opens with the same `binding` only."""
+    """Text that hides `data` from everyone without the key, and opens only with the same `binding`."""
     tag = _tag(key, data, binding)
     return _to_text(tag + _crypt(key, tag, data))
 
 
 def unseal(keys: Iterable[bytes], text: str, binding: bytes) -> bytes | None:
-    """What was sealed with one of `keys` for this `binding`; None for everything else."""
+    """The data sealed with one of `keys` for this `binding`; None for anything else."""
     try:
         sealed = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
     except ValueError:
         return None
-    if _to_text(sealed) != text:  # the last character has bits that say nothing: there is one way to write them
+    if _to_text(sealed) != text:  # the last character has unused bits: only one way to write them is accepted
         return None
     tag, encrypted = sealed[:_TAG], sealed[_TAG:]
     for key in keys:
@@ -42,7 +42,7 @@ def _crypt(key: bytes, tag: bytes, data: bytes) -> bytes:
 
 
 def _tag(key: bytes, data: bytes, binding: bytes) -> bytes:
-    # The length keeps the two apart: no part of one can pass for a part of the other.
+    # The length separates the two: no part of one can pass for a part of the other.
     message = len(data).to_bytes(8, "big") + data + binding
     return hmac.digest(_derive(key, b"authenticate"), message, "sha256")[:_TAG]
 

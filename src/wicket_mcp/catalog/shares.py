@@ -1,9 +1,9 @@
-"""What of a server's listing each user's account has, where everybody has an account of their own. Pure.
+"""Which entries of a server's listing each user's account has, if every user has an account. Pure.
 
-One listing is kept for a server: all that any account was told of, and beside it which entries each account was told of
-(`Listing.accounts`). A tool that accounts describe differently is there once for each text (`Tool.variant`), and nobody
-is shown the text of another account. Whoever has not been there yet sees what all known accounts have in common: of a
-tool with several texts, its name. Used by the catalogue, which reads listings, and by whoever shows one.
+One listing is kept per server: the entries of all accounts, and which entries each account has (`Listing.accounts`). A
+tool that accounts describe differently is listed once for each description (`Tool.variant`), and no user sees the
+description of another account. A user without a listing sees what all known accounts have in common; for a tool with
+several descriptions, only its name. Used by the catalogue, which reads listings, and by the code that shows one.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from wicket_mcp.codec import canonical
 from wicket_mcp.model import JsonObject, Listing, Tool
 
 MOST_ACCOUNTS = 500
-"""Of one server, those that were read last."""
+"""Per server, those that were read last."""
 _MARK = " #"
 _UNTOLD: JsonObject = {
     "description": "Each account sees its own description of this tool. Sign in to see it.",
@@ -25,7 +25,7 @@ _BESIDE_TOOLS = (("resources", "uri"), ("templates", "uriTemplate"), ("prompts",
 
 
 def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
-    """The listing as `owner` has just read it, with what it lacks of what other accounts were told of."""
+    """The listing as `owner` has just read it, plus the entries of other accounts that it lacks."""
     listing = replace(listing, tools=tuple(map(with_variant, listing.tools)))
     own = _entries(listing)
     if before is None:
@@ -44,7 +44,7 @@ def merge(before: Listing | None, listing: Listing, owner: str) -> Listing:
 
 
 def without(listing: Listing, owner: str) -> Listing:
-    """The listing, and nothing said of this account any more."""
+    """The listing without this account."""
     return replace(listing, accounts={name: share for name, share in listing.accounts.items() if name != owner})
 
 
@@ -57,7 +57,7 @@ def share_of(listing: Listing, owner: str) -> frozenset[str] | None:
 
 
 def _common(shares: tuple[frozenset[str], ...]) -> frozenset[str]:
-    """What all accounts have, and the bare names of tools that all have with texts of their own."""
+    """What all accounts have in common, and the bare names of tools that all have with different descriptions."""
     first, *others = shares
     alike = first.intersection(*others)
     names = [frozenset(map(_bare, share)) for share in shares]
@@ -66,13 +66,13 @@ def _common(shares: tuple[frozenset[str], ...]) -> frozenset[str]:
 
 
 def shares_of(listings: Mapping[str, Listing], owner: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """What `owner` sees of every server with accounts of its users: equal for those who see the same."""
+    """What `owner` sees of every server with user accounts: equal for users who see the same."""
     shares = ((server, share_of(listing, owner)) for server, listing in listings.items() if listing.accounts)
     return tuple((server, share) for server, share in shares if share is not None)
 
 
 def narrow(listings: Mapping[str, Listing], shares: tuple[tuple[str, frozenset[str]], ...]) -> Mapping[str, Listing]:
-    """The listings as somebody with these shares sees them."""
+    """The listings as a user with these shares sees them."""
     return {**listings, **{server: _keep(listings[server], share) for server, share in shares}} if shares else listings
 
 
@@ -81,12 +81,12 @@ def tool_entry(tool: Tool) -> str:
 
 
 def with_variant(tool: Tool) -> Tool:
-    """The tool, marked with what tells its text from others of the same name."""
+    """The tool, with a mark that distinguishes its description from others of the same name."""
     return replace(tool, variant=_digest(tool.definition))
 
 
 def _bare(entry: str) -> str:
-    """The entry of a tool whatever its text; others have one text each."""
+    """The entry of a tool without its variant; other entries have no variants."""
     return f"{entry.rpartition(_MARK)[0]}{_MARK}" if entry.startswith("tools ") else entry
 
 
@@ -123,7 +123,7 @@ def _words(listing: Listing) -> str:
 
 
 def _entry(kind: str, name: object, body: JsonObject) -> str:
-    """An entry that is not a tool: with other words, or of another name, it is another one."""
+    """An entry that is not a tool: with another description or name it is a different entry."""
     return f"{kind} {name}{_MARK}{_digest(body)}"
 
 
