@@ -10,18 +10,19 @@ FILE = ROOT / "docs" / "conformance.md"
 INTRODUCTION = """\
 # Conformance
 
-The official suite, `@modelcontextprotocol/conformance` {version}, is run against a reference server of both protocol
-eras ([`tests/conformance/reference_server.py`](../tests/conformance/reference_server.py), on the official SDK), and
-against Wicket in front of the same server, with one upstream whose names pass as they are (`unprefixed = true`, dialect
-`flat`). What passes directly must pass through Wicket; every check for which that is not so is listed below, and the
-tests fail when the list is not exact.
+The tests run the official suite, `@modelcontextprotocol/conformance` {version}, against a reference server of both
+protocol eras ([`tests/conformance/reference_server.py`](../tests/conformance/reference_server.py), on the official
+SDK), and against Wicket in front of the same server. This server is the only upstream, and Wicket passes its names
+unchanged (`unprefixed = true`, dialect `flat`). A check that passes directly must pass through Wicket. All exceptions
+are listed below, and the tests fail if the list is not exact.
 
 To run it: `scripts/node`, then `scripts/test tests/conformance`. To look at one scenario:
 `python -m tests.conformance.run http --requirements 2026-07-28 --scenario caching -v` (also `direct` and `stdio`).
 
 ## As a server
 
-Scored scenarios that pass. A client of each era speaks to Wicket over HTTP; the upstream is reached over HTTP or stdio.
+Scored scenarios that pass. A client of each era speaks to Wicket over HTTP. Wicket reaches the upstream over HTTP or
+stdio.
 
 | revision | direct | through Wicket, HTTP upstream | through Wicket, stdio upstream |
 | --- | --- | --- | --- |
@@ -30,8 +31,8 @@ Scored scenarios that pass. A client of each era speaks to Wicket over HTTP; the
 CLIENT = """
 ## As a client
 
-The suite's client scenarios are servers that watch their client. The SDK's client speaks to them directly, and through
-Wicket, which then is the client that they see. Those below `auth/` are about signing in, and are in the next table.
+The suite's client scenarios are servers that check their client. The SDK's client speaks to them directly, and through
+Wicket, which is then their client. The scenarios below `auth/` are about signing in, and are in the next table.
 
 | revision | direct | through Wicket |
 | --- | --- | --- |
@@ -40,8 +41,8 @@ Wicket, which then is the client that they see. Those below `auth/` are about si
 AUTH = """
 ## Signing in
 
-The scenarios below `auth/`: `wicket login` signs in, with a browser that follows the redirects; then the SDK's client
-lists and calls the tools through Wicket, and opens the page when a call asks for more rights. The extensions are client
+In the scenarios below `auth/`, `wicket login` signs in with a browser that follows the redirects. Then the SDK's client
+lists and calls the tools through Wicket, and opens the page if a call asks for more rights. The extensions are client
 credentials (by secret and by key), enterprise-managed authorization, workload identity and DPoP (without and with
 nonces).
 
@@ -52,8 +53,8 @@ nonces).
 AUTHORIZATION = """
 ## As an authorization server
 
-The suite's two scenarios for authorization servers, against Wicket's own (`http.authorization`); a browser that allows
-what it is asked stands in for the person.
+The suite has two scenarios for authorization servers, which run against Wicket's own (`http.authorization`). An
+automated browser that allows every request takes the place of the person.
 
 | scenario | checks |
 | --- | --- |

@@ -26,16 +26,17 @@ SHOWN = {"stdio": "stdio", "http": "HTTP"}
 INTRODUCTION = """\
 # Both protocol eras, in every combination
 
-The Model Context Protocol has two eras: the *legacy* one, up to {legacy}, in which client and server shake hands and
-then both may ask, and the *modern* one, from {modern} on, in which every request stands alone and a server asks by
-ending its answer with `input_required`. Wicket speaks both on both sides, whichever the other side speaks.
+The Model Context Protocol has two eras. In the *legacy* era, up to {legacy}, client and server begin with a handshake,
+and then both can send requests. In the *modern* era, from {modern} on, every request is independent, and a server asks
+something by ending its answer with `input_required`. Wicket speaks both eras with clients and with servers, in every
+combination.
 
-Every cell below is a test with real parts: the official SDK's client, Wicket as a process, and a server that speaks one
-era only. ✓ says that the feature works from end to end; a number says that it does as far as the protocol lets it, and
-what that means stands [at the end](#notes) (that is tested as well). A feature that agents use through `call_tool` is
-tried in the dialects `flat` and `native`, the others in `flat`.
+Every cell below is a test with real parts: the official SDK's client, Wicket as a process, and a server that speaks
+only one era. ✓ means that the feature works from end to end. A number means that it works as far as the protocol
+allows; the [notes](#notes) say what that is, and it is tested too. Features that agents use through `call_tool` are
+tested in the dialects `flat` and `native`, the others in `flat`.
 
-To run the cells of your interest: `scripts/test tests/eras -k "elicitation and modern-legacy"`. This page is written by
+To run some of the cells: `scripts/test tests/eras -k "elicitation and modern-legacy"`. This page is written by
 `python -m tests.eras.document`.
 """
 

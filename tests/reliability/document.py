@@ -10,8 +10,8 @@ KINDS = {"F": "Faults", "T": "Threats", "V": "Weaknesses that a review found"}
 INTRODUCTION = """\
 # What Wicket promises when things go wrong
 
-Every line is kept by the test beside it, with real processes, sockets and files; a test of the suite checks that none
-is left out. A figure is the bound that is kept, or what was measured last, on two cores. This page is written by
+Every promise has a test beside it, which uses real processes, sockets and files. Another test checks that no promise is
+missing. A figure is the guaranteed limit, or the latest measurement, on two cores. This page is written by
 `python -m tests.reliability.document docs/reliability.md`.
 """
 
