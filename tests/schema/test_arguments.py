@@ -163,7 +163,7 @@ class TestComplaints:
         assert str(caught.value) == (
             "git.git_log: 'max_count' should be integer, got string \"ten\"; missing 'repo_path' (string). "
             'Signature: git.git_log(repo_path: string, max_count?: integer = 10, order?: "date" | "topo", '
-            "paths?: string[])"
+            "paths?: string[]) -> text"
         )
 
     def test_arguments_that_fit_pass(self) -> None:

@@ -62,6 +62,8 @@ class ResultStorage:
 
     async def load(self, handle: str, principal: Principal) -> StoredResult | None:
         """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""
+        if not handle.isascii():  # none of ours, and half a surrogate pair is no text to look for
+            return None
         unsaved = self._unsaved.get(handle)
         if unsaved is None:
             return await self._store.load_result(handle, principal)
