@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # `wicket serve` serves in its own process here, so that no test leaves a daemon behind; tests/daemon asks for one.
 os.environ.setdefault("WICKET_NO_DAEMON", "1")
 
+# Failures inside the cells of the matrix are told in full, whoever imports them first.
+pytest.register_assert_rewrite("tests.eras.cells", "tests.eras.cells_everything")
+
 # How long an example takes depends on what else the machine does, and is no property of ours.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")

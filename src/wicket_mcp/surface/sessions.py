@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from wicket_mcp.codec import encode
 from wicket_mcp.errors import Overloaded
 from wicket_mcp.model import Changed, JsonObject, Principal
 from wicket_mcp.surface.caller import LegacyClient
@@ -23,6 +24,15 @@ IDLE_LIMIT = 1800.0  # seconds
 SWEEP = 60.0  # seconds between two checks for idle sessions
 MAX_SESSIONS = 1000
 MAX_PER_PRINCIPAL = 100
+MAX_MISSED = 100  # notifications that wait for a session's stream
+_NEWS = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/updated",
+    }
+)
 
 
 @dataclass(slots=True)
@@ -36,6 +46,8 @@ class HttpSession:
     counters: Counters
     running: dict[str | int, Exchange] = field(default_factory=dict[str | int, Exchange])
     stream: EventStream | None = None
+    missed: dict[bytes, JsonObject] = field(default_factory=dict[bytes, JsonObject])
+    """What changed while the client had no stream: it opens one a moment after it greeted us, or opens it again."""
     began: float = field(default_factory=time.monotonic)
     client: LegacyClient = field(init=False)
 
@@ -43,12 +55,20 @@ class HttpSession:
         self.client = LegacyClient(self.post)
 
     def post(self, message: JsonObject) -> None:
-        """Queue a message for the client's stream; dropped if there is no stream."""
+        """Queue a message for the client's stream. Without one, news of changes waits for it, once of each kind."""
         if self.stream is not None:
             self.stream.post(message)
+        elif message.get("method") in _NEWS:
+            self.missed[encode(message)] = message
+            if len(self.missed) > MAX_MISSED:
+                del self.missed[next(iter(self.missed))]
+                self.counters.dropped += 1
 
     def open_stream(self) -> EventStream:
         stream = self.stream = EventStream(self.counters)
+        missed, self.missed = self.missed, {}
+        for message in missed.values():
+            stream.post(message)
         return stream
 
     def close_stream(self) -> None:

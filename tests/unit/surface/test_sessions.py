@@ -11,7 +11,7 @@ from wicket_mcp.model import Principal
 from wicket_mcp.surface.exchange import Exchange
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol
-from wicket_mcp.surface.sessions import IDLE_LIMIT, HttpSession, Sessions
+from wicket_mcp.surface.sessions import IDLE_LIMIT, MAX_MISSED, HttpSession, Sessions
 
 ANN = Principal("ann", frozenset({"invoke"}))
 BOB = Principal("bob", frozenset({"invoke"}))
@@ -129,3 +129,29 @@ async def test_t6_a_session_is_known_to_its_principal_alone(protocol: Protocol) 
     world.sessions.end(session)
     assert world.ended == [session.id], "it ends once"
     world.sessions.end_all()
+
+
+async def test_news_waits_for_a_stream_once_of_each_kind_and_bounded(protocol: Protocol) -> None:
+    session = World(protocol).open(ANN)
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    updates = [
+        {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": f"x://{number}"}}
+        for number in range(MAX_MISSED)
+    ]
+    for message in (changed, *updates, updates[-1], {"jsonrpc": "2.0", "method": "notifications/progress"}):
+        session.post(message)
+    assert session.counters.dropped == 1, "the oldest one"
+    sent: list[bytes] = []
+
+    async def send(event: Any) -> None:
+        sent.append(event.get("body", b""))
+
+    stream = session.open_stream()
+    stream.end()
+    await stream.run(send)
+    text = b"".join(sent).decode()
+    assert text.count("notifications/resources/updated") == MAX_MISSED
+    assert "x://0" in text
+    assert "progress" not in text
+    assert "list_changed" not in text
+    assert session.missed == {}
