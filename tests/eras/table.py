@@ -106,59 +106,59 @@ class Named:
 NAMED = (
     Named(
         "disconnect",
-        "To a legacy HTTP server a dropped connection means nothing, by the protocol: the call goes on. It is "
-        "cancelled when the client ends its session, as a client does that leaves in good order.",
+        "In the legacy protocol over HTTP, a dropped connection does not cancel a call: the call continues. It is "
+        "cancelled when the client ends its session, as a client does when it shuts down properly.",
         client="legacy",
         near="http",
     ),
     Named(
         "disconnect",
-        "A client that closes Wicket's input has its calls finished, for 30 seconds at most; when it then tells Wicket "
-        "to terminate, as the protocol's shutdown says, they are cancelled.",
+        "When a client closes Wicket's input, its calls are finished, for at most 30 seconds. If the client then "
+        "terminates Wicket, as the protocol's shutdown says, they are cancelled.",
         near="stdio",
     ),
     Named(
         "elicitation-withdrawn",
-        "A modern server asks by ending its answer: it has no question under way that it could take back.",
+        "A modern server asks by ending its answer, so it has no open question to withdraw.",
         upstream="modern",
     ),
     Named(
         "elicitation-withdrawn",
-        "A modern client that holds the question cannot be told; its answer comes too late, and the call, which went "
-        "on, gives its result.",
+        "A modern client cannot be told that a question was withdrawn. Its answer comes too late, and it gets the "
+        "result of the call, which continued.",
         client="modern",
         upstream="legacy",
     ),
     Named(
         "logging",
-        "A legacy server does not say over stdio which call a message belongs to: it goes to the one call under way, "
-        'and to nobody when there are several (unless the server has `isolation = "session"`).',
+        "Over stdio, a legacy server does not say which call a message belongs to. The message goes to the client of "
+        'the only call under way. If there are several, it is dropped (unless the server has `isolation = "session"`).',
         upstream="legacy",
         far="stdio",
     ),
     Named(
         "caching",
-        "The legacy era has no caching hints: they are left out.",
+        "The legacy era has no caching hints, so they are left out.",
         client="legacy",
     ),
     Named(
         "caching",
-        "A legacy server gives no hints: its resources are private and not to be kept.",
+        "A legacy server gives no hints, so its resources are marked as private and not to be cached.",
         client="modern",
         upstream="legacy",
     ),
     Named(
         "tasks",
-        "docs/extensions.md has the cells of servers with tasks. A tool that runs only as a task, of a server that "
-        "makes none, is refused by its server; for a legacy client of a modern server Wicket declares tasks and waits.",
+        "docs/extensions.md has the table for servers with tasks. A server without tasks refuses a tool that runs only "
+        "as a task. For a legacy client of a modern server, Wicket declares tasks and waits.",
     ),
     Named(
         "everything-elicitation-url",
-        "The error that demands a visit to a page (-32042) is gone from the modern era: the client is asked by "
-        "`input_required` instead, and its repeated request is the second try.",
+        "The modern era does not have the error that asks to visit a page (-32042). The client is asked by "
+        "`input_required` instead, and its repeated request is the second attempt.",
         client="modern",
     ),
-    Named("everything-tasks", "Its tool that runs only as a task is called as one; Wicket waits for the result."),
+    Named("everything-tasks", "Wicket calls the tool that runs only as a task as a task, and waits for the result."),
 )
 
 LINKS = tuple(Link(*one) for one in product(ERAS, ERAS, TRANSPORTS, TRANSPORTS))

@@ -56,7 +56,7 @@ VERBS = (
     Verb("policy", KEEP, "policy:app", "Explain the rules about calls."),
     Verb("keys", KEEP, "keys:app", "Create, list and revoke API keys."),
     Verb("grants", KEEP, "grants:app", "List and revoke the grants of OAuth clients."),
-    Verb("whoami", KEEP, "whoami:whoami", "Show for whom this command line acts."),
+    Verb("whoami", KEEP, "whoami:whoami", "Show who this command line acts for, and with which scopes."),
     Verb("migrate", KEEP, "migrate:app", "Copy the state to another store."),
     Verb("secret", KEEP, "secret:app", "Keep secrets of servers in the system's keyring."),
     Verb("vault", KEEP, "vault:app", "Manage the credentials that Wicket stores."),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def whoami(config: ConfigOption = None, json: JsonOption = False, verbose: VerboseOption = False) -> None:
-    """Show for whom this command line acts.
+    """Show who this command line acts for, and with which scopes.
 
     Example: wicket whoami
     """

@@ -23,7 +23,7 @@ _NEEDS = {
 
 
 class AuthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How Wicket signs in to a remote server. Without it, a server that asks for OAuth is signed in to by a person."""
+    """How Wicket signs in to a remote server. Without it, a person signs in if the server asks for OAuth."""
 
     kind: Annotated[
         Kind,

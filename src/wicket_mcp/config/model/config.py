@@ -83,15 +83,15 @@ class HttpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What any one server may cost."""
+    """Limits for each server."""
 
     max_message: Annotated[Bytes, Meta(gt=0, description="Largest message to take from a server.")] = 16 * 1024**2
-    max_call: Annotated[Seconds, Meta(gt=0, description="Longest a call may take, whatever its progress.")] = 300.0
+    max_call: Annotated[Seconds, Meta(gt=0, description="Longest a call may take, even with progress.")] = 300.0
     max_tools: Annotated[Count, Meta(description="Most tools to take from one server.")] = 5000
 
 
 class ResultsConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Large results: when they are put aside, and for how long."""
+    """Large results: when they are stored, and for how long."""
 
     large: Annotated[Count, Meta(description="Tokens above which a result is stored and summarised.")] = 8000
     keep: Annotated[Seconds, Meta(description="How long a stored result can be read.")] = 86400.0
@@ -108,9 +108,7 @@ class AuditConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "of an OTLP collector over HTTP, which gets every record as a log record."
         ),
     ] = None
-    arguments: Annotated[
-        bool, Meta(description="Make whole arguments, with secrets masked, part of what `file` gets.")
-    ] = False
+    arguments: Annotated[bool, Meta(description="Write whole arguments to `file`, with secrets masked.")] = False
 
 
 class TraceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,7 +116,9 @@ class TraceConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     endpoint: Annotated[
         str | None,
-        Meta(description="Address of an OTLP collector over HTTP: `http://127.0.0.1:4318`. None exports nothing."),
+        Meta(
+            description="Address of an OTLP collector over HTTP: `http://127.0.0.1:4318`. Exports nothing if not set."
+        ),
     ] = None
     percent: Annotated[int, Meta(ge=0, le=100, description="How many of the traces that begin here are kept.")] = 100
     content: Annotated[bool, Meta(description="Make arguments and results of tools part of the spans.")] = False
@@ -133,7 +133,7 @@ class MetaConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The registry of servers: who may read it, how often, and which addresses it may reach."""
 
-    public: Annotated[bool, Meta(description="Let everybody read the registry over HTTP without a key.")] = False
+    public: Annotated[bool, Meta(description="Let everyone read the registry over HTTP without a key.")] = False
     rates: Annotated[
         dict[str, int],
         Meta(description="Requests an hour for each API key, by kind; 0 means no limit."),
@@ -176,13 +176,15 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """In the order of the file."""
     profiles: tuple[ProfileConfig, ...] = ()
 
-    dialects: Annotated[tuple[Dialect, ...], Meta(description="Vocabularies of tools to show to agents.")] = ("native",)
+    dialects: Annotated[tuple[Dialect, ...], Meta(description="Dialects (sets of tools) that agents see.")] = (
+        "native",
+    )
     dotted_names: Annotated[
         bool, Meta(description="Show tool names with dots (`broker.search`) where a dialect has them.")
     ] = False
     unprefixed: Annotated[
         bool,
-        Meta(description="Let the names and addresses of a single server pass as they are (dialect `flat`)."),
+        Meta(description="Pass the names and addresses of a single server unchanged (dialect `flat`)."),
     ] = False
     vendor_keys: Annotated[
         bool, Meta(description="Mark Wicket's own tools for clients that read more than the protocol (Claude Code).")

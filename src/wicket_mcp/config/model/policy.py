@@ -11,7 +11,7 @@ Flow: TypeAlias = Literal["off", "ask", "deny"]
 
 
 class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One rule: which calls it is about, and what happens to them. Everything that is left out means any."""
+    """One rule: which calls it matches, and what happens to them. A field that is left out matches anything."""
 
     action: Annotated[Action, Meta(description="Allow the call, ask a person about it, or refuse it.")] = "ask"
     name: Annotated[str, Meta(description="What to call the rule in errors and in the audit.")] = ""
@@ -26,7 +26,7 @@ class Rule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(description='A JSON Schema for each argument: `{ to = { pattern = "@example[.]com$" } }`. All must fit.'),
     ] = field(default_factory=dict[str, Any])
     principal: Annotated[str, Meta(description="Pattern of who calls: `local`, or the name of an API key.")] = "*"
-    profile: Annotated[str, Meta(description="Pattern of the profile through which the call comes.")] = "*"
+    profile: Annotated[str, Meta(description="Pattern of the profile that the call uses.")] = "*"
     labels: Annotated[
         tuple[DataLabel, ...],
         Meta(description="Labels of the data in the arguments, of which one must be there (`[policy] flow`)."),
@@ -42,15 +42,13 @@ class PolicyConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     flow: Annotated[
         Flow,
-        Meta(
-            description="What to do when data that strangers wrote reaches a tool that sends, pays, writes or deletes."
-        ),
+        Meta(description="What to do when data that others wrote reaches a tool that sends, pays, writes or deletes."),
     ] = "off"
     trusted: Annotated[
         tuple[str, ...],
         Meta(
             description="Patterns of tools (`server.tool`), or of one of their fields (`server.tool:field`), whose "
-            "results nobody else can have written."
+            "results contain no text of others."
         ),
     ] = ()
     rules: Annotated[tuple[Rule, ...], Meta(description="The rules, in their order: `[[policy]]` for each.")] = ()

@@ -37,31 +37,30 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         dict[str, str], Meta(description="Other descriptions for tools: `'git.git_log' = \"History of the project\"`.")
     ] = field(default_factory=dict[str, str])
     dialects: Annotated[
-        tuple[ProfileDialect, ...], Meta(description="Vocabularies to show; those of the gateway when empty.")
+        tuple[ProfileDialect, ...], Meta(description="Dialects to show; those of the gateway when empty.")
     ] = ()
-    instructions: Annotated[str, Meta(description="What clients are told first when they connect.")] = ""
-    keys: Annotated[tuple[str, ...], Meta(description="Names of API keys that are held to this profile.")] = ()
+    instructions: Annotated[str, Meta(description="Instructions that clients get when they connect.")] = ""
+    keys: Annotated[tuple[str, ...], Meta(description="Names of API keys that are bound to this profile.")] = ()
     groups: Annotated[
-        tuple[str, ...], Meta(description="Groups of an identity provider whose members are held to this profile.")
+        tuple[str, ...], Meta(description="Groups of an identity provider whose members are bound to this profile.")
     ] = ()
 
     clients: Annotated[
         tuple[str, ...],
         Meta(
             description=(
-                "Clients that are served this profile where they ask for none, by the name that they give themselves "
-                "(`claude-code`, `cursor*`)."
+                "Names of clients that get this profile if they do not ask for another (`claude-code`, `cursor*`)."
             )
         ),
     ] = ()
     calls_per_hour: Annotated[
-        int, Meta(ge=0, description="Calls in an hour for all who use this profile together; 0 means no limit.")
+        int, Meta(ge=0, description="Calls per hour for all users of this profile together; 0 means no limit.")
     ] = 0
     tokens_per_hour: Annotated[
         int,
         Meta(
             ge=0,
-            description="Tokens of answers, in an hour, for all who use this profile together; 0 means no limit.",
+            description="Tokens of answers per hour for all users of this profile together; 0 means no limit.",
         ),
     ] = 0
 

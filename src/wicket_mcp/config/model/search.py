@@ -14,5 +14,5 @@ class SearchConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = None
     learn: Annotated[
         bool,
-        Meta(description="Remember which tools each caller used after which searches, and lift them for that caller."),
+        Meta(description="Remember which tools each caller used after which searches, and rank them higher."),
     ] = True

@@ -85,7 +85,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     changed: Annotated[
         Change | None,
         Meta(
-            description="What to do when a tool's definition changes: `hold` it until somebody approves it, `tell` it "
+            description="What to do when a tool's definition changes: `hold` it until a person approves it, `tell` it "
             "in the log, or `accept` it. By default `hold` for remote addresses and packages without a version, else "
             "`accept`."
         ),
@@ -110,7 +110,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         dict[str, str],
         Meta(
             description='How long an answer may be given again, by tool: `get_weather = "5m"`. '
-            "A pattern (`*`) covers tools that call themselves read-only."
+            "A pattern (`*`) covers tools that declare themselves read-only."
         ),
     ] = field(default_factory=dict[str, str])
     fallback: Annotated[
@@ -129,15 +129,15 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     placement: Annotated[
         Literal["one", "each", "user"],
         Meta(
-            description="With replicas and workers: `one` of them runs the command for all, or `each` (for one without "
-            "state). With `user` every user has a process of their own, which one of them runs."
+            description="With replicas and workers: `one` of them runs the command for all, or `each` of them (for a "
+            "command without state). With `user`, each user has a separate process on one of them."
         ),
     ] = "one"
     credentials: Annotated[
         Credentials,
         Meta(
-            description="Whose account is used: the gateway's (`shared`), or that of each user (`user`), who then has "
-            "a connection and a sign-in of their own."
+            description="Which account is used: the gateway's (`shared`), or that of each user (`user`), with a "
+            "separate connection and sign-in."
         ),
     ] = "shared"
     auth: AuthConfig = AuthConfig()

@@ -35,12 +35,13 @@ class IssuerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         dict[str, tuple[ScopeName, ...]],
         Meta(
             description="What a scope, role or group of the token allows here: "
-            '`{ mcp-users = ["discover", "invoke"] }`; `*` is everybody.'
+            '`{ mcp-users = ["discover", "invoke"] }`; `*` means everyone.'
             " Without it, the token's own `discover`, `invoke` and `register` count."
         ),
     ] = field(default_factory=dict[str, tuple[ScopeName, ...]])
     groups: Annotated[
-        str, Meta(description="The claim that lists a person's groups; dots lead into objects (`realm_access.roles`).")
+        str,
+        Meta(description="The claim that lists a person's groups; dots for nested claims (`realm_access.roles`)."),
     ] = "groups"
     introspection: Annotated[
         str | None, Meta(description="Where to ask about tokens that are not JWTs (RFC 7662).")
@@ -48,7 +49,7 @@ class IssuerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     client_id: Annotated[
         str,
         Meta(
-            description="Who Wicket is at this issuer: to ask about tokens, and to let people sign in with it on"
+            description="Wicket's client id at this issuer: to ask about tokens, and to let people sign in with it on"
             " the page of Wicket's own authorization server."
         ),
     ] = ""
