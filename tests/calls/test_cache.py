@@ -73,7 +73,7 @@ def test_the_oldest_make_room() -> None:
     assert [kept.find(str(number)) is None for number in range(4)] == [True, False, False, False]
 
 
-@pytest.mark.promise("T21", "An answer is kept for the principal and session it was given to.")
+@pytest.mark.promise("T21", "A cached answer is used only for its own principal and session.")
 def test_t21_a_key_tells_callers_sessions_and_servers_apart() -> None:
     me, other = Silent(Principal("me"), "1"), Silent(Principal("you"), "1")
     arguments = {"a": {"x": 1, "y": 2}}

@@ -53,7 +53,7 @@ def watch() -> Generator[Witness]:
         sys.setprofile(None)
 
 
-@pytest.mark.promise("F27", "Large arguments are looked through, checked, noted and written off the event loop.")
+@pytest.mark.promise("F27", "Large arguments are checked, recorded and written outside the event loop.")
 @pytest.mark.parametrize("kind", ARGUMENTS)
 async def test_f27_large_arguments_are_worked_on_in_threads(open_gateway: OpenGateway, kind: str) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:

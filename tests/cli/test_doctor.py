@@ -120,7 +120,7 @@ def test_strict_makes_warnings_count(shell: Shell) -> None:
         ("python", ["server.py"], None),
     ],
 )
-@pytest.mark.promise("T19", "Launchers that fetch whatever is newest are named.")
+@pytest.mark.promise("T19", "Wicket names launchers that fetch the newest version.")
 def test_t19_launchers_that_fetch_the_newest_are_named(command: str, args: list[str], pin: str | None) -> None:
     config = Config.from_dict({"servers": {"one": {"command": command, "args": args}}})
     fixes = [one.fix.partition(", or")[0] for one in examined(config.servers[0], config) if "newest" in one.message]

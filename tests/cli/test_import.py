@@ -358,7 +358,7 @@ def test_a_toml_file_with_inline_servers_is_taken_over_and_given_back(shell: She
     assert tomllib.loads(file.read_text("utf-8")) == tomllib.loads(change + text)
 
 
-@pytest.mark.promise("V20", "The copy of a client's file goes through no link, and overwrites nothing.")
+@pytest.mark.promise("V20", "The copy of a client's file follows no link and overwrites nothing.")
 def test_v20_a_copy_goes_through_no_link(shell: Shell) -> None:
     text = '{"mcpServers": {"time": {"command": "mcp-server-time"}}}'
     file = shell.write("project/.mcp.json", text)

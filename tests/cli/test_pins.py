@@ -164,7 +164,7 @@ def test_a_package_whose_files_changed_under_its_version_does_not_start(shell: S
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
-@pytest.mark.promise("T19", "A package whose archive has changed under its version does not start.")
+@pytest.mark.promise("T19", "A package whose archive changed without a new version does not start.")
 def test_t19_the_archive_itself_is_compared_whatever_its_registry_says_of_it(shell: Shell, tmp_path: Path) -> None:
     """The real npm before a registry of ours; a stand-in for `npx`, which starts a server."""
     echo = peer("Echo")

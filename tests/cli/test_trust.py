@@ -31,7 +31,7 @@ def _ran(shell: Shell) -> bool:
 
 
 @pytest.mark.parametrize("verb", [["tools"], ["servers"], ["call", "echo.echo", "message=hi"], ["status"], ["doctor"]])
-@pytest.mark.promise("V1", "A file found in a folder starts nothing before its owner said yes.")
+@pytest.mark.promise("V1", "A file found in a folder starts nothing until the user trusts it.")
 def test_v1_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
     done = clone.run(*verb)
     assert done.code in (1, 2)
@@ -39,7 +39,7 @@ def test_v1_nothing_runs_without_a_yes(clone: Shell, verb: list[str]) -> None:
     assert not _ran(clone)
 
 
-@pytest.mark.promise("V1", "A yes is to one path and one content.")
+@pytest.mark.promise("V1", "Trust is for one path and one content.")
 def test_v1_a_yes_is_to_one_path_and_one_content(clone: Shell) -> None:
     assert "2 servers (tool, echo)" in clone.run("trust").out
     assert "hi" in clone.run("call", "echo.echo", "message=hi").out

@@ -214,7 +214,7 @@ async def test_headers_are_really_sent_and_nothing_of_the_clients_own(open_gatew
             assert "cookie" not in request.headers
 
 
-@pytest.mark.promise("T7", "What lets a client in here is shown to no server.")
+@pytest.mark.promise("T7", "A client's credentials for Wicket are never sent to a server.")
 async def test_t7_what_lets_a_client_in_here_is_shown_to_no_server(open_gateway: OpenGateway) -> None:
     async with open_gateway({}, registry=LOOPBACK) as gateway, serve_http(gateway) as address, HttpPeer() as server:
         key, _ = await gateway.registry.keys.create("ann", ["invoke"])

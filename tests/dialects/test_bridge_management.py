@@ -33,7 +33,7 @@ async def bridge(open_gateway: OpenGateway, **options: Any) -> AsyncGenerator[Ta
             yield talker
 
 
-@pytest.mark.promise("T2", "Nothing is installed or started by a client unless the configuration allows it.")
+@pytest.mark.promise("T2", "A client can install or start something only if the configuration allows it.")
 async def test_t2_nothing_can_be_installed_unless_the_configuration_says_so(open_gateway: OpenGateway) -> None:
     async with bridge(open_gateway, allow_runtime_servers=False) as talker:
         for tool, arguments in (

@@ -205,7 +205,7 @@ async def test_sessions_see_upstream_state_of_their_own_where_the_server_asks_fo
             assert [int(await agent.text("execute", script=script)) for agent in talkers] == seen
 
 
-@pytest.mark.promise("T26", "What looks at tools calls none; what tries a tool says so, and needs the right to call.")
+@pytest.mark.promise("T26", "Inspecting a tool never calls it; trying a tool says so and needs the right to call.")
 async def test_t26_looking_at_a_tool_calls_nothing(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo")}) as gateway:
         await gateway.tools()

@@ -17,7 +17,7 @@ async def outcomes(gateway: Any, principal: Principal = LOCAL) -> list[tuple[str
     return [(r.server, r.tool, r.outcome) for r in records]
 
 
-@pytest.mark.promise("V22", "A call that was turned down leaves a record like one that was answered.")
+@pytest.mark.promise("V22", "A refused call leaves a record, like a call that was answered.")
 async def test_v22_b16_a_call_that_was_turned_down_is_recorded_like_one_that_was_answered(
     open_gateway: OpenGateway,
 ) -> None:

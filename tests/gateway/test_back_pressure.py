@@ -45,9 +45,7 @@ async def cancelled(gateway: Gateway) -> None:
         pass
 
 
-@pytest.mark.promise(
-    "V3", "Over HTTP: an unread stream keeps a fixed number of bytes; the client is cut, its call ends."
-)
+@pytest.mark.promise("V3", "Over HTTP, an unread stream keeps a fixed number of bytes; the client is cut off.")
 async def test_v3_over_http(gateway: Gateway) -> None:
     async with serve_http(gateway, "flat") as address:
         host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")
@@ -67,7 +65,7 @@ async def test_v3_over_http(gateway: Gateway) -> None:
             await cancelled(gateway)
 
 
-@pytest.mark.promise("V3", "Over stdio: an unread pipe keeps a fixed number of bytes, and the client is cut.")
+@pytest.mark.promise("V3", "Over stdio, an unread pipe keeps a fixed number of bytes, and the client is cut off.")
 async def test_v3_over_stdio(gateway: Gateway) -> None:
     (source, from_client), (to_client, sink) = os.pipe(), os.pipe()
     client = StdioClient(gateway.protocol("flat"), counters=gateway.outbox_counters)

@@ -31,7 +31,7 @@ async def use(gateway: Gateway, dialect: str, tool: str, /, **arguments: Any) ->
 
 
 @pytest.mark.parametrize("dialect", NAMES)
-@pytest.mark.promise("T23", "Every text and every list that a tool of ours takes is bounded, in every dialect.")
+@pytest.mark.promise("T23", "Every text and every list that Wicket's tools accept is limited, in every dialect.")
 async def test_t23_every_argument_of_every_dialect_is_bounded(open_gateway: OpenGateway, dialect: str) -> None:
     checked: list[str] = []
     async with open_gateway({}) as gateway:
@@ -159,7 +159,7 @@ class TestV5:
                 await gateway.tools()
             yield gateway
 
-    @pytest.mark.promise("V5", "A script of 200 unknown names, and every search, leave others their turn in between.")
+    @pytest.mark.promise("V5", "A script with 200 unknown names, and every search, let other requests run in between.")
     async def test_v5_a_script_of_unknown_names_leaves_others_their_turn(self, many: Gateway) -> None:
         source = "for i = 1, 200 do pcall(tools.call, 'create_list_get_search_issues_' .. i, {}) end return 1"
         count, outcome = await answered_meanwhile(many, many.verbs.run(Script(source, "lua"), Silent(LOCAL)))
@@ -192,7 +192,7 @@ class TestV5:
         assert count >= 5
 
 
-@pytest.mark.promise("V21", "A message over 128 levels deep, or not UTF-8, is a parse error; the client is served on.")
+@pytest.mark.promise("V21", "A message over 128 levels deep, or not UTF-8, is a parse error; the session continues.")
 async def test_v21_stdio_answers_a_parse_error_and_goes_on(tmp_path: Any) -> None:
     command = await Command.start(tmp_path, {})
     await command.initialize()

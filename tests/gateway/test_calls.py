@@ -140,7 +140,7 @@ async def test_max_concurrent_bounds_what_an_upstream_gets_at_once(open_gateway:
         assert text_of(await gateway.call("echo.echo", {"message": "free again"})) == "free again"
 
 
-@pytest.mark.promise("T6", "A stored result is known to its principal alone.")
+@pytest.mark.promise("T6", "Only its principal can use a stored result.")
 async def test_t6_a_result_handle_works_for_its_principal_only(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}, results={"large": 100}) as gateway:
         body = (await gateway.verbs.call(tool_call("echo.big", {"rows": 500}, Silent()))).body

@@ -19,14 +19,14 @@ async def test_every_page_is_read(open_gateway: OpenGateway) -> None:
         assert [tool.name for tool in await gateway.tools("x")] == [f"tool_{n}" for n in range(7)]
 
 
-@pytest.mark.promise("F16", "Pages without end are cut, and the cut is said.")
+@pytest.mark.promise("F16", "Endless pages are cut, and Wicket says so.")
 async def test_f16_endless_pages_end_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("EndlessPages")}) as gateway:
         assert len(await gateway.tools("x")) == 200
         assert "more than 200 pages" in gateway.catalogue.now.listings["x"].rejected[0].reason
 
 
-@pytest.mark.promise("F16", "Tools beyond the limit are left out, and that is said.")
+@pytest.mark.promise("F16", "Tools beyond the limit are left out, and Wicket says so.")
 async def test_f16_more_tools_than_the_limit_are_cut_and_the_cut_is_said(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("EndlessPages")}, limits={"max_tools": 5}) as gateway:
         assert len(await gateway.tools("x")) == 5
@@ -76,7 +76,7 @@ async def test_a_changed_command_makes_the_stored_listing_worthless(open_gateway
         assert [tool.name for tool in await gateway.tools()] == ["get_current_time", "convert_time"]
 
 
-@pytest.mark.promise("F15", "A thousand changes become one renewal.")
+@pytest.mark.promise("F15", "After a thousand changes, the list is read once.")
 async def test_f15_a_thousand_list_changed_become_one_renewal(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("GrowsATool")}) as gateway:
         await gateway.tools()

@@ -31,7 +31,7 @@ async def gone(pid: int) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.promise("F1", "The call fails with the server's last words, the next one starts it again.")
+@pytest.mark.promise("F1", "The call fails with the server's last output; the next call starts it again.")
 async def test_f1_killed_mid_call_the_call_fails_with_its_last_words_and_the_next_one_works(
     open_gateway: OpenGateway,
 ) -> None:
@@ -45,7 +45,7 @@ async def test_f1_killed_mid_call_the_call_fails_with_its_last_words_and_the_nex
         assert await echo(gateway, "healthy") == "still here"
 
 
-@pytest.mark.promise("T30", "A call that was sent is never sent again, whatever becomes of the server.")
+@pytest.mark.promise("T30", "A call that was sent is never sent again, no matter what happens to the server.")
 async def test_t30_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_repeated(
     open_gateway: OpenGateway,
 ) -> None:
@@ -61,7 +61,7 @@ async def test_t30_every_call_in_flight_of_a_killed_upstream_fails_and_none_is_r
         assert counted["calls"] == 1
 
 
-@pytest.mark.promise("F8", "A call ends at its deadline and the server is told.")
+@pytest.mark.promise("F8", "A call ends at its deadline, and the server gets a cancellation.")
 async def test_f8_one_that_never_answers_a_call_times_out_and_is_told(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.3)}) as gateway:
         with pytest.raises(TimedOut, match="within 0.3 s"):
@@ -69,7 +69,7 @@ async def test_f8_one_that_never_answers_a_call_times_out_and_is_told(open_gatew
         assert (await gateway.call("x.calls"))["structuredContent"]["cancelled"] == 1
 
 
-@pytest.mark.promise("F2", "It fails at its own deadline; the others are found meanwhile.")
+@pytest.mark.promise("F2", "It fails at its own deadline; the other servers can be used before that.")
 async def test_f2_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobody(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("NeverAnswers", connect_timeout=0.5), "healthy": peer("Echo")}) as gateway:
         hits = await gateway.search("echo the message")
@@ -79,7 +79,7 @@ async def test_f2_one_that_never_answers_at_all_fails_to_connect_and_hurts_nobod
             await gateway.pool.request("x", "tools/call", {"name": "echo"})
 
 
-@pytest.mark.promise("F3", "Its last words are shown, and after three failures it is left alone for a growing pause.")
+@pytest.mark.promise("F3", "Its last output is shown; after three failures Wicket waits longer before each new start.")
 async def test_f3_one_that_exits_at_once_shows_its_complaint_and_is_left_alone_after_three_failures(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +129,7 @@ async def test_f5_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway
         assert await echo(gateway, "x") == "still here"
 
 
-@pytest.mark.promise("F6", "A flood on stderr disturbs no call.")
+@pytest.mark.promise("F6", "Much output on stderr does not disturb calls.")
 async def test_f6_a_flood_on_stderr_disturbs_nothing(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("FloodsStderr")}) as gateway:
         assert [await echo(gateway, "x", str(n)) for n in range(50)] == [str(n) for n in range(50)]

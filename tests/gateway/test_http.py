@@ -93,7 +93,7 @@ async def test_progress_turns_the_answer_into_a_stream(open_gateway: OpenGateway
     assert events[-1]["result"]["content"][0]["text"] == "three steps"
 
 
-@pytest.mark.promise("F13", "The server is told that nobody waits any more.")
+@pytest.mark.promise("F13", "The server gets a cancellation.")
 async def test_f13_a_modern_client_that_leaves_cancels_its_call(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
         async with raw_client(address) as client:
@@ -134,7 +134,7 @@ async def test_both_kinds_of_client_hear_that_the_flat_list_changed(open_gateway
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.promise("F15", "A client is told at most twice a second.")
+@pytest.mark.promise("F15", "A client is notified at most twice a second.")
 async def test_f15_a_storm_reaches_a_client_at_most_twice_a_second(open_gateway: OpenGateway, era: str) -> None:
     async with open_gateway({"x": peer("ChangesAllTheTime")}) as gateway, serve_http(gateway, "flat") as address:
         async with raw_client(address) as client, change_stream(client, era) as stream:
@@ -189,7 +189,7 @@ HOSTS = ["evil.example", "127.0.0.1.evil.example", "127.0.0.1/?x", "evil.example
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/flat", "/healthz", "/readyz", "/nothing", "//mcp", "/mcp/../healthz"])
-@pytest.mark.promise("T1", "No path is served to a foreign host or origin.")
+@pytest.mark.promise("T1", "Requests with a foreign host or origin are refused on every path.")
 async def test_t1_no_path_is_served_to_a_foreign_host_or_origin(open_gateway: OpenGateway, path: str) -> None:
     async with open_gateway({}) as gateway, serve_http(gateway) as address:
         base = address.removesuffix("/mcp")
@@ -229,7 +229,7 @@ def test_two_hosts_or_two_origins_are_nobody() -> None:
     assert isinstance(guard.admit(RequestHeaders([good, auth, auth])), Rejected)
 
 
-@pytest.mark.promise("T18", "Wicket does not start where it would listen beyond this machine without a token.")
+@pytest.mark.promise("T18", "Wicket does not start if it would listen beyond this machine without a token.")
 def test_t18_listening_for_everybody_needs_a_token_and_the_hosts_it_answers_to() -> None:
     everywhere = HttpConfig(host="0.0.0.0", allowed_hosts=("tools.example",))
     with pytest.raises(ConfigError, match="--no-auth"):
@@ -320,7 +320,7 @@ async def test_readiness_and_liveness_say_yes_without_a_token(open_gateway: Open
                     assert answer.status == 200
 
 
-@pytest.mark.promise("F31", "A request that drips in is cut off.")
+@pytest.mark.promise("F31", "A request that arrives too slowly is cut off.")
 async def test_f31_what_drips_in_is_cut_off(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wicket_mcp.surface.http_connection.HEAD_DEADLINE", 0.2)
     async with open_gateway({}) as gateway, serve_http(gateway) as address:

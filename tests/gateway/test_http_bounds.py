@@ -118,7 +118,7 @@ async def test_v16_a_malformed_head_gets_a_4xx_and_no_traceback(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-@pytest.mark.promise("F28", "Connections are bounded by half of the descriptors; one address has half of those.")
+@pytest.mark.promise("F28", "Connections use at most half of the descriptors, and one address half of those.")
 async def test_f28_v6_connections_beyond_the_bound_are_told_so_and_others_go_on(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,9 +201,7 @@ async def test_v21_a_message_over_http_that_is_not_utf8_or_too_deep_is_a_parse_e
             assert (status, answer["error"]["code"]) == (400, -32700)
 
 
-@pytest.mark.promise(
-    "F34", "Load beyond what the loop can do is turned away with 503 and Retry-After, before it costs."
-)
+@pytest.mark.promise("F34", "Too much load is refused early, with 503 and Retry-After.")
 async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_served(
     open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +230,9 @@ async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_ser
         assert status == 200
 
 
-@pytest.mark.promise("F28", "Without a free descriptor newcomers wait, little is logged, and all goes on afterwards.")
+@pytest.mark.promise(
+    "F28", "Without a free descriptor, new connections wait, little is logged, and all continues later."
+)
 async def test_f28_out_of_descriptors_and_back(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {}, "--http", "127.0.0.1:0", "--no-auth")
     assert command.process.stderr is not None
@@ -258,7 +258,7 @@ async def test_f28_out_of_descriptors_and_back(tmp_path: Path) -> None:
     assert b"accept()" not in said + rest, "no traceback of asyncio's for every attempt"
 
 
-@pytest.mark.promise("V28", "A page of another origin cannot call: what it may send without asking first is refused.")
+@pytest.mark.promise("V28", "A page of another origin cannot call: requests without a CORS preflight are refused.")
 @pytest.mark.parametrize(("kind", "status"), [("text/plain", 415), ("", 415), ("application/json; charset=utf-8", 200)])
 async def test_v28_what_a_page_may_send_unasked_is_refused(open_gateway: OpenGateway, kind: str, status: int) -> None:
     body = encode({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}})

@@ -133,7 +133,7 @@ async def test_calls_in_flight_are_answered_after_the_client_closed_its_end(tmp_
     assert command.process.returncode == 0
 
 
-@pytest.mark.promise("F13", "A gateway of its own over stdio ends with its client, and its servers with it.")
+@pytest.mark.promise("F13", "A gateway for one client over stdio ends with its client, and so do its servers.")
 async def test_f13_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_children(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()
@@ -147,7 +147,7 @@ async def test_f13_a_client_that_vanishes_mid_call_ends_the_gateway_and_its_chil
     await gone(child)
 
 
-@pytest.mark.promise("F23", "Over stdio too, and no process is left.")
+@pytest.mark.promise("F23", "The same over stdio, and no process is left behind.")
 async def test_f23_sigterm_lets_calls_finish_and_leaves_no_orphan(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"echo": peer("Echo")})
     await command.initialize()

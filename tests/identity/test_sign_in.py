@@ -131,7 +131,9 @@ async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gat
         assert [set(asked.split()) for asked in remote.asked_scopes] == [{"read"}, {"read", "write"}]
 
 
-@pytest.mark.promise("T9", "An authorization server that is not what it says, or answers for another, gets nothing.")
+@pytest.mark.promise(
+    "T9", "An authorization server with a false identity, or one that answers for another, gets nothing."
+)
 @pytest.mark.parametrize(
     ("fault", "words"),
     [

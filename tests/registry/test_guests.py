@@ -85,7 +85,7 @@ async def test_which_address_inside_a_name_leads_to_is_told_to_administrators_al
     assert [one.outcome for one in await facade.store.recent_calls(ANN.principal, 5)] == ["denied", "denied"]
 
 
-@pytest.mark.promise("V14", "An address that one principal gave is shown to no other.")
+@pytest.mark.promise("V14", "An address that one principal gave is not shown to others.")
 async def test_v14_an_address_is_shown_to_who_gave_it_alone(open_gateway: OpenGateway) -> None:
     async with Greets() as server, open_gateway({}, registry=LOOPBACK) as gateway:
         facade = gateway.registry

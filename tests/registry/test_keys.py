@@ -117,7 +117,7 @@ async def test_limits_are_each_keys_own_and_the_owner_has_none(open_facade: Open
         await keys.admit(ann, "discover", "invocation")
 
 
-@pytest.mark.promise("F22", "A clock that goes back refills no limit.")
+@pytest.mark.promise("F22", "A clock that is set back does not refill a limit.")
 async def test_f22_a_clock_that_goes_back_gives_nothing_away(open_facade: OpenFacade, clock: Clock) -> None:
     keys = (await open_facade(registry={"rates": {"discovery": 1}})).keys
     ann = Principal("ann", frozenset({"discover"}))

@@ -55,7 +55,7 @@ async def test_a_version_is_published_once(open_facade: OpenFacade) -> None:
         await registry.publish(weather(description="Changed afterwards"), ANN)
 
 
-@pytest.mark.promise("V15", "An account belongs to who first published under it, in whatever spelling.")
+@pytest.mark.promise("V15", "An account belongs to its first publisher, in any spelling.")
 async def test_v15_nobody_publishes_beside_somebody_else_under_one_account(open_facade: OpenFacade) -> None:
     registry = (await open_facade()).registry
     await registry.publish(weather(), ANN)

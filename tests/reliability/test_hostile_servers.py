@@ -26,7 +26,7 @@ async def call(gateway: Gateway, caller: Person, tool: str, **arguments: object)
     return result.body["content"][0]["text"]
 
 
-@pytest.mark.promise("V8", "What a server says or asks without naming a call never reaches another principal.")
+@pytest.mark.promise("V8", "A message of a server that names no call never reaches another principal.")
 async def test_v8_words_without_a_call_reach_nobody_once_two_principals_were_served(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("TalksLater")}) as gateway:
         first, second = person("first"), person("second")
@@ -59,8 +59,8 @@ async def test_v8_a_connection_of_its_own_may_ask_its_client(open_gateway: OpenG
         assert len(first.asked) == len(second.asked) == 1
 
 
-@pytest.mark.promise("V17", "Only pages of the web are shown, and the server that wants them visited is named.")
-@pytest.mark.promise("T15", "A question by address says which server asks it.")
+@pytest.mark.promise("V17", "Only http and https pages are shown, and the server that asks is named.")
+@pytest.mark.promise("T15", "A question that opens an address names the server that asks.")
 async def test_t15_v17_only_pages_of_the_web_are_asked_to_be_visited(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("OpensPages")}) as gateway:
         caller = person("somebody")
@@ -71,7 +71,7 @@ async def test_t15_v17_only_pages_of_the_web_are_asked_to_be_visited(open_gatewa
         assert [asked["message"] for asked in caller.asked] == ["Server 'x' asks: Please sign in."]
 
 
-@pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
+@pytest.mark.promise("V21", "An answer of any depth gives a result or one typed error, at once.")
 @pytest.mark.parametrize(("levels", "readable"), [(100, True), (400, False), (950, False), (20_000, False)])
 async def test_v21_an_answer_of_any_depth_costs_its_call_at_most(
     open_gateway: OpenGateway, levels: int, readable: bool
@@ -87,8 +87,8 @@ async def test_v21_an_answer_of_any_depth_costs_its_call_at_most(
         assert await echo(gateway, "x") == "still here"
 
 
-@pytest.mark.promise("F16", "A hundred thousand tools or endless megabytes are cut, the cut is said, the rest works.")
-@pytest.mark.promise("T22", "A list without measure costs its own server the rest of it, and nobody else anything.")
+@pytest.mark.promise("F16", "A hundred thousand tools or endless megabytes are cut, with a note; the rest works.")
+@pytest.mark.promise("T22", "A list without limit is cut, and does not affect other servers.")
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -111,7 +111,7 @@ async def test_f16_t22_a_list_without_measure_is_cut_and_the_cut_is_said(
         assert await echo(gateway, "x") == "still here"
 
 
-@pytest.mark.promise("T13", "Of names that look alike each means its own tool, and an exact name means that tool.")
+@pytest.mark.promise("T13", "If names look alike, an exact name always means its own tool.")
 async def test_t13_names_that_look_alike_stay_apart(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("StrangeNames")}) as gateway:
         tools = await gateway.tools()
@@ -131,8 +131,8 @@ class Counted(list[int]):
         return super().__iter__()
 
 
-@pytest.mark.promise("V4", "A schema that refers in circles does not have long lists walked again and again.")
-@pytest.mark.promise("T24", "Checking arguments takes a bounded number of steps, whatever the schema.")
+@pytest.mark.promise("V4", "A circular schema does not make Wicket check long lists again and again.")
+@pytest.mark.promise("T24", "Checking arguments takes a limited number of steps with any schema.")
 def test_t24_v4_a_circular_schema_does_not_have_a_long_list_walked_at_every_step() -> None:
     schema = {
         "type": "object",
@@ -145,7 +145,7 @@ def test_t24_v4_a_circular_schema_does_not_have_a_long_list_walked_at_every_step
     assert ids.walks < 10
 
 
-@pytest.mark.promise("V26", "A server that talks without end is read more slowly, and cut after a minute of it.")
+@pytest.mark.promise("V26", "A server that sends endless messages is read more slowly, and cut off after a minute.")
 def test_v26_a_flood_is_slowed_and_then_cut() -> None:
     account = Throttle(now=0.0)
     assert account.spend(int(BURST), now=0.0) == 0.0, "a burst passes"
@@ -162,7 +162,7 @@ def test_v26_a_flood_is_slowed_and_then_cut() -> None:
     assert not calm.slowed
 
 
-@pytest.mark.promise("V26", "What a server says to nobody is written to the log some sixty times a minute at most.")
+@pytest.mark.promise("V26", "Messages of a server for no client are logged about sixty times a minute at most.")
 async def test_v26_what_is_said_to_nobody_fills_no_log(
     open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -175,7 +175,7 @@ async def test_v26_what_is_said_to_nobody_fills_no_log(
     assert len(said) == SAID_A_MINUTE
 
 
-@pytest.mark.promise("V26", "Whoever is slowed or cut for flooding is named with the reason in the status of servers.")
+@pytest.mark.promise("V26", "The status of servers names a server that is slowed down or cut off, with the reason.")
 async def test_v26_a_flood_is_told_in_the_status(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throttle, "CUT_AFTER", 1.0)
     async with open_gateway({"x": peer("FloodsProgress")}) as gateway:

@@ -39,9 +39,7 @@ needs_control_groups = pytest.mark.skipif(
 )
 
 
-@pytest.mark.promise(
-    "F1", "A server's end is noticed at once, also while a process that it left behind holds its pipes."
-)
+@pytest.mark.promise("F1", "A server's end is noticed at once, even if a process that it started holds its pipes open.")
 async def test_f1_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipes(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("LeavesDaemon")}) as gateway:
         await gateway.tools()
@@ -55,7 +53,7 @@ async def test_f1_a_dead_server_is_noticed_though_a_detached_process_holds_its_p
         assert await echo(gateway, "x") == "still here"
 
 
-@pytest.mark.promise("F7", "After three calls without an answer it is pinged, and restarted where it does not answer.")
+@pytest.mark.promise("F7", "After three calls without an answer it is pinged, and restarted if it does not answer.")
 async def test_f7_a_server_that_hangs_is_restarted(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.3), "healthy": peer("Echo")}) as gateway:
         hung = int((await gateway.call("x.pid"))["content"][0]["text"])
@@ -82,7 +80,7 @@ async def test_a_server_whose_calls_take_too_long_but_that_answers_a_ping_is_lef
 
 
 @pytest.mark.promise("F4", "A call whose answer cannot be read fails at once.")
-@pytest.mark.promise("V21", "An answer of any depth is an answer or one typed error, at once.")
+@pytest.mark.promise("V21", "An answer of any depth gives a result or one typed error, at once.")
 @pytest.mark.parametrize("answer", ["nan", "deep", "last"])
 async def test_f4_v21_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGateway, answer: str) -> None:
     async with open_gateway({"x": hostile("Unreadable", env={"ANSWER": answer})}) as gateway:
@@ -91,7 +89,7 @@ async def test_f4_v21_an_answer_that_cannot_be_read_fails_its_call(open_gateway:
         assert await echo(gateway, "x") == "still here"
 
 
-@pytest.mark.promise("F25", "No server outlives a gateway that was killed, nor does anything that it started.")
+@pytest.mark.promise("F25", "If the gateway is killed, its servers and everything they started end too.")
 @pytest.mark.promise("V19", "A server that ignores the end of its input dies with a killed gateway.")
 async def test_f25_v19_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"x": hostile("StubbornFamily"), "plain": peer("HasChild")})
@@ -109,7 +107,7 @@ async def test_f25_v19_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> 
 
 
 @needs_control_groups
-@pytest.mark.promise("F25", "Where control groups may be made, who left its process group ends with its server too.")
+@pytest.mark.promise("F25", "With control groups, a process that left its process group ends with its server too.")
 async def test_f25_a_detached_process_ends_with_its_server(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": hostile("DetachedFamily")}) as gateway:
         server, detached = map(int, (await gateway.call("x.pid"))["content"][0]["text"].split())
@@ -121,7 +119,7 @@ async def test_f25_a_detached_process_ends_with_its_server(open_gateway: OpenGat
 
 
 @needs_control_groups
-@pytest.mark.promise("F25", "Where control groups may be made, a killed gateway leaves no detached process behind.")
+@pytest.mark.promise("F25", "With control groups, a killed gateway leaves no detached process behind.")
 async def test_f25_a_killed_gateway_leaves_no_detached_process(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"x": hostile("DetachedFamily")})
     await command.initialize()
@@ -134,7 +132,7 @@ async def test_f25_a_killed_gateway_leaves_no_detached_process(tmp_path: Path) -
         await asyncio.sleep(0)
 
 
-@pytest.mark.promise("F9", "Progress prolongs a call up to an absolute limit; then the server is told to end it.")
+@pytest.mark.promise("F9", "Progress extends a call up to an absolute limit; then the server gets a cancellation.")
 async def test_f9_progress_without_end_ends_at_the_limit(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("FloodsProgress")}, limits={"max_call": 1.0}) as gateway:
         await gateway.tools()

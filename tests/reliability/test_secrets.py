@@ -71,8 +71,8 @@ def leaks(text: str) -> list[str]:
     return [text[max(0, at - 80) : at + 80] for fragment in FRAGMENTS if (at := text.find(fragment)) >= 0]
 
 
-@pytest.mark.promise("V7", "No secret is in an answer, a log, a server's last words, the state or our process list.")
-@pytest.mark.promise("T17", "Canaries in every place a secret may stand are found nowhere else.")
+@pytest.mark.promise("V7", "No secret is in an answer, a log, a server's last output, the state or the process list.")
+@pytest.mark.promise("T17", "Test secrets in every possible place are found nowhere else.")
 async def test_t17_v7_canaries_are_found_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("env", "argument", "header", "url", "required", "long"):
         monkeypatch.setenv(f"CANARY_{name.upper()}", CANARIES[name])

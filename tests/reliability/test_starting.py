@@ -11,7 +11,7 @@ from tests.gateway.test_faults import echo
 from wicket_mcp.upstream.connector import STARTS_AT_ONCE
 
 
-@pytest.mark.promise("F2", "The first search waits three seconds for servers never seen; who still starts is named.")
+@pytest.mark.promise("F2", "The first search waits three seconds for new servers and names those still starting.")
 async def test_f2_the_first_search_names_who_is_still_starting(open_gateway: OpenGateway) -> None:
     servers = {"silent": peer("NeverAnswers", connect_timeout=600), "healthy": peer("Echo")}
     async with open_gateway(servers) as gateway, serve_http(gateway) as address, raw_client(address) as client:
@@ -24,7 +24,7 @@ async def test_f2_the_first_search_names_who_is_still_starting(open_gateway: Ope
         assert await echo(gateway, "healthy") == "still here"
 
 
-@pytest.mark.promise("F2", "A server that took its time is found at the next question.")
+@pytest.mark.promise("F2", "A server that started slowly is included in the next search.")
 async def test_f2_who_was_still_starting_is_there_at_the_next_question(open_gateway: OpenGateway) -> None:
     async with open_gateway({"late": peer("SlowStart", env={"SLOW_START": "1"})}) as gateway:
         gateway.catalogue.patience = 0.01
@@ -36,7 +36,7 @@ async def test_f2_who_was_still_starting_is_there_at_the_next_question(open_gate
         assert hits[0].tool.key == "late.echo"
 
 
-@pytest.mark.promise("F30", "Servers that never answer keep no other from starting, however many they are.")
+@pytest.mark.promise("F30", "Servers that never answer do not keep others from starting, no matter how many they are.")
 async def test_f30_servers_that_never_answer_keep_no_other_from_starting(open_gateway: OpenGateway) -> None:
     silent = {
         f"silent{n}": {"command": "sleep", "args": ["600"], "connect_timeout": 600} for n in range(2 * STARTS_AT_ONCE)
@@ -48,7 +48,7 @@ async def test_f30_servers_that_never_answer_keep_no_other_from_starting(open_ga
         assert await echo(gateway, "healthy") == "still here"
 
 
-@pytest.mark.promise("F30", "Two hundred servers start a few at a time, and all are there in the end.")
+@pytest.mark.promise("F30", "Two hundred servers start a few at a time, and all of them become ready.")
 async def test_f30_two_hundred_servers_start_a_few_at_a_time(open_gateway: OpenGateway, tmp_path: Path) -> None:
     server: Server = {
         "command": "/bin/sh",
@@ -66,7 +66,7 @@ async def test_f30_two_hundred_servers_start_a_few_at_a_time(open_gateway: OpenG
     assert max(counts) <= STARTS_AT_ONCE
 
 
-@pytest.mark.promise("F3", "A missing command is reported once, and tried again only when its server is asked for.")
+@pytest.mark.promise("F3", "A missing command is reported once, and tried again only when its server is needed.")
 async def test_f3_a_missing_command_is_not_tried_again_by_itself(
     open_gateway: OpenGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

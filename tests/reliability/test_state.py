@@ -26,7 +26,9 @@ def state_file(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.promise("F18", "With its state locked Wicket greets, finds, calls, keeps large results, ends on SIGTERM.")
+@pytest.mark.promise(
+    "F18", "With a locked state, Wicket starts, searches, calls, keeps large results, ends on SIGTERM."
+)
 async def test_f18_everything_goes_on_while_another_program_holds_the_state(tmp_path: Path) -> None:
     servers = {"echo": peer("Echo")}
     first = await Command.start(tmp_path, servers)
@@ -50,7 +52,7 @@ async def test_f18_everything_goes_on_while_another_program_holds_the_state(tmp_
         assert holder.returncode is None, "it was locked to the end"
 
 
-@pytest.mark.promise("F17", "The answer of a call that acted is given also where it cannot be stored.")
+@pytest.mark.promise("F17", "A call's answer is returned even if it cannot be stored.")
 async def test_f17_a_large_answer_is_given_though_its_state_is_gone(open_gateway: OpenGateway, state: Path) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         await gateway.tools()
@@ -68,7 +70,7 @@ async def test_f17_a_large_answer_is_given_though_its_state_is_gone(open_gateway
         assert "in memory only" in body["result"]["content"][-1]["text"]
 
 
-@pytest.mark.promise("F17", "A log that nobody reads costs its lines, and holds nothing up.")
+@pytest.mark.promise("F17", "If nothing reads the log, its lines are dropped, and nothing is blocked.")
 async def test_f17_an_unread_log_freezes_nothing(tmp_path: Path) -> None:
     config = tmp_path / "wicket.toml"
     config.write_text(toml_of({"echo": peer("Echo"), "dies": peer("DiesMidCall")}))
@@ -98,7 +100,7 @@ async def test_f17_an_unread_log_freezes_nothing(tmp_path: Path) -> None:
         os.close(descriptor)
 
 
-@pytest.mark.promise("F27", "The health of a server with a million calls is made of its newest ten thousand.")
+@pytest.mark.promise("F27", "The health of a server with a million calls uses its newest ten thousand.")
 async def test_f27_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         now = time.time()
@@ -115,7 +117,7 @@ async def test_f27_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: Op
         assert [one.at for one in seen] == sorted(one.at for one in seen)
 
 
-@pytest.mark.promise("F19", "A start that cannot write its state says so and what to do, without a traceback.")
+@pytest.mark.promise("F19", "If the state cannot be written at start, the error says what to do, without a traceback.")
 def test_f19_a_start_on_a_read_only_folder_says_so(tmp_path: Path) -> None:
     """Also as root: the folder is mounted read-only for this one command."""
     (tmp_path / "wicket.toml").write_text(f'state_dir = "{tmp_path / "state"}"\n')

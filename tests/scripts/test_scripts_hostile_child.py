@@ -105,7 +105,7 @@ async def test_garbage_is_a_crash_and_the_process_is_killed(way: str) -> None:
     assert not any(arguments for _, _, arguments in world.asked)
 
 
-@pytest.mark.promise("V27", "A message of megabytes from a script's process is parsed off the event loop.")
+@pytest.mark.promise("V27", "A message of megabytes from a script's process is parsed outside the event loop.")
 async def test_v27_large_messages_of_a_child_leave_others_their_turn() -> None:
     impostor = Impostor(World(), Limits(wall=20))
     running = asyncio.gather(impostor.plays(frame(b"D", b'{"value":[' + b"[[],1]," * 90_000 + b"1]}")))
@@ -225,7 +225,7 @@ signal.pause()
 }
 
 
-@pytest.mark.promise("V13", "A script that starts processes without end is ended, with all that it started.")
+@pytest.mark.promise("V13", "A script that starts endless processes is ended with all of them.")
 @pytest.mark.parametrize("way", CROWDS)
 async def test_v13_a_child_that_starts_a_crowd_is_ended(way: str) -> None:
     impostor = Impostor(World(), Limits(cpu=20, wall=40), "python", WORK + CROWDS[way])

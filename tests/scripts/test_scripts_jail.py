@@ -301,7 +301,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.promise("V13", "Where Wicket runs as root, a script's processes have a user of their own and no rights.")
+@pytest.mark.promise("V13", "If Wicket runs as root, a script's processes have a separate user without rights.")
 @pytest.mark.parametrize("language", ["python", "lua"])
 async def test_v13_no_script_runs_as_root(scripts: Scripts, language: str) -> None:
     seen: list[dict[str, str]] = []
@@ -335,7 +335,7 @@ async def test_a_python_script_has_a_file_system_without_the_hosts_files(scripts
     assert {file for file in files if ".so" not in file and not file.endswith("/monty")} == {"dev/null", "dev/urandom"}
 
 
-@pytest.mark.promise("V13", "Where Wicket runs as root, a fork bomb ends at 300 processes by itself.")
+@pytest.mark.promise("V13", "If Wicket runs as root, a fork bomb is limited to 300 processes.")
 def test_v13_a_fork_bomb_has_its_own_bound() -> None:
     bomb = """
 born, shut = 0, os.pipe()

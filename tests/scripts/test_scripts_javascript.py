@@ -145,7 +145,7 @@ async def test_typescript_that_cannot_be_erased_is_refused_with_its_line(scripts
         assert word in outcome.problem.message
 
 
-@pytest.mark.promise("V24", "A script that changes how lists are walked gets the answers that its tools gave.")
+@pytest.mark.promise("V24", "A script that changes how lists work still gets the real answers of its tools.")
 async def test_v24_a_poisoned_prototype_forges_no_answer(scripts: Scripts) -> None:
     source = """
         const walk = Array.prototype[Symbol.iterator];

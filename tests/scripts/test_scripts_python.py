@@ -208,7 +208,7 @@ async def test_printing_is_captured_and_cut(scripts: Scripts) -> None:
     assert len(outcome.printed) < scripts.limits.printed + 100
 
 
-@pytest.mark.promise("V25", "A call of a name that is not there is the script's error, and ends nothing else.")
+@pytest.mark.promise("V25", "A call of an unknown name is an error of the script, and ends nothing else.")
 @pytest.mark.parametrize("source", ["eval('globals()')", "nobody()", "globals()['x']"])
 async def test_v25_a_function_of_nobody_is_a_name_error(scripts: Scripts, source: str) -> None:
     outcome = await run(scripts, "python", source)

@@ -89,7 +89,7 @@ def test_servers_that_were_not_asked_for_are_left_out(index: SearchIndex) -> Non
     assert len(answer.hits) == 5
 
 
-@pytest.mark.promise("T20", "What is hidden does not change what is found.")
+@pytest.mark.promise("T20", "Hidden tools do not change search results.")
 def test_t20_what_policy_hides_neither_appears_nor_changes_the_rest(index: SearchIndex) -> None:
     everything = keys(index, "create an issue", 50)
     hidden: Callable[[Tool], bool] = lambda tool: tool.server != "github"  # noqa: E731
@@ -140,7 +140,7 @@ def test_one_server_does_not_fill_the_whole_answer_when_another_fits_as_well() -
     assert {hit.tool.server for hit in answer.hits} == {"one", "two"}
 
 
-@pytest.mark.promise("T14", "A tool stuffed with popular words wins nothing.")
+@pytest.mark.promise("T14", "A tool filled with popular words is not ranked higher.")
 def test_t14_a_tool_stuffed_with_popular_words_wins_nothing(listings: list[Listing]) -> None:
     rows = [decode(line) for line in QUERIES.read_bytes().splitlines()]
     asked = [row["query"] for row in rows if row["gold"] and row["kind"] in ("task", "paraphrase")][:50]

@@ -20,7 +20,7 @@ def _kept_of(rounds: int) -> int:
     return tracemalloc.get_traced_memory()[0] - before
 
 
-@pytest.mark.promise("V12", "Of a text of megabytes only its beginning is remembered, of an endless word nothing.")
+@pytest.mark.promise("V12", "Only the beginning of a very long text is kept, and nothing of an endless word.")
 def test_v12_long_texts_are_not_remembered() -> None:
     tracemalloc.start()
     try:

@@ -237,7 +237,7 @@ class TestCalls:
         assert store.lost_records == 7
         assert await store.usage(ANN) == {"x.echo": records.MAX_QUEUED}
 
-    @pytest.mark.promise("F27", "A month of records that ends at once is dropped a little at a time.")
+    @pytest.mark.promise("F27", "A month of records that expires at once is deleted in small steps.")
     async def test_f27_old_records_are_dropped_a_few_with_each_batch(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -457,7 +457,7 @@ class TestHealth:
         assert await store.call_counts(start - 1000) == {"x": 2}, "the one that was cancelled is no failure"
         assert await store.observed_servers(start + 1000) == set()
 
-    @pytest.mark.promise("F27", "Health and usage of a month are added up from sums by the hour, not from every call.")
+    @pytest.mark.promise("F27", "Health and usage of a month are summed up from hours, not from single calls.")
     async def test_f27_what_lies_in_whole_hours_is_counted_from_their_sums(self, store: Store) -> None:
         now = time.time()
         begin = now - now % 3600

@@ -112,7 +112,7 @@ async def test_schemas_of_one_database_are_apart(postgres: Postgres) -> None:
         await store.close()
 
 
-@pytest.mark.promise("F21", "A Postgres server that restarts costs what was asked then, and nothing later.")
+@pytest.mark.promise("F21", "A restart of PostgreSQL fails only requests at that moment, and nothing later.")
 async def test_f21_a_restart_of_the_server_is_survived_and_changes_are_heard_of_after_it(own_server: Postgres) -> None:
     address = own_server.database()
     store, other = await open_store(address), await open_store(address)

@@ -42,7 +42,7 @@ async def test_many_at_once_get_no_more_than_there_is(server: RedisServer) -> No
         await each.close()
 
 
-@pytest.mark.promise("F20", "While Redis is away each replica grants its share of a limit, and says so.")
+@pytest.mark.promise("F20", "While Redis is away, each replica grants its share of a limit, and logs this.")
 async def test_f20_without_redis_each_grants_its_share_and_says_so(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -67,7 +67,7 @@ async def test_first_starts_at_the_same_moment_all_work_and_leave_a_file_that_op
             await store.close()
 
 
-@pytest.mark.promise("F18", "Reading and starting wait for no writer.")
+@pytest.mark.promise("F18", "Reading and starting do not wait for a writer.")
 async def test_f18_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     early = await open_store(path)
@@ -86,7 +86,7 @@ async def test_f18_a_reader_and_a_new_start_do_not_wait_for_a_writer(tmp_path: P
     await early.close()
 
 
-@pytest.mark.promise("F17", "A full disk costs what was written then, and nothing later.")
+@pytest.mark.promise("F17", "A full disk loses only what was written then, and nothing later.")
 async def test_f17_a_full_disk_costs_what_was_written_then_and_nothing_later(tmp_path: Path) -> None:
     process = await create_subprocess_exec(
         sys.executable, str(HERE / "full_disk.py"), str(tmp_path / "wicket.db"), stdin=DEVNULL, stdout=PIPE, stderr=PIPE
@@ -154,7 +154,7 @@ async def test_another_kind_of_store_is_refused_by_name() -> None:
         await open_store("mysql://user:secret@host/wicket")
 
 
-@pytest.mark.promise("F19", "A state file that is deleted while in use is written again, with all it held.")
+@pytest.mark.promise("F19", "A state file that is deleted while in use is written again with all its content.")
 async def test_f19_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     store = await open_store(path)
@@ -170,7 +170,7 @@ async def test_f19_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Pa
     await later.close()
 
 
-@pytest.mark.promise("F19", "Damage that shows while Wicket runs costs what was asked then; a new file is begun.")
+@pytest.mark.promise("F19", "Damage that is found while Wicket runs fails that request; then a new file is created.")
 async def test_f19_a_file_that_turns_out_to_be_damaged_is_set_aside_while_we_run(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     store = await open_store(path)
@@ -190,7 +190,7 @@ async def test_f19_a_file_that_turns_out_to_be_damaged_is_set_aside_while_we_run
     assert [file.read_bytes() for file in tmp_path.glob("*.damaged-*")] == [damaged]
 
 
-@pytest.mark.promise("F25", "What was acknowledged is there after the process was killed at any moment.")
+@pytest.mark.promise("F25", "Acknowledged data survives if the process is killed at any moment.")
 async def test_f25_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     acknowledged: list[str] = []
@@ -211,7 +211,7 @@ async def test_f25_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-@pytest.mark.promise("F27", "Who looks through a long audit holds nobody else up who reads.")
+@pytest.mark.promise("F27", "A long query of the audit does not block other readers.")
 async def test_f27_a_long_read_holds_up_no_other(tmp_path: Path) -> None:
     connection = await Connection.open(tmp_path / "wicket.db")
     begun, end = threading.Event(), threading.Event()

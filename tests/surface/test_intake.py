@@ -76,7 +76,7 @@ async def read_answer(client: socket.socket) -> bytes:
     return answer
 
 
-@pytest.mark.promise("F34", "Of requests that come all at once a few begin in each turn; the others wait unread.")
+@pytest.mark.promise("F34", "Of many simultaneous requests, a few start in each turn; the others wait unread.")
 async def test_f34_a_crowd_begins_a_few_at_a_time_in_the_order_it_came() -> None:
     app = App()
     async with serve(app, Intake(starts=2)) as port:

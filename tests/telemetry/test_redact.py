@@ -10,7 +10,7 @@ from wicket_mcp.telemetry.redact import MASK, Redactor, is_secret_name, mask_arg
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBg\r\nkqhkiG9w0BAQE\n-----END KEY-----"
 
 
-@pytest.mark.promise("V7", "A text is masked whole and cut afterwards.")
+@pytest.mark.promise("V7", "A text is masked before it is shortened.")
 def test_v7_a_text_is_masked_whole_and_cut_afterwards() -> None:
     redact = Redactor(["hunter2hunter2"])
     assert redact("it is hunter2hunter2, remember", 12) == f"it is {MASK}, …"
@@ -22,7 +22,7 @@ def test_a_secret_broken_up_by_terminal_escapes_is_masked() -> None:
 
 
 @pytest.mark.parametrize("shown", [KEY, "MIIEvQIBADANBg", "said kqhkiG9w0BAQE twice"])
-@pytest.mark.promise("V7", "Each line of a key is a secret.")
+@pytest.mark.promise("V7", "Each line of a key is masked.")
 def test_v7_each_line_of_a_key_is_a_secret(shown: str) -> None:
     masked = Redactor([KEY])(shown)
     assert MASK in masked

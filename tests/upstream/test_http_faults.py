@@ -51,7 +51,7 @@ async def failure(peer: peers.HttpPeer, client: HttpClient) -> UpstreamError:
     ],
     ids=lambda peer: type(peer).__name__,
 )
-@pytest.mark.promise("F12", "It is refused at the limit, in little memory.")
+@pytest.mark.promise("F12", "It is refused at the limit, and needs little memory.")
 async def test_f12_a_message_without_measure_is_refused_in_little_memory(
     peer: peers.HttpPeer, client: HttpClient
 ) -> None:
@@ -101,7 +101,7 @@ async def test_an_answer_that_is_not_mcp_is_a_protocol_violation(
     ],
     ids=["reset after headers", "reset", "cut short", "empty stream", "stream for another id", "bad gateway"],
 )
-@pytest.mark.promise("F11", "The call fails as one that may have had effects, and is not repeated.")
+@pytest.mark.promise("F11", "The error says that the call may have had effects, and the call is not repeated.")
 async def test_f11_a_connection_lost_after_sending_is_a_crash_and_not_repeated(
     peer: peers.HttpPeer, client: HttpClient
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_server_that_wants_oauth_says_so(client: HttpClient) -> None:
     ("status", "after", "seconds"),
     [(429, "7", 7.0), (503, "120", 120.0), (503, "Thu, 01 Jan 1970 00:00:00 GMT", 0.0), (429, "soon", None)],
 )
-@pytest.mark.promise("F10", "The agent is told when to try again, and the call is not repeated.")
+@pytest.mark.promise("F10", "The error says when to try again, and the call is not repeated.")
 async def test_f10_a_busy_server_says_when_to_come_back(
     status: int, after: str, seconds: float | None, client: HttpClient
 ) -> None:
@@ -411,7 +411,7 @@ async def cut_for_flooding(host: RecordingHost, work: Awaitable[object]) -> int:
 
 
 @pytest.mark.parametrize("way", ["answer", "stream"])
-@pytest.mark.promise("V26", "A flood over Streamable HTTP is slowed and cut like one over a pipe.")
+@pytest.mark.promise("V26", "Too many messages over Streamable HTTP are slowed and cut off as over a pipe.")
 async def test_v26_a_flood_is_slowed_and_cut(
     way: str, client: HttpClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

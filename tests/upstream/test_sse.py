@@ -156,7 +156,7 @@ async def test_giving_up_tells_the_server(client: HttpClient, host: RecordingHos
         await connection.close()
 
 
-@pytest.mark.promise("V26", "A flood over HTTP+SSE is slowed and cut like one over a pipe.")
+@pytest.mark.promise("V26", "Too many messages over HTTP+SSE are slowed and cut off as over a pipe.")
 async def test_v26_a_flood_is_slowed_and_cut(
     client: HttpClient, host: RecordingHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,7 @@ def names_in(problem: UnknownName | AmbiguousName) -> set[str]:
 
 @UNHURRIED
 @given(OFFERED, st.data(), NAMES)
-@pytest.mark.promise("T20", "What is hidden is in no list, no hint and no table.")
+@pytest.mark.promise("T20", "Hidden tools are not in lists, hints or tables.")
 def test_t20_what_is_hidden_is_in_no_list_no_hint_and_no_table(
     offered: dict[str, list[str]], data: st.DataObject, asked: str
 ) -> None:
@@ -128,7 +128,7 @@ def test_where_nothing_is_restricted_no_tool_is_asked_about() -> None:
     assert not asked
 
 
-@pytest.mark.promise("V23", "Who may not look cannot tell a denied tool from one that does not exist.")
+@pytest.mark.promise("V23", "Without the scope `discover`, a denied tool looks like one that does not exist.")
 def test_v23_a_tool_that_the_configuration_leaves_out_is_denied_by_its_name_to_those_who_may_look() -> None:
     taken = snapshot({"git": ["log", "push"]}, denied=("push",))
     with pytest.raises(Denied, match="'denied_tools'"):

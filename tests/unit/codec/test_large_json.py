@@ -70,7 +70,7 @@ async def _turns_during(work: Any) -> int:
     return turns
 
 
-@pytest.mark.promise("F27", "Messages of megabytes are decoded and written off the event loop, a little at a time.")
+@pytest.mark.promise("F27", "Messages of megabytes are decoded and written outside the event loop, in small steps.")
 @pytest.mark.parametrize(
     "value",
     [

@@ -33,7 +33,7 @@ ANYTHING = VALUES | MESSAGES | st.lists(VALUES | MESSAGES, max_size=4)
 
 
 @given(st.lists(ANYTHING, max_size=5))
-@pytest.mark.promise("F4", "Whatever messages come before an answer, the answer arrives.")
+@pytest.mark.promise("F4", "An answer arrives, no matter which messages came before it.")
 async def test_f4_the_answer_behind_any_messages_arrives(messages: list[Any]) -> None:
     sent: list[JsonObject] = []
 

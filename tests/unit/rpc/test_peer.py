@@ -181,7 +181,7 @@ async def test_the_handshake_is_not_cancelled(peer: Conversation) -> None:
     """)
 
 
-@pytest.mark.promise("F14", "Cancelling ends in one outcome also when the server cannot be told.")
+@pytest.mark.promise("F14", "A cancelled call has one outcome, even if the server cannot be reached.")
 async def test_f14_b22_a_cancellation_stays_one_when_the_peer_cannot_be_told(peer: Conversation) -> None:
     """B22: Crashed, raised by telling the peer, replaced the cancellation."""
     await peer.check("""

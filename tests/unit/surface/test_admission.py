@@ -60,7 +60,7 @@ def test_f34_the_bound_is_gone_when_the_loop_has_been_in_time_for_a_while() -> N
     assert "of" not in repr(admission).split("at work", maxsplit=1)[0]
 
 
-@pytest.mark.promise("F34", "Who is turned away is told when to come back: few in a second, however many there are.")
+@pytest.mark.promise("F34", "Refused clients get spread times to come back, so that few return in each second.")
 def test_f34_who_is_turned_away_comes_back_a_few_at_a_time() -> None:
     lag, now = LoopLag(), 1000.0
     admission = Admission(lag, clock=lambda: now)
@@ -118,7 +118,7 @@ print(share_used())
 """
 
 
-@pytest.mark.promise("F29", "What is left of the process's, the container's and the machine's memory is measured.")
+@pytest.mark.promise("F29", "Wicket measures the free memory of the process, the container and the machine.")
 def test_f29_a_process_near_its_limit_knows_it() -> None:
     done = subprocess.run([sys.executable, "-c", _NEAR_ITS_LIMIT], capture_output=True, text=True, check=True)
     assert float(done.stdout) > MEMORY_SHORT

@@ -55,7 +55,7 @@ async def test_a_call_asks_and_goes_on_with_the_reply() -> None:
     await held.close()
 
 
-@pytest.mark.promise("T6", "A call that waits for an answer is known to its principal alone.")
+@pytest.mark.promise("T6", "Only its principal can use a call that waits for an answer.")
 async def test_t6_a_held_call_is_known_to_its_principal_alone() -> None:
     held = HeldCalls(Seal(KEY))
     body = await held.begin(Client().caller, "digest", _asks_once)

@@ -37,7 +37,7 @@ def test_within_the_bound_everything_is_sent_in_order() -> None:
     assert (outbox.size, outbox.take()) == (0, b"")
 
 
-@pytest.mark.promise("V3", "A flood of progress keeps the last of each token.")
+@pytest.mark.promise("V3", "Of many progress messages, only the last one for each token is kept.")
 def test_v3_b12_a_flood_of_progress_keeps_the_last_of_each_token() -> None:
     """B12: an upstream that floods progress made the frames for a slow client grow without end."""
     counters = Counters()
@@ -158,7 +158,7 @@ class _Writer(asyncio.Protocol):
         self.lost.set()
 
 
-@pytest.mark.promise("V18", "A client that takes nothing is cut off.")
+@pytest.mark.promise("V18", "A client that reads nothing is cut off.")
 async def test_v18_a_client_that_takes_nothing_is_cut() -> None:
     ours, theirs = socket.socketpair()
     asked: list[bool] = []

@@ -50,7 +50,7 @@ async def protocol(open_gateway: OpenGateway) -> AsyncGenerator[Protocol]:
         yield gateway.protocol()
 
 
-@pytest.mark.promise("T23", "Whoever opens too many sessions loses its own oldest.")
+@pytest.mark.promise("T23", "A client that opens too many sessions loses its own oldest one.")
 async def test_t23_b18_whoever_opens_too_many_loses_its_own_oldest(protocol: Protocol) -> None:
     """B18: one key holder could end everybody's sessions with a thousand `initialize` requests."""
     world = World(protocol, most=10, most_per_principal=3)
@@ -78,7 +78,7 @@ async def test_b18_a_session_with_calls_in_flight_stays(protocol: Protocol) -> N
     world.sessions.end_all()
 
 
-@pytest.mark.promise("V11", "Nobody can end another's session by opening many.")
+@pytest.mark.promise("V11", "A client cannot end another client's session by opening many.")
 async def test_v11_b18_a_full_house_takes_nobody_elses_session(protocol: Protocol) -> None:
     world = World(protocol, most=3, most_per_principal=3)
     anns = [world.open(ANN) for _ in range(3)]
@@ -114,7 +114,7 @@ async def test_idle_sessions_end_and_busy_ones_do_not(protocol: Protocol) -> Non
     assert len(world.sessions) == 0
 
 
-@pytest.mark.promise("T6", "A session is known to its principal alone.")
+@pytest.mark.promise("T6", "Only its principal can use a session.")
 async def test_t6_a_session_is_known_to_its_principal_alone(protocol: Protocol) -> None:
     world = World(protocol)
     session = world.open(ANN)

@@ -23,7 +23,7 @@ async def measured(lag: LoopLag) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.promise("F27", "A watchdog measures the event loop's lag and writes to the log what held it.")
+@pytest.mark.promise("F27", "A watchdog measures the event loop's lag and logs what blocked it.")
 async def test_f27_what_holds_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
     lag = LoopLag(tick=0.01, held=0.05)
     lag.start()
