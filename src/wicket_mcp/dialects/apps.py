@@ -1,8 +1,8 @@
 """Tools with an interface (MCP Apps), listed beside the menu for clients that declare the extension.
 
 A tool that is called by way of `call_tool` cannot open its interface: the host must see the tool itself. Its interface
-then calls tools of its own server by the names that the server gave them, through the host; the request says whose
-interface it comes from (`surface/app_methods.py`). Clients without the extension see and reach nothing of this.
+then calls tools of its own server by the names that the server gave them, through the host; the request names the
+server of the interface (`surface/app_methods.py`). Clients without the extension can neither see nor call these tools.
 """
 
 from collections.abc import Collection
@@ -30,15 +30,15 @@ async def list_tools(verbs: Verbs, principal: Principal, listed: Collection[str]
 
 
 async def call(verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
-    """The result of a tool of a server with an interface; None where the name is not theirs."""
+    """The result of a tool of a server with an interface; None if there is no such tool."""
     view = await verbs.view(call.caller.principal)
     tool = names(verbs, view).get(name)
     return None if tool is None else await _call(verbs, tool, call)
 
 
 async def call_own(verbs: Verbs, server: str, name: str, call: ToolCall) -> JsonObject | None:
-    """The result of a tool that the interface of a server calls, as the server or as our list names it; None where
-    the server has none for it.
+    """The result of a tool that a server's interface calls, by the server's name or by the name in our list; None if
+    the server has no such tool.
     """
     view = await verbs.view(call.caller.principal, [server])
     listed = names(verbs, view).get(name)
@@ -59,7 +59,7 @@ async def _call(verbs: Verbs, tool: Tool, call: ToolCall) -> JsonObject:
 
 
 def names(verbs: Verbs, view: View) -> dict[str, Tool]:
-    """The app tools under the names that the flat list has, so that a tool never has two."""
+    """The app tools under their names in the flat list, so that a tool never has two names."""
     naming = bare_names if verbs.addresses.unprefixed else wire_names
     known = {(tool.server, tool.name): name for name, tool in view.spell(naming).items()} if view.app_tools else {}
     named = {known.get((tool.server, tool.name), ""): tool for tool in view.app_tools}

@@ -22,14 +22,14 @@ from wicket_mcp.verbs import Verbs
 
 
 class Named(msgspec.Struct, frozen=True):
-    """An upstream tool that a name on a menu stands for by itself, and the dialect in which it does."""
+    """An upstream tool that a name on a menu stands for directly, and the dialect."""
 
     dialect: str
     tool: Tool
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call of one of our own tools: who makes it, with which arguments and `_meta`."""
+    """A call of one of our own tools: its caller, arguments and `_meta`."""
 
     arguments: Mapping[str, Any]
     caller: Caller
@@ -37,18 +37,18 @@ class ToolCall(msgspec.Struct, frozen=True):
     resume: Mapping[str, Any] = EMPTY
     """The replies with which a modern client repeats its call (see `Request.resume`)."""
     named: Named | None = None
-    """What `Menu.find` has found the name to stand for, where that was asked before."""
+    """The result of `Menu.find` for the name, if it is already known."""
     unknown: Mapping[str, Any] = EMPTY
-    """Parameters of the request that Wicket does not know, for the server that the call leads to."""
+    """Parameters of the request that Wicket does not know, for the target server."""
 
     def tool_of(self, dialect: str) -> Tool | None:
-        """The tool that the name is known to stand for in this dialect."""
+        """The tool that the name stands for in this dialect, if known."""
         return self.named.tool if self.named and self.named.dialect == dialect else None
 
     def request(
         self, tool: Tool | str, arguments: Json = None, *, whole: bool = False, may_be_task: bool = False
     ) -> Request:
-        """This call passed on to an upstream tool."""
+        """The request that forwards this call to an upstream tool."""
         return Request(
             method="tools/call",
             caller=self.caller,
@@ -70,9 +70,9 @@ Handler = Callable[[Verbs, ToolCall], Awaitable[JsonObject]]
 
 
 class DialectTool(msgspec.Struct, frozen=True):
-    """One row of a dialect's table. `needs` are the scopes without which nobody may call it.
+    """One row of a dialect's table. `needs` are the scopes that a call requires.
 
-    A row that says nothing needs both: a script, say, sees every tool and may call it.
+    By default it needs both: a script, for example, sees every tool and may call it.
     """
 
     definition: JsonObject
@@ -85,7 +85,7 @@ class DialectTool(msgspec.Struct, frozen=True):
 
 
 class Dialect(Protocol):
-    """A vocabulary. `fixed` says that its list of tools never changes."""
+    """A vocabulary. `fixed` means that its list of tools never changes."""
 
     name: str
     fixed: bool
@@ -95,16 +95,16 @@ class Dialect(Protocol):
         ...
 
     async def call(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None:
-        """The result, or None when the dialect has no such tool.
+        """The result, or None if the dialect has no such tool.
 
-        Raises Denied where the name could only be a server's tool and the caller may call none: before it is looked up.
+        Raises Denied, before any lookup, if the name could only be a server's tool and the caller may call none.
         """
         ...
 
 
 @runtime_checkable
 class NamesTools(Protocol):
-    """A vocabulary some of whose names stand for upstream tools by themselves."""
+    """A vocabulary in which some names stand directly for upstream tools."""
 
     name: str
 
@@ -113,13 +113,13 @@ class NamesTools(Protocol):
 
 @runtime_checkable
 class CallsDirectly(Protocol):
-    """A vocabulary that shows names of upstream tools, and understands a call of one as if it were on the menu."""
+    """A vocabulary that shows names of upstream tools, and accepts a call of one as if it were on the menu."""
 
     async def call_directly(self, verbs: Verbs, name: str, call: ToolCall) -> JsonObject | None: ...
 
 
 class Table:
-    """A dialect whose tools are fixed rows; `fail` is how it words a problem."""
+    """A dialect whose tools are fixed rows; `fail` formats its errors."""
 
     fixed = True
 
@@ -158,12 +158,12 @@ class Table:
 
 
 def _is_short(value: Any) -> bool:
-    """Whether an argument of ours needs no look at its bounds: nearly all are a name, a number, or nothing."""
+    """Whether an argument of ours needs no length check: nearly all are a name, a number, or nothing."""
     return value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= MAX_NAME)
 
 
 PASSED_ON = frozenset({"arguments", "args"})
-"""Arguments of ours that are another tool's."""
+"""Arguments of our tools that contain another tool's arguments."""
 _CALLING = ("invoke",)
 
 
@@ -171,9 +171,9 @@ _MANAGING = frozenset({"bridge", "chain"})
 
 
 def _fit(name: str, definition: JsonObject, arguments: JsonObject) -> JsonObject:
-    """The arguments as one of our own tools takes them. Raises BadArguments.
+    """The validated arguments of one of our own tools. Raises BadArguments.
 
-    What they hold for another tool is that tool's to check, and may be too much to check twice.
+    Arguments for another tool are checked against that tool's schema later, and may be too large to check twice.
     """
     opaque: JsonObject = {key: arguments[key] for key in _FOR_OTHERS if isinstance(arguments.get(key), dict)}
     checked = {**arguments, **dict.fromkeys(opaque, _EMPTY)} if opaque else arguments
@@ -188,17 +188,17 @@ class Menu:
     def __init__(self, dialects: tuple[Dialect, ...], *, vendor_keys: bool = False) -> None:
         self.dialects = dialects
         self.vendor_keys = vendor_keys
-        """Whether our own tools are marked for clients that read more than the protocol."""
+        """Whether our own tools get extra marks for clients that read more than the protocol."""
         self.name = "+".join(dialect.name for dialect in dialects)
         self._naming = [dialect for dialect in dialects if isinstance(dialect, NamesTools)]
         tables = [dialect for dialect in reversed(dialects) if isinstance(dialect, Table)]
         self._needs = {name: row.needs for table in tables for name, row in table.rows.items()}
         self._size: tuple[tuple[int, str], int] = (0, ""), 0
         self.names_tools = bool(self._naming)
-        """Whether some of its names stand for upstream tools by themselves."""
+        """Whether some of its names stand directly for upstream tools."""
 
     def _open_to(self, principal: Principal) -> tuple[Dialect, ...]:
-        """The dialects that somebody may use: through a profile, none that manages servers."""
+        """The dialects that a principal may use: with a profile, none that manages servers."""
         if not principal.profile:
             return self.dialects
         return tuple(dialect for dialect in self.dialects if dialect.name not in _MANAGING)
@@ -222,7 +222,7 @@ class Menu:
         return list(by_name.values())
 
     def size_of(self, tools: Sequence[JsonObject]) -> int:
-        """Characters of a list of ours; of one as long as the last, it is the same."""
+        """Characters of our list; a list as long as the last one is the same."""
         key = len(tools), tools[-1]["name"] if tools else ""
         if self._size[0] != key:
             self._size = key, len(encode(tools))
@@ -235,9 +235,9 @@ class Menu:
             try:
                 if (result := await dialect.call(verbs, name, call)) is not None:
                     return result
-            except UnknownName as problem:  # a vocabulary with words of its own for this
+            except UnknownName as problem:  # a vocabulary with its own wording for this
                 unknown = problem
-            except Denied as problem:  # another dialect may have a tool of its own by this name
+            except Denied as problem:  # another dialect may have its own tool of this name
                 denied = problem
         if declares(call.caller.capabilities, UI):
             from wicket_mcp.dialects import apps  # noqa: PLC0415  (few clients show interfaces)
@@ -257,17 +257,17 @@ class Menu:
         raise UnknownName("tool", name, nearest(name, names))
 
     def keep_for_models(self, tool: JsonObject) -> JsonObject:
-        """A tool of our own as hosts see it that show interfaces: none of those may call it."""
+        """One of our own tools for hosts that show interfaces: interfaces may not call it."""
         if tool["name"] not in self._needs:
             return tool
         return {**tool, "_meta": {**tool.get("_meta", {}), "ui": {"visibility": ["model"]}}}
 
     def needs(self, name: str) -> tuple[str, ...]:
-        """The scopes that a call of this name needs: as its row says; `invoke` for a server's own tool."""
+        """The scopes that a call of this name needs: those of its row, or `invoke` for a server's own tool."""
         return self._needs.get(name, _CALLING)
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Named | None:
-        """The upstream tool that a name on this menu stands for by itself."""
+        """The upstream tool that a name on this menu stands for directly."""
         allowed = self._open_to(principal)
         for dialect in self._naming:
             if dialect not in allowed:
@@ -278,8 +278,8 @@ class Menu:
 
 
 def _shorten(definition: JsonObject) -> JsonObject:
-    """A tool of ours as it is listed, without what costs every prompt: that other parameters are refused is told to
-    whoever sends one.
+    """One of our tools as it is listed, without `additionalProperties`, which would cost tokens in every prompt: a
+    caller that sends an unknown parameter gets an error anyway.
     """
     schema = {key: value for key, value in definition["inputSchema"].items() if key != "additionalProperties"}
     return {**definition, "inputSchema": schema}
@@ -298,7 +298,7 @@ def takes(*required: str, **properties: JsonObject) -> JsonObject:
 
 
 def text(content: str, *, priority: float | None = None) -> JsonObject:
-    """A result of one text block of ours; long ones are marked as of little interest to people."""
+    """A result of one text block of ours; long ones are marked as of low priority for people."""
     if priority is None:
         priority = 0.3 if len(content) > 2000 else 0.7
     annotations: JsonObject = {"priority": priority}
@@ -308,14 +308,14 @@ def text(content: str, *, priority: float | None = None) -> JsonObject:
 
 
 def answer(value: Any, structured: JsonObject) -> JsonObject:
-    """A value as indented JSON text, and beside it the same for programs."""
+    """A value as indented JSON text, with the same value for programs."""
     return {**text(pretty(value)), "structuredContent": structured}
 
 
 def failure(problem: WicketError, words: str = "") -> JsonObject:
-    """A problem as a tool result, which every client shows to the model; JSON-RPC errors many do not.
+    """An error as a tool result, which every client shows to the model; many do not show JSON-RPC errors.
 
-    `words` are the vocabulary's own for it, where it has any.
+    `words` is the vocabulary's own wording, if it has one.
     """
     detail: JsonObject = detail_of(problem)
     if isinstance(problem, UnknownName):

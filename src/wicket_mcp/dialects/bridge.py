@@ -1,7 +1,7 @@
 """The registry bridge: discover, register, verify, watch, install and invoke MCP servers.
 
-Beside its own tools it lists those of servers that were installed here, as `<server>_<tool>`: they appear when such
-a server starts and are gone when it stops, for every client alike. Holds no state; the registry decides.
+In addition to its own tools it lists those of installed servers, as `<server>_<tool>`: they appear when such a server
+starts and disappear when it stops, for every client. Holds no state; the registry decides.
 """
 
 import re
@@ -59,7 +59,7 @@ class Bridge:
         return result
 
     async def find(self, verbs: Verbs, name: str, principal: Principal) -> Tool | None:
-        """The tool of an installed server that is listed, or would be, by this name."""
+        """The tool of an installed server that has, or would have, this name in the list."""
         running = sorted(self._facade.managed.running)
         if name in _OWN or not running:
             return None
@@ -72,7 +72,7 @@ class Bridge:
         return tool if tool is not None and tool.server in running else None
 
     def _installed_tools(self, view: View) -> Mapping[str, Tool]:
-        """The tools of installed servers under the names they are listed by."""
+        """The tools of installed servers under their listed names."""
         flat = {tool.key: name for name, tool in view.wire.items()}
         named: dict[str, Tool] = {}
         for server in sorted(self._facade.managed.running):
@@ -103,4 +103,4 @@ _HANDLERS: Mapping[str, tuple[Handler, str]] = {
     "list_claude_servers": (manage.list_claude, "admin"),
     "remove_claude_server": (manage.remove_claude, "admin"),
 }
-"""Each tool's handler, and the scope without which nobody may call it."""
+"""Each tool's handler and required scope."""

@@ -1,4 +1,4 @@
-"""The `bridge` tools that look servers up, register them, watch them and call them."""
+"""The `bridge` tools that look up, register, watch and call servers."""
 
 from wicket_mcp.dialects import bridge_words as words
 from wicket_mcp.dialects.base import ToolCall
@@ -133,7 +133,7 @@ async def invoke(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> JsonOb
 
 
 async def _live_tools(facade: RegistryFacade, verbs: Verbs, call: ToolCall) -> dict[str, list[str]]:
-    """For each record that runs here, the tools that it really has."""
+    """For each record that runs here, its actual tools."""
     view = await verbs.current_view(call.caller.principal)
     linked = facade.links(await facade.registry.index())
     return {

@@ -1,4 +1,4 @@
-"""How the `bridge` vocabulary puts things: answers as indented JSON, problems as one line that begins with ❌."""
+"""The output of the `bridge` vocabulary: answers as indented JSON, errors as one line that begins with ❌."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ _UNREACHABLE = (Unavailable, TimedOut, Crashed, ProtocolViolation)
 
 
 def answer(value: Any) -> JsonObject:
-    """A value as text and, where it is an object, as structured content."""
+    """A value as text and, if it is an object, as structured content."""
     result = text(pretty(value))
     return {**result, "structuredContent": value if isinstance(value, dict) else {"result": value}}
 
@@ -35,7 +35,7 @@ def success(words: str) -> JsonObject:
 
 
 def problem_text(problem: WicketError, doing: str = "") -> str:
-    """A problem in the seed's words: what failed, why, and what to do."""
+    """An error in this vocabulary's words: what failed, why, and what to do."""
     why = problem.message.rstrip(".")
     if isinstance(problem, UnknownName):
         why = f"{problem.kind.capitalize()} not found: '{problem.name}'"

@@ -1,7 +1,7 @@
 """The reflective vocabulary: search all servers, invoke any tool, and the user's favourites as tools of their own.
 
-A favourite has the upstream's real schema under the name, title and description that the user gave it. Dotted names
-(`broker.search`) are accepted always and shown where the configuration says so.
+A favourite has the upstream's real schema and the user's own name, title and description. Dotted names
+(`broker.search`) are always accepted, and shown if the configuration says so.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ async def _invoke(verbs: Verbs, server: str, tool: Tool | str, call: ToolCall, a
 
 
 async def _matching(verbs: Verbs, query: str, servers: Collection[str], principal: Principal) -> list[Tool]:
-    """The tools of `servers`, in their order; with a query those that fit it, the better ones of a server first."""
+    """The tools of `servers`, in their order; with a query, those that match it, the best of a server first."""
     view = await verbs.view(principal, servers)
     every = [tool for server in servers for tool in view.by_server.get(server, ())]
     if not query:
@@ -150,7 +150,7 @@ async def _matching(verbs: Verbs, query: str, servers: Collection[str], principa
 
 
 def _select_servers(view: View, names: Collection[str] | None) -> tuple[list[str], list[str]]:
-    """The asked servers (all, where none was asked for) in configured order, and the names that no server has."""
+    """The requested servers (or all) in configured order, and the names that no server has."""
     if not names:
         return list(view.servers), []
     known: set[str] = set()
@@ -182,7 +182,9 @@ def _entry(tool: Tool) -> JsonObject:
 
 
 def _favourite_tool(name: str, favourite: Favourite, tool: Tool | None) -> JsonObject:
-    """A favourite as a client sees it. The upstream's schema is real; it is open where the server cannot be asked."""
+    """A favourite as a client sees it. It has the upstream's real schema, or an open one if the server cannot be
+    asked.
+    """
     definition: JsonObject = {"inputSchema": {"type": "object"}, **(tool.definition if tool else {}), "name": name}
     words = favourite.description or favourite.title or (tool.description if tool else f"Tool from {favourite.server}")
     definition["description"] = words

@@ -1,6 +1,7 @@
-"""The vocabulary of seven: search, list, inform, say which keys are needed, run a chain, register and deregister.
+"""A vocabulary of seven tools: search, list, get details, list required keys, run a chain, register and deregister.
 
-Short answers unless asked for long ones. A chain is JavaScript or TypeScript; a single plain call skips the sandbox.
+Answers are short unless the caller asks for long ones. A chain is JavaScript or TypeScript; a single plain call skips
+the sandbox.
 """
 
 from collections.abc import Callable
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 
 CHARS_PER_TOKEN = 4
 _NEEDS = {"call_tool_chain": ("discover", "invoke"), "register_manual": ("admin",), "deregister_manual": ("admin",)}
-"""The scopes of what does more than look tools up."""
+"""The scopes of tools that do more than look up tools."""
 
 
 class Chain(Table):
-    """See the module's docstring. `facade` keeps servers that are registered while the gateway runs."""
+    """See the module's docstring. `facade` keeps servers that are registered at run time."""
 
     def __init__(self, facade: "Callable[[], RegistryFacade]") -> None:
         self._facade = facade
@@ -132,7 +133,7 @@ async def call_tool_chain(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def _without_script(verbs: Verbs, call: ToolCall, code: str) -> Outcome | None:
-    """The outcome of a chain that is one plain call or question; None where a script has to run."""
+    """The outcome of a chain that is one plain call or question; None if a script must run."""
     if (name := requested_interface(code)) is not None:
         return await _interface(verbs, call, name)
     single = one_call(code)
@@ -177,7 +178,7 @@ async def _with_script(verbs: Verbs, call: ToolCall, code: str, seconds: float) 
 
 
 async def _api(verbs: Verbs, call: ToolCall) -> Api:
-    """Every server's and tool's identifier, of what is known already."""
+    """The identifiers of every known server and tool."""
     return await verbs.scripting.api(verbs, call.caller.principal, "")
 
 

@@ -1,6 +1,6 @@
 """Chains that need no script: one call, written as JSON or as one line of JavaScript with JSON arguments.
 
-Says what such a chain asks for; None where only a script can tell.
+Returns what such a chain asks for; None if only a script can tell.
 """
 
 import re
@@ -31,7 +31,7 @@ class OneCall:
 
 
 def one_call(code: str) -> OneCall | None:
-    """The only call that `code` makes, where its arguments are plain JSON and its value is what the code gives."""
+    """The only call that `code` makes, if its arguments are plain JSON and its value is the result of the code."""
     code = code.strip()
     if code.startswith("{"):
         body = _object(code)

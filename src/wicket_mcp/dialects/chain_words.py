@@ -1,4 +1,4 @@
-"""How the chain vocabulary puts tools: in under 100 tokens, in under 300, or whole; and what it registers."""
+"""The output of the chain vocabulary: tools in under 100 tokens, in under 300, or complete; and its registrations."""
 
 from collections.abc import Collection
 from typing import Any
@@ -54,14 +54,14 @@ def full(tool: Tool, api: Api) -> JsonObject:
 
 
 def call(tool: Tool, api: Api) -> str:
-    """What to write in a chain to call the tool, with the arguments that it needs."""
+    """The code for calling the tool in a chain, with its required arguments."""
     ident, server = identifiers(tool, api)
     needed = [parameter.name for parameter in Types(tool.input_schema).parameters() if parameter.required]
     return f"await {server}.{ident}({{{', '.join(_few(needed, _CALL_NAMES))}}})"
 
 
 def identifiers(tool: Tool, api: Api) -> tuple[str, str]:
-    """How a script writes the tool, and its server."""
+    """The identifiers of the tool and its server in a script."""
     for server, offered in api.servers.items():
         if offered.name == tool.server:
             return next(
@@ -71,7 +71,7 @@ def identifiers(tool: Tool, api: Api) -> tuple[str, str]:
 
 
 def siblings(tool: Tool, api: Api, listed: Collection[str]) -> list[str]:
-    """A few other tools of the same server, for a search that found nothing that clearly fits."""
+    """A few other tools of the same server, for a search without a clear match."""
     offered = next((server.tools.values() for server in api.servers.values() if server.name == tool.server), ())
     return [shorten(sibling.name, 40) for sibling in offered if sibling.key not in listed][:3]
 

@@ -1,7 +1,7 @@
-"""Every dialect in one record: its name, how it is used in a sentence or two, and how it is made from a configuration.
+"""One record per dialect: its name, a short guide, and how it is created from a configuration.
 
-A module is loaded when its dialect is first served: one client sees one of them, and should not wait for the others.
-The names are also the values of the option `dialects`, declared in `config/model`.
+A module is loaded when its dialect is first served: a client uses one of them, and should not wait for the others. The
+names are also the values of the option `dialects`, declared in `config/model`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ NAMES = tuple(_ENTRIES)
 
 
 def menu(names: Sequence[str], config: Config, facade: FacadeOf) -> Menu:
-    """The dialects of these names as one list of tools. `facade` is asked only by those that need the registry.
+    """The dialects of these names as one list of tools. `facade` is called only by those that need the registry.
 
     Raises ConfigError for a name that no dialect has.
     """

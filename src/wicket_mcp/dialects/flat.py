@@ -1,7 +1,7 @@
-"""Every upstream tool under its own name, `server__tool`: what a client without search sees, and nothing of ours.
+"""Every upstream tool under its own name, `server__tool`: for clients without search. Adds no tools of ours.
 
-Definitions and results pass as the upstream sent them, whatever their size: this vocabulary has no tool to read on.
-With `unprefixed`, for a gateway with a single server, the names pass too.
+Definitions and results are passed on unchanged, whatever their size: this vocabulary has no tool for reading on. With
+`unprefixed`, for a gateway with a single server, names are unchanged too.
 """
 
 from wicket_mcp.catalog.names import bare_names, wire_names

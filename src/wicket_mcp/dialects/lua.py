@@ -1,7 +1,7 @@
 """The gateway vocabulary for Lua: servers, their tools, one tool's details, a sample call, and scripts.
 
-Every name it shows is followed by the identifier that a script uses, and takes either. What a sample call shows is what
-a script would see.
+Every name is shown with the identifier that a script uses, and both are accepted. A sample call shows what a script
+would see.
 """
 
 from wicket_mcp.codec import pretty
@@ -56,7 +56,7 @@ async def tool_details(verbs: Verbs, call: ToolCall) -> JsonObject:
 async def inspect_tool_response(verbs: Verbs, call: ToolCall) -> JsonObject:
     if call.caller.principal.may("discover"):
         _, _, tool = await _tool(verbs, call)
-    else:  # the identifiers are not theirs to see, but a name that they know is as good
+    else:  # they may not see the identifiers, but a known name works too
         name = f"{call.arguments['luaServerName']}.{call.arguments['luaToolName']}"
         tool = await verbs.resolve(name, call.caller.principal)
     body = verbs.rewrite(await verbs.call(call.request(tool, call.arguments.get("sampleArgs"))))
@@ -74,7 +74,7 @@ async def execute(verbs: Verbs, call: ToolCall) -> JsonObject:
 
 
 async def _server(verbs: Verbs, call: ToolCall) -> tuple[str, Server]:
-    """The server that is named, by identifier or name, in any case. Raises UnknownName that lists what there is."""
+    """The named server, by identifier or name, ignoring case. Raises UnknownName with a list of the servers."""
     name: str = call.arguments["luaServerName"]
     api = await verbs.scripting.api(verbs, call.caller.principal, name.replace("-", "_").replace(".", "_"))
     own_ident = _find(name, {ident: server.name for ident, server in api.servers.items()})
@@ -96,7 +96,7 @@ async def _tool(verbs: Verbs, call: ToolCall) -> tuple[str, str, Tool]:
 
 
 def _find(name: str, named: dict[str, str]) -> str | None:
-    """The identifier meant by `name`."""
+    """The identifier that `name` means."""
     for fold in (str, str.lower):
         for ident, real in named.items():
             if fold(name) in (fold(ident), fold(real)):

@@ -1,4 +1,4 @@
-"""How the Lua vocabulary puts things: servers and tools as Markdown, values as Lua literals."""
+"""The output of the Lua vocabulary: servers and tools as Markdown, values as Lua literals."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class NotFound(UnknownName):
-    """No such server or tool, and what there is instead."""
+    """No such server or tool, with a list of the existing ones."""
 
     def __init__(self, problem: str, kind: str, name: str, known: Sequence[str], near: Sequence[str]) -> None:
         super().__init__(kind, name, near)
@@ -32,7 +32,7 @@ class NotFound(UnknownName):
 
 
 def server(ident: str, config: ServerConfig, listing: Listing | None, problem: str) -> str:
-    """`## name (Lua: ident)`, what it is for, its version, its instructions; or why it cannot be used."""
+    """`## name (Lua: ident)`, its purpose, version and instructions; or why it cannot be used."""
     lines = [f"## {config.name} (Lua: {ident})"]
     info: JsonObject = listing.server_info if listing else {}
     if about := config.description or info.get("description") or info.get("title"):

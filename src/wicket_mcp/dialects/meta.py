@@ -1,7 +1,7 @@
-"""The vocabulary of three: list every tool, get schemas, call.
+"""A vocabulary of three tools: list every tool, get schemas, call.
 
-Names are the upstreams' own, in upper snake case where the configuration says so, and prefixed by their server only
-where two servers share one. They match in any case.
+Names are the upstreams' own, in upper snake case if the configuration says so, and prefixed with their server only if
+two servers share a name. Case is ignored.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Meta(Table):
         return {**body, "structuredContent": {"result": value_of(body) if structured is None else structured}}
 
     def _describe_briefly(self, view: View) -> list[JsonObject]:
-        """Away from the event loop: thousands of descriptions take a while to cut."""
+        """Run off the event loop: shortening thousands of descriptions takes a while."""
         return [
             {"name": name, "description": first_sentence(tool.description or tool.title)}
             for name, tool in view.spell(self._naming).items()

@@ -1,6 +1,6 @@
 """The default vocabulary: find, describe, call, run a script, read on.
 
-A hit of `find_tools` is a typed signature, enough to call at once, so that most tasks take two steps.
+A hit of `find_tools` is a typed signature, which is enough for a call, so most tasks take two steps.
 """
 
 from functools import partial
@@ -22,11 +22,11 @@ from wicket_mcp.scripts.languages import installed_languages
 from wicket_mcp.search import Answer, disclose
 from wicket_mcp.verbs import Verbs
 
-_REASON = 80  # characters of why a server is not there
+_REASON = 80  # characters of the reason why a server is missing
 _STARTING = "still starting"
 EMPTY_QUERY_BUDGET = 6000  # characters of the server list that an empty query answers with
-FIND_BUDGET = 4000  # characters of an answer, some 1,000 tokens: first hits in full, the rest with less
-_FULL_HITS = 2  # lines that show optional parameters at length: the hit that is called is nearly always one of them
+FIND_BUDGET = 4000  # characters of an answer, about 1,000 tokens: the first hits in full, the rest shortened
+_FULL_HITS = 2  # lines with all optional parameters: the called hit is nearly always one of them
 _LATER_SIGNATURE = 160  # characters of the signatures after them
 _LATER_WORDS = 80
 
@@ -52,7 +52,7 @@ async def find_tools(verbs: Verbs, call: ToolCall) -> JsonObject:
     )
     answer = await search()
     if not answer.confident and len((await verbs.current_view(principal)).tools) > len(before.tools):
-        answer = await search()  # a server came up while the first was made, and is named as starting no more
+        answer = await search()  # a server came up meanwhile, and is no longer reported as starting
     skills = [] if server else matches(await verbs.skills.entries(call.caller.principal), query)
     lines = "".join(_skill_line(verbs, owner, entry) for owner, entry in skills)
     view = await verbs.current_view(principal)
@@ -104,7 +104,7 @@ async def _read_skill(verbs: Verbs, call: ToolCall, uri: str) -> JsonObject:
 
 
 def _skill_line(verbs: Verbs, server: str, entry: JsonObject) -> str:
-    """A skill as a search shows it: what it is for, and how to read it."""
+    """A skill in search results: its purpose, and how to read it."""
     frontmatter = as_object(entry.get("frontmatter"))
     words = first_sentence(as_text(frontmatter.get("description")), 160)
     address = verbs.addresses.address(server, as_text(entry.get("uri")))
@@ -142,9 +142,9 @@ def _hits(answer: Answer) -> str:
 
 
 def _failures(view: View, query: str | None = None) -> str:
-    """One line for the servers that could not be asked, so that no tool is missing silently.
+    """One line for the servers that could not be listed, so that no tool is missing silently.
 
-    With a `query` that others serve, only those that it names, and those that are about to answer.
+    With a `query` that has results, only the servers that it names, and those that are starting.
     """
     causes = [
         f"{name} ({_reason(name, problem)})"
@@ -156,7 +156,7 @@ def _failures(view: View, query: str | None = None) -> str:
 
 
 def _reason(server: str, problem: str) -> str:
-    """Why a server is not there, in a few words: `wicket doctor` has all of them."""
+    """Why a server is missing, in a few words: `wicket doctor` has the details."""
     first = problem.splitlines()[0].rpartition(f"erver '{server}' ")[2].removeprefix("needs the environment variable ")
     return shorten(first.partition(". ")[0].replace(", which is not set", " is not set").rstrip("."), _REASON)
 
@@ -166,7 +166,7 @@ def _limit(call: ToolCall, default: int) -> int:
 
 
 def _shorten(definition: JsonObject) -> JsonObject:
-    """A tool as it is listed: what else is accepted, assumed or refused would cost every prompt and help few."""
+    """A tool as it is listed, without schema details that cost tokens in every prompt and help few callers."""
     schema = as_object(definition["inputSchema"])
     properties = {name: _shorten_type(as_object(value)) for name, value in as_object(schema["properties"]).items()}
     return {**definition, "inputSchema": {**schema, "properties": properties}}
@@ -186,7 +186,7 @@ _COUNT: JsonObject = {"type": "integer"}
 
 
 class Native(Table):
-    """The rows below; and a tool that was found may be called by its name, as `call_tool` would."""
+    """The rows below; in addition, a tool that was found may be called directly by its name, as with `call_tool`."""
 
     def __init__(self, name: str, rows: tuple[DialectTool, ...]) -> None:
         super().__init__(name, rows)
@@ -197,13 +197,13 @@ class Native(Table):
         if not principal.may("invoke"):
             return None
         try:
-            # Only a name that says its server is worth starting a server for.
+            # Only a name that includes its server is worth starting a server for.
             tool = (
                 await verbs.resolve(name, principal)
                 if "." in name
                 else (await verbs.current_view(principal)).resolve(name)
             )
-        except WicketError:  # no such tool, several, or none for this caller: the menu says what there is
+        except WicketError:  # no such tool, several, or none for this caller: the error of the menu applies
             return None
         try:
             return (await verbs.call(call.request(tool, call.arguments))).body

@@ -1,4 +1,4 @@
-"""What became of a script, as a tool result: shared by every vocabulary that runs scripts."""
+"""The outcome of a script as a tool result, for every vocabulary that runs scripts."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FAILED = "Script execution failed:"
 async def render(
     verbs: Verbs, outcome: Outcome, principal: Principal, *, nothing: str, most: int | None = None
 ) -> JsonObject:
-    """The script's value and what it printed, or why it failed; over `most` tokens are put aside."""
+    """The script's value and output, or why it failed; anything over `most` tokens is stored."""
     if not outcome.ok:
         problem = outcome.problem
         about: JsonObject = {"state": outcome.state, "calls": len(outcome.calls)}
@@ -37,7 +37,7 @@ def _render_value(value: Any) -> JsonObject:
 
 
 def _is_result(value: JsonObject) -> bool:
-    """Whether a value is a tool result as it is: what a script got from a tool and passes on whole."""
+    """Whether a value is a tool result itself, which a script got from a tool and returns unchanged."""
     blocks = as_list(value.get("content"))
     known = {"content", "structuredContent", "isError", "_meta", "resultType"}
     return (

@@ -1,4 +1,6 @@
-"""Completion of the arguments of our own resources and prompts: what begins so, then what contains it or is near."""
+"""Completion for arguments of our own resources and prompts: prefix matches first, then substrings and similar
+names.
+"""
 
 from collections.abc import Iterable
 
@@ -14,7 +16,7 @@ MOST = 100
 
 
 async def complete(verbs: Verbs, caller: Caller, params: JsonObject) -> JsonObject | None:
-    """The completion, or None where the reference is to something that is not ours."""
+    """The completion, or None if the reference is not to something of ours."""
     reference, argument = as_object(params.get("ref")), as_object(params.get("argument"))
     value = as_text(argument.get("value"))
     if reference.get("type") == "ref/prompt":
@@ -35,7 +37,7 @@ async def complete(verbs: Verbs, caller: Caller, params: JsonObject) -> JsonObje
 
 
 def matching(value: str, names: Iterable[str]) -> list[str]:
-    """The names that `value` may become: those that begin with it, those that contain it, those that are near."""
+    """The names that `value` may become: those that begin with it, contain it, or are similar."""
     every, prefix = sorted(names), value.lower()
     begins = [name for name in every if name.lower().startswith(prefix)]
     contains = [name for name in every if prefix in name.lower()]
@@ -44,7 +46,7 @@ def matching(value: str, names: Iterable[str]) -> list[str]:
 
 
 async def _tasks(verbs: Verbs, caller: Caller, value: str) -> list[str]:
-    """What tools say they do, for a task that somebody has begun to describe."""
+    """Descriptions of tools, for a task that a user has begun to describe."""
     if not value.strip():
         return []
     hits = (await verbs.search(value, principal=caller.principal, limit=10)).hits

@@ -32,7 +32,7 @@ def list_prompts() -> list[JsonObject]:
 
 
 async def get_prompt(verbs: Verbs, caller: Caller, name: str, arguments: JsonObject) -> JsonObject | None:
-    """One of our own prompts; None where the name is not ours. Raises BadArguments."""
+    """One of our own prompts; None if the name is not ours. Raises BadArguments."""
     if name in {prompt["name"] for prompt in list_prompts()}:
         demand(caller.principal, "discover", "asking about servers and tools")
     match name:

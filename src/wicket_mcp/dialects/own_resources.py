@@ -3,7 +3,7 @@
     wicket://overview  backends  tools  recent  stats  health
     wicket://tool/{tool_name}  backend/{backend_name}  backend/{backend_name}/tools  result/{id}
 
-`gatemini://` leads to the same. What belongs to callers (recent calls, statistics, results) is shown to them alone.
+`gatemini://` is an alias. Data of a caller (recent calls, statistics, results) is shown only to that caller.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _INDEX_BUDGET = 700  # characters of the list of servers in the overview
 _LINE = 70
 _RECENT = 50
 _OF_THE_CALLER = ("recent", "stats", "result")
-"""What tells callers about nothing but what they did."""
+"""Resources that contain only the caller's own data."""
 
 Page = Callable[[Verbs, Caller], Awaitable[Any]]
 
@@ -49,7 +49,7 @@ def list_templates() -> list[JsonObject]:
 
 
 async def read(verbs: Verbs, caller: Caller, uri: str) -> JsonObject | None:
-    """The content of one of our own resources; None where the address is not ours. Raises UnknownName."""
+    """The content of one of our own resources; None if the address is not ours. Raises UnknownName."""
     scheme = next((scheme for scheme in SCHEMES if uri.startswith(scheme)), None)
     if scheme is None:
         return None
@@ -67,7 +67,7 @@ async def read(verbs: Verbs, caller: Caller, uri: str) -> JsonObject | None:
 
 
 async def overview(verbs: Verbs, caller: Caller) -> str:
-    """What this is and how to go on, within 500 tokens whatever is behind it."""
+    """What this is and how to continue, within 500 tokens for any catalogue."""
     view = await verbs.view(caller.principal)
     return (
         f"# Wicket\n\nA gateway to {len(view.tools):,} tools of {len(view.servers)} servers. A client sees a few tools "
@@ -158,7 +158,7 @@ async def _item(
         case ["result", handle]:
             try:
                 return await _result(verbs, caller, handle, query)
-            except UnknownResult as problem:  # to a client that reads addresses, one that leads nowhere
+            except UnknownResult as problem:  # for a client that reads addresses, it is an address that does not exist
                 raise UnknownName("resource", uri, hint=problem.hint) from None
         case _:
             known = [*(f"wicket://{name}" for name in _PAGES), *(f"wicket://{template[0]}" for template in _TEMPLATES)]

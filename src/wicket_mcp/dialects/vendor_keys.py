@@ -1,6 +1,7 @@
-"""What single clients read in a tool's `_meta` beside the protocol: one table, switched off by `vendor_keys = false`.
+"""Keys in a tool's `_meta` that single clients read in addition to the protocol: one table, switched off by
+`vendor_keys = false`.
 
-Read in public files of the clients, not on an official page, so nothing depends on it.
+Found in public files of the clients, not in official documentation, so nothing depends on it.
 """
 
 from collections.abc import Mapping
@@ -9,9 +10,9 @@ from typing import Any
 from wicket_mcp.model import JsonObject, as_object
 
 ALWAYS_LOAD: Mapping[str, Any] = {"anthropic/alwaysLoad": True}
-"""Claude Code defers tools behind a search of its own; a search behind a search costs two."""
+"""Claude Code hides tools behind its own search; a search behind a search costs two steps."""
 LARGE_RESULT: Mapping[str, Any] = {"anthropic/maxResultSizeChars": 100_000}
-"""We keep large results ourselves: what we show is meant to be seen whole."""
+"""We store large results ourselves: what we show should be shown completely."""
 
 KEYS: Mapping[str, Mapping[str, Any]] = {
     "find_tools": ALWAYS_LOAD,
@@ -23,6 +24,6 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
 
 
 def add_keys(definition: JsonObject) -> JsonObject:
-    """A tool of ours as clients are shown it; every other tool as it is."""
+    """One of our tools as clients see it; every other tool is unchanged."""
     keys = KEYS.get(definition["name"])
     return {**definition, "_meta": {**as_object(definition.get("_meta")), **keys}} if keys else definition

@@ -1,7 +1,7 @@
-"""Whose account is used at which server, and whether somebody has to sign in first.
+"""Which account is used at which server, and whether a sign-in is needed first.
 
-The pool asks here for credentials (`CredentialSource`), everybody else what is missing. Loaded by every gateway, so it
-loads the OAuth client (`oauth/`) at the first rejected request or kept sign-in, and not before.
+The pool gets credentials here (`CredentialSource`); other callers ask what is missing. Every gateway loads this module,
+so it loads the OAuth client (`oauth/`) only at the first rejected request or stored sign-in.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from wicket_mcp.upstream.egress import Answer
 if TYPE_CHECKING:
     from wicket_mcp.identity.oauth.signin import SignIns
 
-LOOK_AGAIN = 5.0  # seconds until the vault is asked again whether somebody signed in
+LOOK_AGAIN = 5.0  # seconds until the vault is checked again for a new sign-in
 _NEEDED = "needed"
 
 
 class _Kept(Protocol):
-    """Credentials that say which sign-in they are of."""
+    """Credentials with the version of their sign-in."""
 
     @property
     def version(self) -> str: ...
@@ -42,7 +42,7 @@ class _Kept(Protocol):
 
 
 class AccountStore(NoteStore, GrantStore, Protocol):
-    """What is kept about accounts beside the vault: who has to sign in, and who is about to."""
+    """What is stored about accounts besides the vault: missing sign-ins and pending ones."""
 
 
 class Accounts:
@@ -53,18 +53,18 @@ class Accounts:
         self.waiting = Waiting(notes)
         self.options = options
         self.refreshes: Counter[tuple[str, str]] = Counter()
-        """How renewals of access tokens ended, by server."""
+        """Outcomes of access token renewals, by server."""
         self._notes = notes
         self._base_dir = base_dir
         self._credentials: dict[tuple[str, str], _OnDemand] = {}
         self._needs: dict[tuple[str, str], Challenge | None] = {}
-        """What is needed of a sign-in, by server and owner; None where nothing is."""
+        """The sign-in that is needed, by server and owner; None if none is."""
         self._noted: set[tuple[str, str]] = set()
-        """Of which of them the store knows, so that its word counts when another process has changed it."""
+        """The entries that the store has too, so that a change by another process counts."""
         self._changes: dict[tuple[str, str], int] = {}
-        """How often somebody signed in to a server while we run."""
+        """How often a sign-in to a server happened at run time."""
         self.address = ""
-        """Our own address, where browsers come back to it; else they come to a loopback port."""
+        """Our own address, if browsers return to it; otherwise they return to a loopback port."""
         self._stays = False
         self._on_change: Callable[[str, str], None] | None = None
         self._sign_ins: SignIns | None = None
@@ -75,7 +75,7 @@ class Accounts:
 
     @property
     def sign_ins(self) -> "SignIns":
-        """How people sign in."""
+        """The sign-ins of users."""
         if self._sign_ins is None:
             from wicket_mcp.identity.oauth.signin import SignIns  # noqa: PLC0415  (few gateways need it)
 
@@ -83,22 +83,22 @@ class Accounts:
         return self._sign_ins
 
     def reconfigure(self, config: Config) -> None:
-        """Sign in as another configuration says, from now on."""
+        """Use another configuration for sign-ins from now on."""
         self.options = config.oauth
         if config.http.public_url:
             self.address = config.http.public_url.rstrip("/")
 
     def tell(self, on_change: Callable[[str, str], None]) -> None:
-        """Have `on_change` called with server and owner whenever somebody has signed in or out."""
+        """Call `on_change` with server and owner after every sign-in or sign-out."""
         self._on_change = on_change
 
     @property
     def serves_callback(self) -> bool:
-        """Whether we run for long enough that a browser can come back to us."""
+        """Whether we run long enough for a browser to come back."""
         return self._stays
 
     def stay(self) -> None:
-        """We run until somebody stops us: a browser can come back."""
+        """We run until we are stopped, so a browser can come back."""
         self._stays = True
 
     def serve_at(self, address: str) -> None:
@@ -142,10 +142,10 @@ class Accounts:
             known = self._credentials[key] = _OnDemand(self, config, url, key[1])
         return known
 
-    # Who has to sign in
+    # Missing sign-ins
 
     async def need(self, server: str, owner: str, challenge: Challenge | None) -> None:
-        """Note what is needed of a sign-in; None when somebody has signed in."""
+        """Record the sign-in that is needed; None after a sign-in."""
         before = self._needs.get((server, owner))
         self._needs[server, owner] = challenge
         if (before is None) != (challenge is None) or challenge is None:
@@ -154,11 +154,11 @@ class Accounts:
             self._noted.add((server, owner))
 
     def challenge(self, server: str, owner: str) -> Challenge:
-        """What the server said last about the token that it wants."""
+        """The server's last challenge."""
         return self._needs.get((server, owner)) or Challenge()
 
     async def missing(self, servers: Iterable[ServerConfig], principal: Principal) -> frozenset[str]:
-        """The servers that `principal` cannot use before somebody signs in."""
+        """The servers that `principal` cannot use before a sign-in."""
         names: set[str] = set()
         for config in servers:
             if config.url is None and config.credentials == "shared":
@@ -171,7 +171,7 @@ class Accounts:
         key = (server, owner)
         if key in self._needs and (self._needs[key] is None or key not in self._noted):
             return self._needs[key] is not None
-        noted = await self._notes.load_note(_note(server, owner))  # another process may know of a sign-in by now
+        noted = await self._notes.load_note(_note(server, owner))  # another process may have recorded a sign-in
         if noted == _NEEDED:
             self._needs.setdefault(key, Challenge())
             self._noted.add(key)
@@ -182,14 +182,14 @@ class Accounts:
         return self._needs[key] is not None
 
     async def on_signed_in(self, server: str, owner: str, version: str = "") -> None:
-        """Somebody signed in (or out, without a version): connections from now on are other ones."""
+        """A sign-in (or, without a version, a sign-out) happened: use new connections from now on."""
         self._supersede(server, owner, version)
         await self.need(server, owner, None)
         if self._on_change is not None:
             self._on_change(server, owner)
 
     def disown(self, servers: Iterable[ServerConfig], owner: str) -> None:
-        """A name is somebody else's from now on, who must not meet what was opened for the one before."""
+        """A name now belongs to another principal, who must not get connections of the previous one."""
         for config in servers:
             if config.credentials == "user":
                 self._supersede(config.name, owner, "")
@@ -202,7 +202,7 @@ class Accounts:
         self._changes[server, owner] = self._changes.get((server, owner), 0) + 1
 
     async def give(self, config: ServerConfig, principal: Principal, variables: dict[str, str]) -> None:
-        """Keep the variables that `principal` gives for a command."""
+        """Store the variables that `principal` provides for a command."""
         from wicket_mcp.identity.oauth.keep import Keep  # noqa: PLC0415  (as above)
 
         owner = owner_of(config, principal)
@@ -210,12 +210,12 @@ class Accounts:
         await self.on_signed_in(config.name, owner)
 
     def resolve(self, config: ServerConfig) -> ResolvedServer:
-        """The server with its secrets as they are now. Raises ConfigError."""
+        """The server with its current secrets. Raises ConfigError."""
         return resolve(config, os.environ, self._base_dir)
 
 
 class _OnDemand:
-    """Credentials of one owner at one server, which load what they need when they are first needed."""
+    """Credentials of one owner at one server, loaded on first use."""
 
     def __init__(self, accounts: Accounts, config: ServerConfig, url: str, owner: str) -> None:
         self.config = config
@@ -247,7 +247,7 @@ class _OnDemand:
         return await (self._inner or self._load()).handle_rejection(answer, sent)
 
     def reset(self, version: str) -> None:
-        """Look again what there is, for the sign-in `version`."""
+        """Check again which credentials exist, for the sign-in `version`."""
         self._version, self._looked_at = version, float("-inf")
         if self._inner is not None:
             self._inner.forget()
@@ -261,7 +261,7 @@ class _OnDemand:
         return self._inner
 
     async def _note_version(self, inner: _Kept) -> None:
-        """Another process may have signed in, as somebody else."""
+        """Another process may have signed in with another account."""
         version = inner.version
         if version == self._version:
             return

@@ -1,7 +1,7 @@
-"""What a token says, judged and turned into a principal. Pure: the signature was checked before.
+"""Checks the claims of a token and turns them into a principal. Pure: the signature was checked before.
 
-A person is known by issuer and subject, hashed together: two issuers with one subject are two people, and a token
-that is renewed changes nothing.
+A person is identified by issuer and subject, hashed together: the same subject at two issuers is two people, and a
+renewed token changes nothing.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from wicket_mcp.model import Principal, as_list, as_object, as_text
 LEEWAY = 60.0
 """Seconds by which clocks may differ."""
 IMPLICIT = frozenset({"discover", "invoke", "register"})
-"""Scopes of ours that a token may name itself; `admin` is given by the configuration alone."""
+"""Our scopes that a token itself may contain; only the configuration grants `admin`."""
 MAX_GROUPS = 200
 _TYPES = ("at+jwt", "jwt", "application/at+jwt", "application/jwt")
 LABELS = ("preferred_username", "email", "name")
 
 
 class InvalidToken(Exception):
-    """Why a token does not count, in words that are safe for the client that sent it."""
+    """Why a token is not valid, in words that are safe for the client that sent it."""
 
 
 def check_header(header: Mapping[str, Any], issuer: IssuerConfig) -> str:
@@ -43,7 +43,7 @@ def is_typed(header: Mapping[str, Any]) -> bool:
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> float:
-    """When it ends. Raises InvalidToken."""
+    """When the token ends. Raises InvalidToken."""
     end, start = claims.get("exp"), claims.get("nbf")
     if not _is_time(end) or not (start is None or _is_time(start)):
         raise InvalidToken("it does not say how long it is valid")
@@ -55,14 +55,14 @@ def check_times(claims: Mapping[str, Any], now: float) -> float:
 
 
 def audiences(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Who it was issued for; a slash more or less at the end is the same."""
+    """The audiences of the token; a trailing slash makes no difference."""
     value = claims.get("aud")
     values: Iterable[Any] = [value] if isinstance(value, str) else as_list(value)
     return frozenset(text.rstrip("/") for text in values if isinstance(text, str))
 
 
 def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
-    """Who it stands for: a person, or a program that signed in for itself. Raises InvalidToken."""
+    """The principal of the token: a person, or a program that signed in for itself. Raises InvalidToken."""
     subject, program = claims.get("sub"), claims.get("client_id")
     if subject is None and isinstance(program, str) and program:
         subject = f"client:{program}"
@@ -81,7 +81,7 @@ def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
 
 
 def person_name(issuer: str, subject: str) -> str:
-    """What a person is called in the audit, the vault and the results: the same for every token they bring."""
+    """A person's name in the audit, the vault and the results: the same for each of their tokens."""
     digest = hashlib.sha256(f"{len(issuer)} {issuer} {subject}".encode("utf-8", "surrogatepass"))
     return f"person:{digest.hexdigest()[:32]}"
 
@@ -95,14 +95,14 @@ def _scopes(claims: Mapping[str, Any], groups: frozenset[str], issuer: IssuerCon
 
 
 def _texts(value: Any) -> list[str]:
-    """A claim that lists: as a list, or as words with spaces between them."""
+    """A claim with several values: a list, or words separated by spaces."""
     if isinstance(value, str):
         return value.split()
     return [text for text in as_list(value) if isinstance(text, str)]
 
 
 def read_claim(claims: Mapping[str, Any], path: str) -> Any:
-    """A claim by its name, or by names with dots that lead into objects."""
+    """A claim by its name, or by a dotted path into objects."""
     if path in claims:
         return claims[path]
     value: Any = claims

@@ -1,8 +1,8 @@
-"""OAuth clients of our own authorization server: who they say they are, and where they may be sent back to.
+"""OAuth clients of our own authorization server: their description of themselves, and their allowed redirect addresses.
 
-A client is known by the address of a document that it publishes (CIMD), or has registered itself. Neither proves
-anything but the place it is sent back to, so that is compared to the byte; only the port of a loopback address is free
-(RFC 8252). Fetching obeys the egress rules.
+A client is identified by the address of a document that it publishes (CIMD), or has registered itself. Both prove only
+the redirect address, so it must match exactly; only the port of a loopback address is free (RFC 8252). Documents are
+fetched under the egress rules.
 """
 
 import re
@@ -27,7 +27,7 @@ MAX_NAME = 80
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _FORBIDDEN = frozenset({"javascript", "data", "file", "vbscript", "blob", "about", "view-source", "ws", "wss", "ftp"})
 _ODD = re.compile(r"[^\x21-\x7e]|[\"'<>\\^`{|};,]")
-"""What no address needs unencoded; commas and semicolons would end a rule of a content security policy."""
+"""Characters that no address needs unencoded; commas and semicolons would end a rule of a content security policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,21 @@ class Client:
     redirect_uris: tuple[str, ...]
 
     def redirect(self, uri: str) -> str | None:
-        """Where to send the browser back to, if the client may ask for that; its only address where it names none."""
+        """The redirect address, if the client may use it; its only address if it names none."""
         if not uri:
             return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
         return uri if any(_same_place(uri, known) for known in self.redirect_uris) else None
 
 
 class Clients:
-    """All of them."""
+    """All OAuth clients."""
 
     def __init__(self, store: GrantStore, documents: Documents) -> None:
         self._store = store
         self._documents = documents
 
     async def find(self, client_id: str) -> Client:
-        """Raises BadArguments where there is none by this id, or its document cannot be used."""
+        """Raises BadArguments if no client has this id, or its document cannot be used."""
         if client_id.startswith(("https://", "http://")):
             return await self._read(client_id)
         stored = await self._store.oauth_client(client_id[:MAX_LENGTH])
@@ -62,7 +62,7 @@ class Clients:
         return Client(stored.id, stored.name, stored.redirect_uris)
 
     async def register(self, body: JsonObject) -> StoredClient:
-        """Dynamic registration (RFC 7591), of public clients alone. Raises BadArguments."""
+        """Dynamic registration (RFC 7591), for public clients only. Raises BadArguments."""
         redirects = check_redirects(body.get("redirect_uris"))
         client = StoredClient(f"wc_{secrets.token_urlsafe(16)}", _name(body, redirects), redirects, time.time())
         await self._store.save_oauth_client(client, MAX_CLIENTS)
@@ -83,7 +83,7 @@ class Clients:
 
 
 def check_redirects(value: Any) -> tuple[str, ...]:
-    """The addresses of a client. Raises BadArguments where one of them could hurt."""
+    """The redirect addresses of a client. Raises BadArguments for an unsafe one."""
     redirects = tuple(text for text in as_list(value) if isinstance(text, str))
     if not redirects or len(redirects) != len(as_list(value)) or len(redirects) > MAX_REDIRECTS:
         raise BadArguments("redirect_uris must be a list of one to twenty addresses.")
@@ -96,7 +96,7 @@ def check_redirects(value: Any) -> tuple[str, ...]:
 
 
 def place_of(uri: str) -> str:
-    """The part of a redirect address that says who gets the answer, as a content security policy names it."""
+    """The part of a redirect address that identifies the receiver, as a content security policy names it."""
     split = urlsplit(uri)
     return f"{split.scheme}://{split.netloc}" if split.scheme in ("http", "https") else f"{split.scheme}:"
 

@@ -1,6 +1,6 @@
 """JSON documents of identity providers and clients, read over HTTP under the egress rules, within seconds.
 
-What comes from outside is bounded in size and time and must be a JSON object. Knows nothing of what it says.
+A document is limited in size and time and must be a JSON object. Knows nothing about its content.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ MAX_SIZE = 256 * 1024
 
 
 class Unreadable(Unavailable):
-    """A document that could not be fetched, or is not one. `status` is the HTTP status where there was one."""
+    """A document that could not be fetched or is invalid. `status` is the HTTP status, if there was one."""
 
     def __init__(self, url: str, reason: str, status: int = 0) -> None:
         super().__init__("identity", f"{mask_url(url)} {reason}.", hint="Try again later.")
@@ -28,7 +28,7 @@ class Unreadable(Unavailable):
 
 
 class Documents:
-    """`allowed`: addresses, networks and host names that may be reached besides public ones."""
+    """`allowed`: addresses, networks and host names that may be reached in addition to public ones."""
 
     def __init__(self, allowed: Iterable[str] = (), timeout: float = TIMEOUT) -> None:
         self._client = HttpClient(rules=EgressRules(allowed))
@@ -73,5 +73,5 @@ class Documents:
 
 
 def hosts_of(*urls: str | None) -> list[str]:
-    """The host names of configured addresses: what the owner wrote down may be reached, wherever it is."""
+    """The host names of configured addresses: addresses that the owner configured may be reached anywhere."""
     return [host for url in urls if url and (host := urlsplit(url).hostname)]

@@ -1,8 +1,8 @@
-"""Our own authorization server, without HTTP: what was approved, and the codes and tokens that come of it.
+"""Our own authorization server, without HTTP: approved grants, and their codes and tokens.
 
 A grant is one person's consent to one client. Its tokens are one family: access tokens for 15 minutes, one refresh
-token at a time; a code or refresh token that is shown a second time ends all of them. Everything is random and kept as
-a digest, and a revoked grant ends at once, in every process. `surface/authorization.py` speaks HTTP for it.
+token at a time; a code or refresh token that is used a second time ends all of them. All secrets are random and stored
+as digests, and a revoked grant ends at once, in every process. `surface/authorization.py` is the HTTP side.
 """
 
 import base64
@@ -49,21 +49,21 @@ class Holders(Protocol):
     async def check(self, credential: str) -> Principal | None: ...
 
     async def holder(self, digest: bytes) -> Principal | None:
-        """Whose credential this is the digest of, if it still counts."""
+        """The principal whose credential has this digest, if it is still valid."""
         ...
 
     async def remember(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
-        """Who signed in with a provider, and the digest that stands for them. Raises InvalidToken."""
+        """The principal who signed in with a provider, and the digest that represents them. Raises InvalidToken."""
         ...
 
 
 class GrantsStore(GrantStore, KeyStore, Protocol):
-    """What is kept about grants; `keys_version` tells when anything was written."""
+    """What is stored about grants; `keys_version` tells when anything was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """What a client asks for, checked; waits for somebody to approve it."""
+    """A client's checked request, which waits for approval."""
 
     client: str
     client_name: str
@@ -83,7 +83,7 @@ class Issued:
 
 
 class Grants:
-    """All grants of this gateway. `on_act` gets who did what, for the audit."""
+    """All grants of this gateway. `on_act` is called for the audit."""
 
     def __init__(
         self,
@@ -94,7 +94,9 @@ class Grants:
         *,
         seal: bytes = b"",
     ) -> None:
-        """`seal` is the key that replicas share: who shows the consent page need not be who gets the answer."""
+        """`seal` is the key that replicas share, because another replica than the one that showed the consent page may
+        get the answer.
+        """
         self._store = store
         self._holders = holders
         self._on_act = on_act
@@ -106,14 +108,18 @@ class Grants:
     # Consent
 
     def seal(self, request: AuthorizationRequest, session: str) -> str:
-        """The request as the consent page carries it: for ten minutes, for the browser that was shown the page."""
+        """The request in the form that the consent page carries: valid for ten minutes, for the browser that was shown
+        the page.
+        """
         r = request
         content = [r.client, r.client_name, r.redirect_uri, list(r.scopes), r.state, r.challenge]
         body = encode([content, secrets.token_hex(16), self._clock() + REQUEST_LIFE])
         return _text(self._sign(body, session) + body)
 
     def open(self, sealed: str, session: str) -> tuple[AuthorizationRequest, bytes]:
-        """What `seal` closed, and its mark. Raises OAuthError where it was changed, is old or another browser's."""
+        """Opens what `seal` sealed, with its mark. Raises OAuthError if it was changed, has expired or belongs to
+        another browser.
+        """
         try:
             data = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
         except ValueError:
@@ -128,22 +134,22 @@ class Grants:
         return AuthorizationRequest(client, name, redirect_uri, tuple(scopes), state, challenge), mark.encode()
 
     async def sign_in(self, credential: str) -> tuple[Principal, bytes] | None:
-        """Whose token or API key this is, and its digest."""
+        """The principal of this token or API key, and its digest."""
         principal = await self._holders.check(credential)
         return None if principal is None else (principal, digest_of(credential))
 
     async def welcome(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
-        """Who signed in with a provider, and what stands for their credential. Raises InvalidToken."""
+        """The principal who signed in with a provider, and the digest of their credential. Raises InvalidToken."""
         holder = await self._holders.remember(issuer, claims)
         self._on_act(holder[0].name, "sign-in", f"{holder[0].label} ({holder[0].subject}) of {issuer.issuer}".strip())
         return holder
 
     def forget(self) -> None:
-        """Look everybody up again: the configuration has changed."""
+        """Look up every principal again: the configuration has changed."""
         self._known.clear()
 
     async def open_session(self, digest: bytes) -> str:
-        """A secret for a browser's cookie: whoever has it has signed in with that credential."""
+        """A secret for a browser's cookie, which represents a sign-in with that credential."""
         session = secrets.token_urlsafe(32)
         body = {"credential": digest.hex()}
         now = self._clock()
@@ -151,7 +157,7 @@ class Grants:
         return session
 
     async def session(self, session: str) -> tuple[Principal, bytes] | None:
-        """Who has signed in with this cookie, as long as the credential counts."""
+        """The principal of this cookie, while the credential is valid."""
         ticket = await self._store.ticket(digest_of(session)) if session else None
         if ticket is None or ticket.kind != "session" or self._clock() >= ticket.expires_at:
             return None
@@ -162,7 +168,7 @@ class Grants:
     async def approve(
         self, request: AuthorizationRequest, mark: bytes, holder: tuple[Principal, bytes], scopes: Collection[str]
     ) -> str:
-        """A code for the client. Raises OAuthError where this page has been used, or nothing is left to allow."""
+        """A code for the client. Raises OAuthError if the page was already used, or no scope remains."""
         principal, credential = holder
         allowed = frozenset(scope for scope in request.scopes if scope in scopes and principal.may(scope))
         if not allowed:
@@ -198,14 +204,14 @@ class Grants:
         return await self._issue_pair(grant, grant.scopes)
 
     async def refresh(self, token: str, client: str, scopes: Collection[str]) -> Issued:
-        """New tokens for a refresh token, which is thereby used up. Raises OAuthError."""
+        """New tokens for a refresh token, which is used up by this. Raises OAuthError."""
         _, grant = await self._use(token, "refresh", client)
         if not grant.scopes.issuperset(scopes):
             raise OAuthError("invalid_scope", "More than was approved.")
         return await self._issue_pair(grant, frozenset(scopes) or grant.scopes)
 
     async def principal(self, token: str, base: str) -> Principal | None:
-        """Who is behind an access token; None where it is not ours. Raises InvalidToken where it has ended."""
+        """The principal of an access token; None if it is not ours. Raises InvalidToken if it has ended."""
         if not token.startswith(ACCESS):
             return None
         version = self._store.keys_version()
@@ -248,7 +254,7 @@ class Grants:
         return replace(grant, revoked_at=now, reason=reason)
 
     async def revoke_token(self, token: str, client: str) -> None:
-        """What a client asks for when its user signs out (RFC 7009): the whole grant ends."""
+        """A client's request when its user signs out (RFC 7009): the whole grant ends."""
         ticket = await self._store.ticket(digest_of(token))
         grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.grant else None
         if grant is not None and grant.client == client:
@@ -256,7 +262,7 @@ class Grants:
                 await self.revoke(grant.id, "the client signed out", grant.principal)
 
     async def _use(self, text: str, kind: str, client: str) -> tuple[StoredTicket, StoredGrant]:
-        """A code or refresh token that is used now, and its grant. Raises OAuthError; a replay ends the grant."""
+        """Use a code or refresh token; returns it and its grant. Raises OAuthError; a replay ends the grant."""
         now = self._clock()
         ticket = await self._store.ticket(digest_of(text))
         grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.kind == kind else None
@@ -291,7 +297,7 @@ class Grants:
 
 
 def digest_of(text: str | bytes) -> bytes:
-    """What a secret of 256 random bits is kept as."""
+    """The stored form of a secret of 256 random bits."""
     return hashlib.sha256(text.encode("utf-8", "replace") if isinstance(text, str) else text).digest()
 
 

@@ -1,4 +1,4 @@
-"""Who may approve a grant, and whether they still may.
+"""Which principals may approve a grant, and whether they still may.
 
 The owner with the gateway's token, others with an API key or by signing in with a provider (`people.py`).
 """
@@ -16,7 +16,7 @@ from wicket_mcp.model import LOCAL, Principal
 
 
 class CredentialHolders:
-    """`token` is the gateway's own; None where nobody is asked for one. `people` None: nobody signs in elsewhere."""
+    """`token` is the gateway's own; None if none is required. `people` None: no sign-in with a provider."""
 
     def __init__(self, token: str | None, keys: Keys, people: People | None = None) -> None:
         self._token = token

@@ -1,7 +1,8 @@
-"""The public keys of one issuer: found through its metadata, kept, and fetched again when a token names another one.
+"""The public keys of one issuer: found through its metadata, cached, and fetched again when a token names an unknown
+key.
 
-Nothing is fetched before a token needs it. However many tokens name keys that do not exist, the issuer is asked once a
-minute at most; while it cannot be reached the keys that are known go on counting. Decides on no token.
+Nothing is fetched before a token needs it. However many tokens name unknown keys, the issuer is asked at most once a
+minute; while it cannot be reached, the known keys stay valid. Does not check tokens itself.
 """
 
 import asyncio
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     Key = RSAKey | ECKey | OKPKey
 
 REFETCH = 60.0
-"""Seconds before a key that is unknown makes us ask again."""
+"""Seconds before an unknown key makes us fetch the keys again."""
 RETRY = 5.0
-"""The same after the issuer could not be reached."""
+"""The same, after the issuer could not be reached."""
 STALE = 3600.0
-"""Seconds after which the keys are fetched again, so that one that was withdrawn stops counting."""
+"""Seconds after which the keys are fetched again, so that a withdrawn key becomes invalid."""
 MAX_KEYS = 100
 
 _FITS = {
@@ -53,7 +54,7 @@ class Keys:
         self._imported: dict[int, Any] = {}
 
     async def find(self, kid: str | None, algorithm: str) -> list["Key"]:
-        """The keys that may have signed a token with this header. Raises Unavailable before any key is known."""
+        """The keys that may have signed a token with this header. Raises Unavailable if no key is known yet."""
         if self._needs_fetch(kid):
             async with self._fetching:
                 if self._needs_fetch(kid) and self._clock() >= self._next:
@@ -92,7 +93,7 @@ class Keys:
         return as_text((await read_metadata(self._config.issuer, self._documents))["jwks_uri"])
 
     def _import(self, key: JsonObject) -> "Key | None":
-        """The key as the library has it; None where it is not one. Made once."""
+        """The key as an object of the library; None if it is invalid. Created once."""
         if id(key) not in self._imported:
             from joserfc.errors import JoseError  # noqa: PLC0415  (70 ms, for those who accept tokens)
             from joserfc.jwk import import_key  # noqa: PLC0415
@@ -109,7 +110,7 @@ _PUBLIC = frozenset({"kty", "crv", "x", "y", "n", "e", "kid"})
 
 
 async def read_metadata(issuer: str, documents: Documents) -> JsonObject:
-    """What an issuer says about itself, at the first address that names its keys. Raises Unreadable."""
+    """An issuer's metadata, from the first address that names its keys. Raises Unreadable."""
     problem = Unreadable(issuer, "has no metadata")
     for url in metadata_addresses(issuer):
         try:
@@ -136,7 +137,7 @@ def metadata_addresses(issuer: str) -> tuple[str, str]:
 
 
 def _fits(key: JsonObject, algorithm: str) -> bool:
-    """Whether a key is made for signatures of this algorithm."""
+    """Whether a key is meant for signatures of this algorithm."""
     needed = _FITS.get(algorithm) or _FITS.get(algorithm[:2], {})
     declared = as_text(key.get("alg"))
     alike = not declared or declared == algorithm or {declared, algorithm} <= {"EdDSA", "Ed25519", "Ed448"}

@@ -1,6 +1,6 @@
-"""API keys and what they may do: made once, shown once, kept as a digest; limits that outlive the process.
+"""API keys and their rights: created once, shown once, stored as a digest; limits that outlive the process.
 
-A key is 256 random bits, so a plain SHA-256 keeps it safe: there is nothing to guess and no dictionary to try.
+A key is 256 random bits, so a plain SHA-256 is safe: it can be neither guessed nor found in a dictionary.
 """
 
 import hashlib
@@ -23,17 +23,17 @@ from wicket_mcp.trust.policy import demand
 log = logging.getLogger(__name__)
 
 KINDS = ("discovery", "registration", "health", "invocation")
-"""What is limited by the hour, for each key."""
+"""What is limited per hour, for each key."""
 RESERVED = (LOCAL.name, "gateway", "shared")
-"""Names that mean somebody already: the owner, Wicket itself, and the owner of what the vault keeps for all."""
+"""Reserved names: the owner, Wicket itself, and the owner of the vault's shared secrets."""
 
 
 class KeysStore(KeyStore, LimitStore, OnboardingStore, VaultStore, Protocol):
-    """What is kept about keys: themselves, their buckets, that their owner has come, and their owner's credentials."""
+    """What is stored about keys: the keys, their buckets, the onboarding steps and the credentials of their holders."""
 
 
 class Keys:
-    """All keys, the principals behind them, and how often each may ask."""
+    """All keys, their principals, and their limits."""
 
     def __init__(
         self,
@@ -42,21 +42,21 @@ class Keys:
         clock: Callable[[], float] = time.time,
         on_successor: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`on_successor` is called with a name that another key has from now on: perhaps somebody else's."""
+        """`on_successor` is called with a name that another key has from now on, perhaps another person's."""
         self._store = store
         self._clock = clock
         self._known: dict[bytes, tuple[StoredKey, Principal]] = {}
-        """Keys that were read while the store was at `_version`, and who holds them."""
+        """Keys that were read while the store was at `_version`, and their holders."""
         self._last: dict[bytes, tuple[StoredKey, Principal]] = {}
-        """Keys as they were read last, for when the store cannot be read."""
+        """Keys as they were last read, for when the store cannot be read."""
         self._version: int | None = None
         self._holders: dict[str, bytes] = {}
-        """The digest of the key that each name came with last."""
+        """The digest of the last key of each name."""
         self._on_successor = on_successor
         self.use(rates)
 
     def use(self, rates: Mapping[str, int]) -> None:
-        """Requests an hour by kind from now on, for keys without limits of their own."""
+        """Use these requests per hour by kind from now on, for keys without limits of their own."""
         self._rates = rates
 
     async def create(
@@ -67,7 +67,7 @@ class Keys:
         lifetime: float | None = None,
         rates: Mapping[str, int] | None = None,
     ) -> tuple[str, StoredKey]:
-        """A new key and how it is kept. The key cannot be had again. Raises BadArguments."""
+        """A new key, and its stored form. The key cannot be shown again. Raises BadArguments."""
         _check(name, scopes, rates or {})
         if any(key.name == name and self._usable(key) for key in await self._store.keys()):
             raise BadArguments(f"There is a key named '{name}' already.", hint="Revoke it first, or take another name.")
@@ -91,7 +91,7 @@ class Keys:
         return await self._store.keys()
 
     async def revoke(self, name: str) -> StoredKey:
-        """End a key at once, and forget the credentials of its holder. Raises UnknownName."""
+        """Revoke a key at once, and delete the credentials of its holder. Raises UnknownName."""
         usable = [key for key in await self._store.keys() if self._usable(key)]
         active = next((key for key in usable if key.name == name), None)
         if active is None:
@@ -102,7 +102,7 @@ class Keys:
         return ended
 
     async def principal(self, text: str) -> Principal | None:
-        """Who gave this key; None when it is unknown, expired or revoked, which look alike."""
+        """The holder of this key; None if it is unknown, expired or revoked, without telling these apart."""
         if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
             return None
         digest = _digest(text)
@@ -115,13 +115,13 @@ class Keys:
         return principal
 
     async def holder(self, digest: bytes) -> Principal | None:
-        """Whose key has this digest, as long as it counts."""
+        """The holder of the key with this digest, while it is valid."""
         self._follow_store()
         key, principal = self._known.get(digest) or await self._read(digest)
         return principal if key is not None and self._usable(key) else None
 
     async def admit(self, principal: Principal, scope: str, kind: str = "") -> None:
-        """Let a request pass, or not. Raises Denied, or RateLimited with the seconds to wait."""
+        """Let a request pass or reject it. Raises Denied, or RateLimited with the seconds to wait."""
         demand(principal, scope)
         await self.take(principal, kind)
 
@@ -131,19 +131,19 @@ class Keys:
         return dict(principal.rates).get(kind, usual) if principal.rates else usual
 
     async def take(self, principal: Principal, kind: str) -> None:
-        """Count a request against the key's allowance an hour. Raises RateLimited with the seconds to wait."""
+        """Count a request against the key's hourly limit. Raises RateLimited with the seconds to wait."""
         per_hour = self.allowance(principal, kind)
         if per_hour and principal.name != LOCAL.name:
             wait = 0.0
             try:
                 wait = await self._store.take(principal.name, kind, per_hour, self._clock())
-            except Internal as problem:  # a state that cannot be written stops nobody
+            except Internal as problem:  # a state that cannot be written must not stop requests
                 log.warning("a limit could not be counted: %s", problem)
             if wait:
                 raise RateLimited(f"Rate limit exceeded: {per_hour} {kind} requests an hour.", retry_after=wait)
 
     def _follow_store(self) -> None:
-        """Forget what is in memory when anything was written to the store by anybody: a revoked key ends at once."""
+        """Drop what is in memory when any process has written to the store: a revoked key ends at once."""
         version = self._store.keys_version()
         if version is None or version != self._version:
             self._last.update(self._known)
@@ -151,12 +151,12 @@ class Keys:
             self._version = version
 
     async def _read(self, digest: bytes) -> tuple[StoredKey | None, Principal | None]:
-        """The key and its holder from the store; from memory where that cannot be read; nothing for one that ended."""
+        """The key and its holder from the store, or from memory if the store cannot be read; None for an ended key."""
         version = self._version
         try:
             key = await self._store.key_of(digest)
         except Internal:
-            if digest in self._last:  # the state cannot be read: a key that was good a moment ago still is
+            if digest in self._last:  # the state cannot be read: a key that was valid a moment ago still is
                 return self._last[digest]
             raise
         self._last.pop(digest, None)
@@ -168,7 +168,7 @@ class Keys:
             self._holders[key.name] = digest
         known = key, Principal(key.name, key.scopes, tuple(key.rates.items()))
         if version is not None and version == self._version:
-            self._known[digest] = known  # unknown ones are not kept: guesses must not fill the memory
+            self._known[digest] = known  # unknown keys are not cached: guesses must not fill the memory
         return known
 
     async def _drop_credentials(self, name: str) -> None:

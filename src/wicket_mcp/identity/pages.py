@@ -1,4 +1,4 @@
-"""What a browser meets on the way through a sign-in: our paths, and pages of a few words."""
+"""What a browser sees during a sign-in: our paths, and short pages."""
 
 from html import escape
 from urllib.parse import parse_qsl
@@ -8,14 +8,14 @@ START = "/oauth/start/"
 
 
 def read_query(query: str) -> dict[str, str]:
-    """The parameters of a redirect. One that is given twice is none: nobody can say which was meant."""
+    """The parameters of a redirect. A parameter that appears twice is dropped, because it is ambiguous."""
     pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
     names = [name for name, _ in pairs]
     return {name: value for name, value in pairs if names.count(name) == 1}
 
 
 def page(text: str, link: str = "") -> bytes:
-    """A page of a few words, and a link to go on with; without scripts or anything from elsewhere."""
+    """A short page with an optional link, without scripts or external content."""
     onward = f'<p><a href="{escape(link)}">Continue</a></p>' if link else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Wicket</title>'

@@ -1,7 +1,7 @@
-"""People who signed in at our authorization server with an OpenID provider: what the provider said of them, kept.
+"""People who signed in at our authorization server with an OpenID provider: their stored claims.
 
-A grant or a browser's session names a person by a digest; here it turns into a principal, by the issuer's rules as they
-are configured now. It counts for thirty days after the sign-in, so that somebody who has left the provider is out then.
+A grant or a browser's session names a person by a digest; here it becomes a principal, by the issuer's current
+configuration. It is valid for thirty days after the sign-in, so that a person who has left the provider loses access.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _KEPT = ("sub", "client_id", "scope", "scp", "roles", *LABELS)
 
 
 class People:
-    """`issuers` gives those that are configured now."""
+    """`issuers` returns the currently configured ones."""
 
     def __init__(
         self,
@@ -33,17 +33,19 @@ class People:
         self._clock = clock
 
     async def remember(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
-        """Who signed in, and the digest that stands for them. Raises InvalidToken where nobody is named."""
+        """The principal who signed in, and the digest that represents them. Raises InvalidToken if the claims name no
+        one.
+        """
         principal = principal_of(claims, issuer)
         remembered = {name: claims[name] for name in _KEPT if name in claims}
-        remembered |= {issuer.groups: read_claim(claims, issuer.groups)}  # a name with dots is read as it stands first
+        remembered |= {issuer.groups: read_claim(claims, issuer.groups)}  # a name with dots is first read literally
         digest = hashlib.sha256(principal.name.encode()).digest()
         note = {"issuer": issuer.issuer, "claims": remembered, "until": self._clock() + LIFE}
         await self._notes.save_note(_note(digest), encode(note).decode())
         return principal, digest
 
     async def holder(self, digest: bytes) -> Principal | None:
-        """Who this digest stands for, as long as their sign-in and its issuer count."""
+        """The principal of this digest, while their sign-in and its issuer are valid."""
         text = await self._notes.load_note(_note(digest))
         note = as_object(decode(text)) if text else {}
         issuer = next((candidate for candidate in self._issuers() if candidate.issuer == note.get("issuer")), None)

@@ -1,10 +1,9 @@
 """Signing in with an OpenID provider at our own authorization server: we are the provider's client.
 
-Somebody who allows a client on the consent page may show who they are at a configured issuer (`http.issuers` with a
-`client_id`) instead of with a token. What they allowed waits (`waiting.py`), for ten minutes and for the browser that
-left, until the provider sends it back, to whichever of our processes: code with PKCE, `state`, `nonce` and `iss` are
-checked, then the ID token. Nothing that the provider gives is kept but its claims (`people.py`).
-`surface/authorization.py` speaks HTTP for it.
+On the consent page, a user may sign in with a configured issuer (`http.issuers` with a `client_id`) instead of a token.
+Their consent waits (`waiting.py`) for ten minutes, for the same browser, until the provider sends it back, to any of
+our processes. Code with PKCE, `state`, `nonce` and `iss` are checked, then the ID token. Of the provider's answer only
+the claims are stored (`people.py`). `surface/authorization.py` is the HTTP side.
 """
 
 import base64
@@ -36,7 +35,7 @@ _SCOPES = ("openid", "profile", "email", "groups")
 
 
 class Visit(Struct, frozen=True):
-    """Somebody is at a provider; what they have allowed meanwhile waits."""
+    """A user is at a provider; their consent waits meanwhile."""
 
     issuer: str
     request: AuthorizationRequest
@@ -47,10 +46,10 @@ class Visit(Struct, frozen=True):
     names_itself: bool
     """Whether every redirect of the provider carries `iss`."""
     method: str
-    """How the token endpoint wants our secret."""
+    """How the token endpoint expects our secret."""
     state: str
     browser: str
-    """What the browser keeps, and must bring back."""
+    """The browser's secret, which it must bring back."""
     verifier: str
     nonce: str
 
@@ -59,7 +58,7 @@ class Visit(Struct, frozen=True):
 
 
 class VisitFailed(OAuthError):
-    """Nobody signed in; the client that waits is told."""
+    """The sign-in failed; the waiting client is told."""
 
     def __init__(self, visit: Visit, words: str, code: str = "access_denied") -> None:
         super().__init__(code, words)
@@ -76,7 +75,7 @@ class Providers:
 
     @property
     def offered(self) -> Sequence[tuple[str, str]]:
-        """The issuers, each with the name that people know it by."""
+        """The issuers, each with its display name."""
         return [(issuer, urlsplit(issuer).netloc) for issuer in self._issuers]
 
     async def begin(
@@ -115,7 +114,7 @@ class Providers:
         return f"{page}{joint}{urlencode(_question(visit, known.config, metadata))}", visit
 
     async def finish(self, query: Mapping[str, str], browser: str) -> tuple[Visit, IssuerConfig, JsonObject]:
-        """What somebody had allowed, and what the provider says of them. Raises OAuthError."""
+        """The consent, and the provider's claims about the user. Raises OAuthError."""
         content = await self._waiting.take(_KIND, query.get("state", ""))
         visit = None if content is None else convert(content, Visit)
         issuer = None if visit is None else self._issuers.get(visit.issuer)
@@ -139,7 +138,7 @@ class Providers:
             raise VisitFailed(visit, words, "temporarily_unavailable") from None
 
     async def _claims(self, visit: Visit, issuer: Issuer, code: str) -> JsonObject:
-        """The claims of the ID token that a code stands for. Raises InvalidToken and WicketError."""
+        """The claims of the ID token for a code. Raises InvalidToken and WicketError."""
         client = Client(
             issuer=visit.issuer,
             client_id=issuer.config.client_id,
@@ -158,7 +157,7 @@ class Providers:
 
 
 def _question(visit: Visit, issuer: IssuerConfig, metadata: JsonObject) -> dict[str, str]:
-    """What the provider is asked; of scopes, those that it lists."""
+    """The authorization request to the provider, with the scopes that it lists."""
     listed = as_list(metadata.get("scopes_supported")) or _SCOPES[:3]
     digest = hashlib.sha256(visit.verifier.encode()).digest()
     return {

@@ -1,4 +1,4 @@
-"""What `[http]` says about signing in, checked: asked at every start and reload that configures any of it."""
+"""Checks the sign-in options of `[http]`, at every start and reload that configures any of them."""
 
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from wicket_mcp.errors import ConfigError
 
 
 def check(config: Config) -> None:
-    """Raises ConfigError where the options cannot be used, or a secret that they name is missing."""
+    """Raises ConfigError if the options cannot be used, or a secret that they name is missing."""
     http = config.http
     if http.public_url is not None:
         _check_address(http.public_url, "http.public_url")

@@ -1,8 +1,9 @@
-"""Access tokens of identity providers: who is behind one, or why it does not count. Wicket as a resource server.
+"""Access tokens of identity providers: the principal of a token, or why it is invalid. Wicket as a resource server.
 
-A token is validated once and then known by its digest until it ends, so that a call costs no signature. JWTs are
-checked with the issuer's keys (`jwks.py`) and rules (`claims.py`); others are asked about where the issuer allows that
-(RFC 7662). The token itself is neither kept nor passed on. The guard asks here; nobody else sees a token.
+A token is validated once and then recognised by its digest until it ends, so that a call needs no signature check. JWTs
+are checked with the issuer's keys (`jwks.py`) and rules (`claims.py`); for other tokens the issuer is asked, if it
+supports that (RFC 7662). The token itself is neither stored nor passed on. Only the guard calls this; nothing else sees
+a token.
 """
 
 import asyncio
@@ -38,24 +39,24 @@ MAX_TOKEN = 16 * 1024
 MAX_KNOWN = 10_000
 MAX_REFUSED = 2_000
 ASK_AGAIN = 60.0
-"""Seconds for which the answer about an opaque token counts; a revoked one ends within them."""
+"""Seconds for which the answer about an opaque token is valid; a revoked one ends within that time."""
 REFUSED_FOR = 10.0
 ASKING = 8
-"""Questions about opaque tokens at the same time."""
+"""Concurrent introspection requests."""
 
 
 Act: TypeAlias = Callable[[str, str, str], None]
-"""Takes who did what, and about what, for the audit."""
+"""Called with who did what, and to what, for the audit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A token that was validated: whose it is, which service it was issued for, and until when it counts."""
+    """A validated token: its principal, its audience, and its end."""
 
     principal: Principal
     audiences: frozenset[str]
     fixed_audience: bool
-    """Whether the audience was the configured one, and is not our address."""
+    """Whether the audience was the configured one rather than our address."""
     until: float
 
 
@@ -83,14 +84,14 @@ class Tokens:
 
     @classmethod
     def of(cls, config: Config, paths: Collection[str], on_act: Act) -> "Tokens":
-        """Raises ConfigError where a secret is missing."""
+        """Raises ConfigError if a secret is missing."""
         issuers = config.http.issuers
         named = [hosts_of(issuer.issuer, issuer.jwks, issuer.introspection) for issuer in issuers]
         documents = Documents([*config.registry.allowed_addresses, *(host for hosts in named for host in hosts)])
         return cls([Issuer.of(issuer, documents, config) for issuer in issuers], documents, paths, on_act)
 
     async def principal(self, token: str, base: str) -> Principal:
-        """Who is behind a token that was sent to us at `base`. Raises InvalidToken, or Unavailable."""
+        """The principal of a token that was sent to us at `base`. Raises InvalidToken, or Unavailable."""
         digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32).digest()
         now = self._clock()
         known = self._known.get(digest)
@@ -134,7 +135,7 @@ class Tokens:
         return known
 
     def _note(self, principal: Principal) -> None:
-        """Record who somebody is when they come for the first time: everything else names them by a digest."""
+        """Record a person's details the first time they come: everything else names them by a digest."""
         name = principal.name.encode()
         if name not in self._seen:
             _keep(self._seen, name, None, MAX_KNOWN)
@@ -170,14 +171,14 @@ class Issuer:
         return cls(config, documents, Keys(config, documents), secret)
 
     async def verify(self, token: str, header: JsonObject, now: float) -> Known:
-        """A JWT of this issuer. Raises InvalidToken, or Unavailable while its keys cannot be read."""
+        """Verify a JWT of this issuer. Raises InvalidToken, or Unavailable while its keys cannot be read."""
         if not is_typed(header):
             raise InvalidToken("its header does not say that it is an access token (typ)")
         claims = await self._read_signed(token, header)
         return self._judge(claims, check_times(claims, now) + LEEWAY)
 
     async def read_id_token(self, token: str, nonce: str, now: float) -> JsonObject:
-        """What this issuer says of somebody who has just signed in for us, its client. Raises as `verify` does."""
+        """The issuer's claims about a person who has just signed in through us, its client. Raises as `verify` does."""
         header, _ = _read(token)
         claims = await self._read_signed(token, header)
         check_times(claims, now)
@@ -202,7 +203,7 @@ class Issuer:
         return claims
 
     async def introspect(self, token: str, now: float) -> Known | None:
-        """What the issuer says about an opaque token; None where it is not active. Raises Unavailable, InvalidToken."""
+        """The issuer's answer about an opaque token; None if it is not active. Raises Unavailable, InvalidToken."""
         text = f"{self.config.client_id}:{self.secret}".encode()
         basic = {"Authorization": f"Basic {base64.b64encode(text).decode()}"} if self.config.client_id else {}
         fields = {"token": token, "token_type_hint": "access_token"}
@@ -232,7 +233,7 @@ def _verify(token: str, keys: Iterable[Any], algorithm: str) -> JsonObject:
         ) from None
     registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SecurityWarning)  # the name EdDSA is deprecated, and what issuers write
+        warnings.simplefilter("ignore", SecurityWarning)  # the name EdDSA is deprecated, but issuers use it
         for key in keys:
             try:
                 return as_object(decode(deserialize_compact(token, key, registry=registry).payload))
@@ -253,7 +254,7 @@ def _read(token: str) -> tuple[JsonObject, JsonObject]:
 
 
 def _keep(known: dict[bytes, Any], digest: bytes, value: Any, most: int) -> None:
-    """Remember; the oldest make room."""
+    """Remember a value; the oldest are dropped."""
     while len(known) >= most:
         del known[next(iter(known))]
     known[digest] = value

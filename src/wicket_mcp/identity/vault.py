@@ -1,8 +1,8 @@
-"""Where credentials rest: each encrypted (AES-256-GCM) by a random data key, which is kept wrapped by another key.
+"""Storage of credentials: each encrypted (AES-256-GCM) with a random data key, which is stored wrapped by another key.
 
-Owns encryption and rotation; `wrapping.py` knows where the wrapping key comes from, the store keeps the rows and can
-read none. A secret is bound to its owner, name and data key: moved to another row it does not open. Nothing here logs,
-and no error contains a value or a key. Who uses it names an owner: a principal's name, or `SHARED`.
+Owns encryption and rotation; `wrapping.py` knows where the wrapping key comes from; the store keeps the rows and cannot
+decrypt them. A secret is bound to its owner, name and data key: moved to another row, it cannot be decrypted. Nothing
+here logs, and no error contains a value or a key. Callers name an owner: a principal's name, or `SHARED`.
 """
 
 import secrets
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 SHARED = "shared"
-"""The owner of what belongs to the gateway and not to one principal."""
+"""The owner of secrets that belong to the gateway rather than to one principal."""
 _NONCE = 12
 _ATTEMPTS = 5
-"""How often another process may rotate while we put one secret."""
+"""How often another process may rotate while we store one secret."""
 
 
 class VaultStatus(msgspec.Struct, frozen=True):
-    """What may be said of a vault: numbers and names, no secret."""
+    """What may be shown of a vault: numbers and names, no secret."""
 
     place: str
     """Where the wrapping key is."""
     key: str
-    """The data key in use; empty where nothing was ever kept."""
+    """The data key in use; empty if nothing was ever stored."""
     created_at: float | None
     secrets: int
     unreadable: int
-    """Secrets whose data key no wrapping key at hand opens."""
+    """Secrets whose data key cannot be unwrapped with the available keys."""
 
 
 class Vault:
-    """Secrets by owner and name. Loads the cipher at the first use, and makes the keys at the first `put`."""
+    """Secrets by owner and name. Loads the cipher on first use, and creates the keys at the first `put`."""
 
     def __init__(self, store: VaultStore, wrapping: Wrapping) -> None:
         self._store = store
@@ -53,12 +53,12 @@ class Vault:
         return f"<Vault key in {self._wrapping.place}>"
 
     async def get(self, owner: str, name: str) -> bytes | None:
-        """The secret; None where there is none. Raises ConfigError without its key, Internal where it is damaged."""
+        """The secret; None if there is none. Raises ConfigError without its key, Internal if it is damaged."""
         stored = await self._store.secret(owner, name)
         return None if stored is None else await self._open(stored)
 
     async def put(self, owner: str, name: str, value: bytes) -> None:
-        """Keep a secret in place of an earlier one. Raises ConfigError without a key."""
+        """Store a secret in place of an earlier one. Raises ConfigError without a key."""
         for _ in range(_ATTEMPTS):
             key = self._newest or await self._load_newest()
             if await self._store.save_secret(self._seal(owner, name, key, value)):
@@ -67,14 +67,14 @@ class Vault:
         raise Internal("The vault's key changed while a credential was kept.", hint="Try again.")
 
     async def delete(self, owner: str, name: str) -> bool:
-        """Forget a secret; whether there was one."""
+        """Delete a secret; whether there was one."""
         return await self._store.drop_secret(owner, name)
 
     async def names(self, owner: str) -> Sequence[str]:
         return [stored.name for stored in await self._store.secrets(owner)]
 
     async def status(self) -> VaultStatus:
-        """Raises ConfigError where the wrapping key cannot be read."""
+        """Raises ConfigError if the wrapping key cannot be read."""
         keys, stored_secrets = await self._store.data_keys(), await self._store.secrets()
         await self._unwrap()
         newest = keys[0] if keys else None
@@ -88,10 +88,10 @@ class Vault:
         )
 
     async def rotate(self, *, discard: bool = False) -> int:
-        """Encrypt everything again under new keys and forget the old ones; how many secrets there are.
+        """Encrypt everything again with new keys and delete the old ones; returns the number of secrets.
 
-        It may be interrupted at any point and run again, and others may use the vault meanwhile. `discard` drops what
-        no key at hand opens, which else is an error. Raises ConfigError.
+        It may be interrupted at any point and run again, and the vault may be used meanwhile. `discard` drops secrets
+        that no available key can decrypt, which is otherwise an error. Raises ConfigError.
         """
         await self._unwrap()
         stored_secrets = await self._store.secrets()
@@ -125,7 +125,7 @@ class Vault:
         return keys[0].id
 
     async def _add_data_key(self) -> str:
-        """A new data key, in use from now on; or the one that another process has just made."""
+        """A new data key, in use from now on; or the one that another process has just created."""
         before = await self._store.data_keys()
         if not await self._wrapping.keys():
             await self._wrapping.create()
@@ -139,7 +139,7 @@ class Vault:
         return name
 
     async def _unwrap(self, keys: Sequence[StoredDataKey] | None = None) -> None:
-        """Learn the data keys that the wrapping keys at hand open."""
+        """Unwrap the data keys with the available wrapping keys."""
         unknown = [key for key in keys or await self._store.data_keys() if key.id not in self._keys]
         if not unknown:
             return
@@ -176,12 +176,12 @@ class Vault:
 
 
 def _binding(owner: str, name: str, key: str) -> bytes:
-    """What a secret is bound to; lengths in front, so that no two rows have the same."""
+    """What a secret is bound to; with length prefixes, so that no two rows have the same."""
     return f"{len(owner)} {owner} {len(name)} {name} {key}".encode("utf-8", "surrogatepass")
 
 
 def _decrypt(key: bytes, sealed: bytes, binding: bytes) -> bytes | None:
-    """None where it was not encrypted by this key for this place."""
+    """None if it was not encrypted with this key for this row."""
     cipher = _cipher(key)
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415  (70 ms, for those who keep credentials)
 

@@ -1,9 +1,9 @@
-"""What waits until a browser comes back: sealed, in the store, for whichever process the browser comes to.
+"""Data that waits until a browser comes back: sealed, in the store, for any process that the browser reaches.
 
-A record is found by a secret that only the browser carries (a `state`, a link), is kept under its digest, and ends with
-its time; `take` gives it out once among all processes. It is sealed with the keys that replicas share, or, without
-replicas, with one of this process. Knows nothing of what waits: sign-ins to servers (`oauth/signin.py`) and visits to
-OpenID providers (`providers.py`).
+A record is found by a secret that only the browser carries (a `state`, a link), is stored under its digest, and
+expires; `take` returns it once among all processes. It is sealed with the keys that replicas share or, without
+replicas, with a key of this process. Knows nothing about its content: sign-ins to servers (`oauth/signin.py`) and
+visits to OpenID providers (`providers.py`).
 """
 
 import hashlib
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """The records of one gateway, however many processes it has."""
+    """The records of one gateway, in all its processes."""
 
     def __init__(self, store: GrantStore) -> None:
         self._store = store
         self._ring: Ring | None = None
         self.shared = False
-        """Whether other processes may take what waits here."""
+        """Whether other processes may take records from here."""
 
     def share(self, ring: "Ring") -> None:
-        """Let everybody with these keys take what waits."""
+        """Let every process with these keys take records."""
         self._ring, self.shared = ring, True
 
     async def put(self, kind: str, key: str, content: Any, life: float) -> None:
-        """Keep `content`, which JSON can say, under a secret for so many seconds."""
+        """Store `content`, which must be JSON, under a secret for this many seconds."""
         now, digest = time.time(), _digest(kind, key)
         sealed = self._keys().close(kind, content, life, digest.hex())
         await self._store.add_ticket(StoredTicket(digest, kind, "", {"sealed": sealed}, now + life), now)
 
     async def peek(self, kind: str, key: str) -> Any:
-        """What waits under a secret; None where nothing does, or no more."""
+        """The content under a secret; None if there is none, or it has expired."""
         digest = _digest(kind, key)
         return self._open(kind, digest, await self._store.ticket(digest))
 
     async def take(self, kind: str, key: str) -> Any:
-        """Like `peek`, for the first who asks."""
+        """Like `peek`, but only the first caller gets it."""
         digest = _digest(kind, key)
         return self._open(kind, digest, await self._store.use_ticket(digest, time.time()))
 

@@ -1,7 +1,7 @@
 """Where the key that protects the vault comes from: a file, the system's keyring, or an environment variable.
 
 A source holds one key or, while `wicket vault rotate` works, several: the first wraps, the others only unwrap. Keys are
-32 random bytes, written as base64. Called by `vault.py` alone; knows nothing of what is kept there.
+32 random bytes, written as base64. Called only by `vault.py`; knows nothing about its content.
 """
 
 import asyncio
@@ -31,29 +31,29 @@ class Wrapping(Protocol):
 
     @property
     def place(self) -> str:
-        """Where the keys are, for a person; never a key."""
+        """Where the keys are, as text for a person; never a key."""
         ...
 
     @property
     def writable(self) -> bool:
-        """Whether we may put a new key there."""
+        """Whether we may store a new key there."""
         ...
 
     async def keys(self) -> list[bytes]:
-        """The keys, the one in use first; none where there is none yet. Raises ConfigError."""
+        """The keys, the one in use first; empty if there is none yet. Raises ConfigError."""
         ...
 
     async def create(self) -> None:
-        """Put a first key there, unless somebody was quicker. Raises ConfigError."""
+        """Store a first key, unless another process was quicker. Raises ConfigError."""
         ...
 
     async def store(self, keys: list[bytes]) -> None:
-        """Have these keys from now on. Raises ConfigError."""
+        """Use these keys from now on. Raises ConfigError."""
         ...
 
 
 def wrapping(config: Config) -> Wrapping:
-    """The source that a configuration and the environment ask for. Reads nothing yet."""
+    """The source that the configuration and the environment select. Reads nothing yet."""
     if os.environ.get(VARIABLE):
         return FromEnvironment()
     if config.vault.key == "keyring":
@@ -62,7 +62,7 @@ def wrapping(config: Config) -> Wrapping:
 
 
 def key_id(key: bytes) -> str:
-    """What a key is called beside what it wraps; says nothing of the key."""
+    """A name for a key, stored beside what it wraps; reveals nothing about the key."""
     return hashlib.sha256(b"wicket vault key" + key).hexdigest()[:16]
 
 
@@ -71,7 +71,7 @@ def new_key() -> bytes:
 
 
 class FromEnvironment:
-    """`WICKET_VAULT_KEY`: one key, or several with commas between them."""
+    """`WICKET_VAULT_KEY`: one key, or several separated by commas."""
 
     place = f"the variable {VARIABLE}"
     writable = False
@@ -90,7 +90,7 @@ class FromEnvironment:
 
 
 class FromFile:
-    """A file beside the state, readable by its owner alone: one key a line."""
+    """A file beside the state, readable only by its owner: one key per line."""
 
     writable = True
 
@@ -115,7 +115,7 @@ class FromFile:
         draft = self._path.with_name(f".{self._path.name}-{secrets.token_hex(8)}")
         replace_file(draft, _text([new_key()]))
         try:
-            os.link(draft, self._path)  # unlike a rename, it never replaces a key that is in use already
+            os.link(draft, self._path)  # unlike a rename, it never replaces a key that is already in use
         except FileExistsError:
             return
         except OSError as problem:
@@ -130,7 +130,7 @@ class FromFile:
 
 
 class FromKeyring:
-    """The system's keyring: one entry for each state folder. It may ask its user, so it is asked on a thread."""
+    """The system's keyring: one entry for each state folder. It may prompt its user, so it is called in a thread."""
 
     place = "the system's keyring"
     writable = True
@@ -150,7 +150,7 @@ class FromKeyring:
 
     async def _ask(self, method: str, *values: str) -> Any:
         try:
-            keyring = import_module("keyring")  # an optional package, for those who ask for it
+            keyring = import_module("keyring")  # an optional package
         except ImportError:
             raise ConfigError(
                 "the package 'keyring' is not installed",

@@ -1,7 +1,7 @@
-"""Where results are kept: in the store, or in memory as long as the store does not take them.
+"""Storage of results: in the store, or in memory while the store does not accept them.
 
-The call that made a result has been made, and perhaps cannot be made again: that its answer cannot be stored must not
-lose it. Bounded by bytes. `results.py` decides what is large; this only keeps and finds.
+The call may not be repeatable, so its answer must not be lost if it cannot be stored. Bounded by bytes. `results.py`
+decides what is large; this module only stores and finds.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from wicket_mcp.store.model import StoredResult
 log = logging.getLogger(__name__)
 
 PATIENCE = 3.0  # seconds that an answer waits to be stored
-MOST_BYTES = 64 * 1024**2  # of results that are kept in memory; the newest is kept whatever its size
+MOST_BYTES = 64 * 1024**2  # of results kept in memory; the newest is kept whatever its size
 
 
 class ResultStorage:
@@ -32,7 +32,7 @@ class ResultStorage:
         return f"<ResultStorage {len(self._unsaved)} in memory>"
 
     async def save(self, result: StoredResult, max_total_bytes: int) -> bool:
-        """Keep a result; False when it is in memory only."""
+        """Store a result; False if it is only in memory."""
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._store.save_result(result, max_total_bytes)
@@ -47,7 +47,7 @@ class ResultStorage:
         return True
 
     async def _save_earlier(self, max_total_bytes: int) -> None:
-        """The store takes results again: bring it one that it did not take, so that memory is free again by and by."""
+        """The store accepts results again: store an earlier one from memory, so that memory is freed gradually."""
         earlier = next(iter(self._unsaved.values()))
         self._catching_up = True
         try:
@@ -61,8 +61,8 @@ class ResultStorage:
             self._catching_up = False
 
     async def load(self, handle: str, principal: Principal) -> StoredResult | None:
-        """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""
-        if not handle.isascii():  # none of ours, and half a surrogate pair is no text to look for
+        """The result, or None if it is unknown, expired, or another principal's, without telling these apart."""
+        if not handle.isascii():  # not ours, and half a surrogate pair cannot be looked up
             return None
         unsaved = self._unsaved.get(handle)
         if unsaved is None:

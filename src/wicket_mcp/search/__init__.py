@@ -1,7 +1,7 @@
 """Finding the tools that fit a task, in-process: words, sub-words, small embeddings, usage.
 
-Owns the index (one segment for each server), the ranking and what an answer says. Must not know dialects, sessions or
-how a tool is called. Start reading at `finder.py` (keeps the index up to date with the catalogue, off the event loop),
+Owns the index (one segment for each server), the ranking and the content of an answer. Must not know dialects, sessions
+or how a tool is called. Start with `finder.py` (keeps the index up to date with the catalogue, off the event loop),
 then `index.py` and `ranker.py`. Importing this package imports no numpy; the first search does.
 """
 

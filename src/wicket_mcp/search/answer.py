@@ -1,4 +1,4 @@
-"""What a search answers with: hits, and what to say when they are not good enough."""
+"""The answer of a search: hits, and what to say if they are not good enough."""
 
 from collections.abc import Mapping
 
@@ -8,37 +8,37 @@ from wicket_mcp.model import Hit
 
 
 class Withheld(msgspec.Struct, frozen=True):
-    """A tool that would have been among the best, but cannot be used now, and why."""
+    """A tool that would be among the best but cannot be used now, and why."""
 
     hit: Hit
     reason: str
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One of several requests in a query, and the keys of the hits that serve it, best first."""
+    """One of several requests in a query, and the keys of its hits, best first."""
 
     text: str
     tools: tuple[str, ...]
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a tool stands where it stands. The first seven add up to `score`."""
+    """Why a tool has its rank. The first seven add up to `score`."""
 
     letters: float
     meaning: float
     part: float
     usage: float
     learned: float
-    """What the caller's own choices after similar queries brought."""
+    """The part from the caller's own choices after similar queries."""
     named: float
-    """What the server's name in the query brought."""
+    """The part from the server's name in the query."""
     deprecated: float
-    """What a tool loses that says it is deprecated, as a negative number."""
+    """The penalty for a deprecated tool, as a negative number."""
     score: float
     fields: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
-    """Share of `letters` that each field of the tool brought, the largest first."""
+    """The share of `letters` that each field of the tool contributed, largest first."""
     words: tuple[str, ...] = ()
-    """Words of the query that the tool's text has."""
+    """Words of the query that occur in the tool's text."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -47,14 +47,14 @@ class Answer(msgspec.Struct, frozen=True):
     hits: tuple[Hit, ...]
     confident: bool
     nearest: tuple[str, ...] = ()
-    """Servers closest to the query, for the sentence that says no tool fits."""
+    """Servers closest to the query, for the message that no tool fits."""
     withheld: tuple[Withheld, ...] = ()
     confidence: float = 0.0
     """How likely it is that a hit serves the query, from 0 to 1."""
     parts: tuple[Part, ...] = ()
-    """For a query that asks for several things: which hit serves which."""
+    """For a query with several requests: which hit serves which."""
     unmentioned: tuple[str, ...] = ()
-    """Products that the query names and no hit mentions; all of them where there is no hit."""
+    """Products that the query names and no hit mentions; all of them if there are no hits."""
     missing_subjects: int = 0
     """Subjects of the query that no hit mentions."""
     closest: float = 0.0
@@ -62,11 +62,11 @@ class Answer(msgspec.Struct, frozen=True):
     size: int = 0
     """Tools that could have been hits."""
     words: int = 0
-    """Words of the query that say something. The last five are what `confidence` is made of."""
+    """Meaningful words of the query. The last five values are the inputs of `confidence`."""
 
     @property
     def doubt(self) -> str:
-        """A sentence for an answer that is not confident: why, and which servers are nearest; else empty."""
+        """A sentence for an answer that is not confident: why, and the nearest servers; otherwise empty."""
         if self.confident:
             return ""
         none = "none of them" if self.hits else "none"

@@ -1,8 +1,8 @@
-"""From scores to an answer: filters first, then usage, the parts of the query, variety, and whether to abstain.
+"""Turns scores into an answer: filters first, then usage, the parts of the query, variety, and whether to abstain.
 
-Walks tools from the best score down and asks the filters of each, so that a policy costs calls for the tools it
-is asked about and not for the whole catalogue. Scores do not depend on other tools: leaving one out before or
-after ranking gives the same order.
+Goes through tools from the best score down and applies the filters to each, so that a policy is checked only for
+candidates, not for the whole catalogue. Scores do not depend on other tools: leaving one out before or after ranking
+gives the same order.
 """
 
 from collections import Counter
@@ -26,53 +26,53 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 USAGE = 0.03
-"""The most that past calls can add to a score: enough to decide between two tools that fit alike."""
+"""The most that past calls can add to a score: enough to decide between two equal tools."""
 FAVOURITE = 0.03
 DEPRECATED = 0.06
-"""What a tool that says it is deprecated loses: enough to stand behind its successor."""
+"""The penalty for a deprecated tool: enough to rank it below its successor."""
 _USED_OFTEN = 50
 FLOOR = 0.06
-"""A tool that fits less is not shown at all."""
+"""A tool with a lower score is not shown at all."""
 SERVES = 0.2
 """The score from which a tool probably serves an errand, or would serve the query if it could be used."""
 _SEVERAL = 2
 CONTEXT = 0.25
-"""What a tool's fit for the whole query is worth where an errand chooses: its "them" and "it" are named elsewhere."""
+"""The weight of a tool's fit for the whole query when an errand chooses: its "them" and "it" are named elsewhere."""
 _TURNS, _PLACES = 2, 5
-"""Turns that each errand has, the second only among so many places."""
+"""Turns per errand, the second only within the first places."""
 _OF_ONE_SERVER, _BEYOND = 0.4, 0.3
-"""The share of an answer that a server may have which the query does not name, two of five places; and what is left of
-the worth of its tools beyond that: more only where other servers have nothing to offer."""
-_ENOUGH = 3  # an answer shorter than this has no place to spare for variety
-_WORD = 40  # letters that a word has at most
-_TRACE = 0.05  # the cosine of letters below which a tool has nothing of the query
+"""The share of an answer that a server not named in the query may have, two of five places; and the factor for its
+further tools: they get a place only if other servers have nothing to offer."""
+_ENOUGH = 3  # a shorter answer has no room for variety
+_WORD = 40  # the longest word in letters
+_TRACE = 0.05  # the cosine of letters below which a tool has nothing in common with the query
 _CHUNK = 64
 
 
 def prior(key: str, usage: Mapping[str, int], favourites: Collection[str]) -> float:
-    """What being used and liked adds to a tool's score, bounded."""
+    """What usage and favourites add to a tool's score, bounded."""
     used = min(1.0, log1p(usage.get(key, 0)) / log1p(_USED_OFTEN))
     return USAGE * used + (FAVOURITE if key in favourites else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One query's scores and everything that decides which of them become hits."""
+    """One query's scores, and everything that decides which tools become hits."""
 
     query: str
     tools: tuple[Tool, ...]
     scores: Scores
     added: Mapping[int, float]
-    """What usage, names and what was learned add, by the tool's position."""
+    """What usage, names and learning add, by the tool's position."""
     learned: Mapping[int, float]
-    """What was learned alone."""
+    """The part from learning only."""
     servers: Collection[str] | None
     visible: Callable[[Tool], bool] | None
     trouble: Callable[[Tool], str] | None
     gains: Callable[[str], Mapping[str, float]]
-    """What servers gain that a text names."""
+    """The bonus of servers that a text names."""
     positions: Mapping[str, slice]
-    """Where each server's tools stand."""
+    """The positions of each server's tools."""
     size: int
     """Tools that could be shown."""
 
@@ -88,13 +88,13 @@ class Choice:
         return self._judge(chosen, hits, withheld, served)
 
     def _walk(self, fit: "NDArray[np.float32]", limit: int) -> tuple[list[int], list[Withheld]]:
-        """Positions of the hits, and the tools that would have come before or among them.
+        """Positions of the hits, and the withheld tools that would have ranked before or among them.
 
-        An answer is a choice: a server that the query does not name has two of five places, and more only where other
-        servers have nothing to offer.
+        A server that the query does not name gets two of five places, and more only if other servers have nothing to
+        offer.
         """
         best: list[tuple[float, int]] = []
-        """The places so far, the least worth first: what it is worth to give each to its tool, and the tool."""
+        """The places so far, least valuable first: the value of giving each to its tool, and the tool."""
         withheld: list[Withheld] = []
         by_server: Counter[str] = Counter()
         named = self.gains(self.query)
@@ -124,7 +124,7 @@ class Choice:
     ) -> tuple[tuple[Part, ...], list[int]]:
         """Which hits serve which errand of the query, and the hits: errands take turns for the places.
 
-        An errand that no tool serves for sure takes no turn. The order is that of the fit for the whole query.
+        An errand without a sure match takes no turn. The order is by the fit for the whole query.
         """
         rows = [
             (text, self._of_errand(text, row))
@@ -151,9 +151,9 @@ class Choice:
         return served, hits
 
     def _of_errand(self, text: str, row: "NDArray[np.float32]") -> "NDArray[np.float32]":
-        """The scores by which an errand chooses: its own fit, that of the whole query, and the servers that it names.
+        """The scores for an errand: its own fit, the fit for the whole query, and the servers that it names.
 
-        An errand that names none and says "it" or "them" means those that the query names elsewhere.
+        An errand that names no server and says "it" or "them" means the servers named elsewhere in the query.
         """
         scores = (row + CONTEXT * self.scores.fit).astype(np.float32)
         gains = self.gains(text) or (self.gains(self.query) if refers_back(text) else {})
@@ -183,7 +183,7 @@ class Choice:
         best = hits[0].score if hits else 0.0
         top = chosen[:_PLACES]
         named = mentions(self.query, [self.tools[position] for position in top])
-        # What was learned from use counts like closeness: it says that such a query was served by this tool before.
+        # Learning counts like closeness: this tool has served such a query before.
         closest = max((float(self.scores.closeness[p]) + self.learned.get(p, 0.0) for p in top), default=0.0)
         telling = [word for word in words(self.query) if word not in STOP]
         sure = 0.0
@@ -207,7 +207,7 @@ class Choice:
         )
 
     def _is_readable(self, telling: list[str], top: list[int]) -> bool:
-        """Whether the query has a word that means something: one that is known, or that the hits are written with."""
+        """Whether the query has a meaningful word: one that is known, or that occurs in the hits."""
         short = [word for word in telling if len(word) < _WORD]
         if not short:
             return False
@@ -215,12 +215,12 @@ class Choice:
 
 
 def _share(before: int, limit: int) -> float:
-    """What is left of a tool's worth where so many tools of its server stand before it."""
+    """The factor for a tool when this many tools of its server rank before it."""
     return 1.0 if limit < _ENOUGH or before < int(_OF_ONE_SERVER * limit) else _BEYOND
 
 
 def descending(scores: "NDArray[np.float32]") -> Iterator[int]:
-    """Positions from the highest score down, sorting only as many as are asked for."""
+    """Positions from the highest score down, sorting only as many as needed."""
     size = len(scores)
     if size <= _CHUNK:
         yield from np.argsort(-scores, kind="stable").tolist()

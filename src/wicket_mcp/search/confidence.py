@@ -1,10 +1,10 @@
-"""How likely it is that an answer serves its query, and when to say that nothing does.
+"""How likely an answer serves its query, and when to say that nothing does.
 
-Five signs, weighed on the half of the project's own queries that is tuned on, in catalogues of 5 to 1,966 tools
+Five signals, with weights from the tuning half of the project's own queries, in catalogues of 5 to 1,966 tools
 (`bench/retrieval/calibrate.py` prints the numbers): how close the meaning of the closest hit is, how many subjects of
 the query no hit mentions, whether it names a product that no hit mentions, how many tools there are (among many, one is
-close by chance), and how few words the query has. Scores do not come in: a tool may be the best of a catalogue by far
-and still not be what was asked for.
+close by chance), and how few words the query has. Scores are not used: a tool may be by far the best of a catalogue and
+still be the wrong one.
 """
 
 from math import exp, log
@@ -17,7 +17,7 @@ SURE = 0.5
 
 
 def confidence(closest: float, mentions: Mentions, tools: int, words: int) -> float:
-    """`closest` is the best cosine of meanings between the query and a hit; `words` are those that say something."""
+    """`closest` is the best cosine of meanings between the query and a hit; `words` counts the meaningful ones."""
     evidence = NOTHING + CLOSENESS * closest
     evidence += SUBJECT * min(MOST_SUBJECTS, mentions.missing_subjects)
     evidence += PRODUCT * bool(mentions.missing_products)

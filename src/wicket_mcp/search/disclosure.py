@@ -1,6 +1,6 @@
-"""Fitting an answer into a token budget: typed signatures for the first hits, less for the rest.
+"""Fits an answer into a token budget: typed signatures for the first hits, less for the rest.
 
-Knows neither how a tool is written nor how tokens are counted; both are given. Later hits lose detail before
+Knows neither how a tool is rendered nor how tokens are counted; both are passed in. Later hits lose detail before
 earlier ones do, and a hit is dropped only when even its name does not fit.
 """
 
@@ -14,7 +14,7 @@ Writer = Callable[[Tool], str]
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A hit as it is disclosed: the text, and which of the given levels it was written at (0 says most)."""
+    """A hit as it is disclosed: the text, and its level of detail (0 is the most)."""
 
     hit: Hit
     text: str
@@ -24,9 +24,9 @@ class Shown(msgspec.Struct, frozen=True):
 def disclose(
     hits: Sequence[Hit], budget: int, levels: Sequence[Writer], count: Callable[[str], int]
 ) -> tuple[Shown, ...]:
-    """As many hits as fit, each at the most telling level that leaves room for all others at the least one.
+    """As many hits as fit, each at the most detailed level that leaves room for all others at the least detailed one.
 
-    `levels` write a tool with less and less detail; `count` gives a text's tokens.
+    `levels` render a tool with less and less detail; `count` returns a text's tokens.
     """
     least = [levels[-1](hit.tool) for hit in hits]
     costs = [count(text) for text in least]

@@ -1,9 +1,9 @@
-"""The sentence encoder that comes with Wicket: what a request or a tool means, as a vector.
+"""The sentence encoder that comes with Wicket: the meaning of a request or a tool, as a vector.
 
-A small transformer, run with numpy: word pieces, a few layers of attention, the mean of what comes out. Tools go
-through all layers, once; a query, which somebody waits for, leaves earlier, by an exit of its own. It was trained by us
-from random numbers (`tools/encoder`) and is read from the package; no download, no runtime. The SHA-256 of the file is
-checked when it is loaded. Pure CPU: call it away from the event loop. Knows nothing of tools or ranking.
+A small transformer, run with numpy: word pieces, a few layers of attention, the mean of the output. Tools go through
+all layers, once; a query, which must be quick, uses an earlier exit. It was trained by us from scratch
+(`tools/encoder`) and is read from the package; no download, no runtime. The SHA-256 of the file is checked when it is
+loaded. Pure CPU: call it off the event loop. Knows nothing about tools or ranking.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 DIGEST = "883460a182f076654248730b6ba19bf617df11c2a8cab118ff82568c985abdc5"
 LONGEST = 64
-"""Pieces of a text that are read."""
+"""Word pieces of a text that are read."""
 _HEAD = struct.Struct("<8s9I")
 """Magic; numbers of pieces, width, layers, layers for queries, heads, inner width, positions, width of vectors, and
 bytes of the vocabulary."""
 _MAGIC = b"WKENCOD2"
 _BATCH = 512
-"""Pieces that go through a layer together: few enough for the processor's cache."""
+"""Pieces that go through a layer together: few enough for the CPU's cache."""
 _EPSILON = 1e-6
 
 
@@ -44,7 +44,7 @@ def write_encoder(
     early: "tuple[int, NDArray[np.float32]]",
     heads: int,
 ) -> bytes:
-    """The file format: head, scores of pieces, then matrices as bytes with one scale a row, then the pieces."""
+    """The file format: head, scores of pieces, then matrices as bytes with one scale per row, then the pieces."""
     text = "\n".join(pieces).encode()
     after, leave = early
     size = (len(pieces), embeddings.shape[1], len(layers), after, heads, layers[0][2].shape[1], len(positions))
@@ -61,7 +61,7 @@ def _shrink(matrix: "NDArray[np.float32]") -> bytes:
 
 
 class Encoder:
-    """Vectors of length one for texts; near one another where the texts mean alike."""
+    """Unit vectors for texts; texts with a similar meaning have similar vectors."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
@@ -101,15 +101,15 @@ class Encoder:
         return values.astype(np.float32) * scales[:, None]
 
     def encode(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """What tools mean: one row a text."""
+        """The meanings of tools: one row per text."""
         return self._encode(texts, len(self._layers), self._output)
 
     def encode_queries(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """What queries mean, to be compared with tools: one row a text."""
+        """The meanings of queries, to be compared with tools: one row per text."""
         return self._encode(texts, self._early, self._leave)
 
     def _encode(self, texts: Sequence[str], layers: int, output: "NDArray[np.float32]") -> "NDArray[np.float32]":
-        """Texts go in batches that fit the cache; each comes out as it would alone."""
+        """Texts go in batches that fit the cache; the result is the same as for each text alone."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         vectors = np.empty((len(texts), self.width), np.float32)
@@ -127,7 +127,7 @@ class Encoder:
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _EPSILON)
 
     def _forward(self, texts: list[list[int]], layers: int) -> "NDArray[np.float32]":
-        """The sum of what each text's pieces are after so many layers."""
+        """The sum of each text's piece vectors after this many layers."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         values, scales = self._embeddings
@@ -145,7 +145,7 @@ class Encoder:
         return np.add.reduceat(_normalise(rows), [start for start, _ in spans], axis=0)
 
     def _attend(self, mixed: "NDArray[np.float32]", spans: list[tuple[int, int]]) -> "NDArray[np.float32]":
-        """Every piece looks at the pieces of its own text. The scale of the products is in the queries' weights."""
+        """Every piece attends to the pieces of its own text. The scale of the products is in the query weights."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         width = mixed.shape[1] // 3
@@ -169,7 +169,7 @@ def _normalise(rows: "NDArray[np.float32]") -> "NDArray[np.float32]":
 
 
 class PackagedEncoder:
-    """Implements Model with the encoder that comes with Wicket. The file is read at the first text."""
+    """Implements Model with the encoder that comes with Wicket. The file is read for the first text."""
 
     width = 256
     checksum = int(DIGEST[:8], 16)
@@ -190,7 +190,7 @@ def packaged_encoder() -> Encoder:
 
 
 def read_encoder(path: Path) -> Encoder:
-    """The encoder in a file. Mapped: of the pieces' vectors only those that occur are read."""
+    """The encoder in a file. Memory-mapped: only the vectors of pieces that occur are read."""
     with path.open("rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if hashlib.sha256(data).hexdigest() != DIGEST:

@@ -1,7 +1,7 @@
-"""Taking a query apart that asks for several things: each part finds its own tools.
+"""Splits a query that asks for several things, so that each part finds its own tools.
 
-A border (the end of a sentence, a comma, "and", "then") parts two errands only where what follows can stand alone: it
-begins with a verb or a question, or is long enough to be a request by itself. Pure; knows words, not tools.
+A boundary (the end of a sentence, a comma, "and", "then") separates two errands only if the text after it can stand
+alone: it begins with a verb or a question, or is long enough to be a request. Pure; knows words, not tools.
 """
 
 import re
@@ -11,7 +11,7 @@ from wicket_mcp.search.text import MAX_QUERY, STOP, words
 MAX_ERRANDS = 6
 _BORDER = re.compile(r"(?<=[.?!;])\s+|;\s*|\n+|,\s+(?:and|then|also)\s+|\s+(?:and|then)\s+|,\s+", re.IGNORECASE)
 _LONG = 3
-"""Words that make a clause a request by itself, whatever it begins with."""
+"""Words that make a clause a request, whatever it begins with."""
 _LEADING_WORDS = """
     also afterwards finally first if lastly next not now please so then
 """
@@ -48,7 +48,7 @@ _VERBS = frozenset(_VERBS_WORDS.split())
 
 
 def split_errands(query: str) -> list[str]:
-    """The separate requests within a query. A query that asks for one thing comes back whole."""
+    """The separate requests in a query. A query with one request is returned whole."""
     query = query[:MAX_QUERY]
     pieces = [piece.strip() for piece in _BORDER.split(query) if piece and piece.strip()]
     errands: list[str] = []
@@ -62,7 +62,7 @@ def split_errands(query: str) -> list[str]:
 
 
 def refers_back(errand: str) -> bool:
-    """Whether an errand speaks of something that is named elsewhere: "search them for refunds"."""
+    """Whether an errand refers to something named elsewhere: "search them for refunds"."""
     return not _OBJECTS.isdisjoint(words(errand))
 
 
@@ -71,7 +71,7 @@ def _telling(piece: str) -> list[str]:
 
 
 def _stands_alone(piece: str, *, last: bool) -> bool:
-    """`last` lets a verb stand by itself: "commit them and push"."""
+    """`last` allows a verb by itself: "commit them and push"."""
     spoken = words(piece)
     start = next((at for at, word in enumerate(spoken) if word not in _LEADING), len(spoken))
     telling = [word for word in spoken[start:] if word not in STOP]

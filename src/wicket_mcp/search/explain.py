@@ -1,4 +1,4 @@
-"""Why a tool scored as it did: which fields and words brought what."""
+"""Why a tool got its score: the contribution of each field and word."""
 
 from collections.abc import Collection, Mapping
 

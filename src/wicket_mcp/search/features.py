@@ -1,8 +1,8 @@
-"""What is matched letter by letter: stems, pairs of neighbouring stems, and four-letter pieces of words.
+"""Features for matching by letters: stems, pairs of neighbouring stems, and four-letter pieces of words.
 
-Pieces make misspelt, joined and unusual words meet; pairs reward words that stand together. Every feature is a
-number (a hash), so an index never holds a string, and has the square root of its kind's worth as its weight,
-because it counts once on the tool's side and once on the query's.
+Pieces match misspelt, joined and unusual words; pairs reward words that occur together. Every feature is a number (a
+hash), so an index contains no strings. Its weight is the square root of its kind's weight, because it counts once for
+the tool and once for the query.
 """
 
 import zlib
@@ -38,12 +38,12 @@ def _pair_number(first: str, second: str) -> int:
 
 
 def stem_numbers(words: Iterable[str]) -> list[int]:
-    """The numbers of the words' stems, without words that say nothing."""
+    """The numbers of the words' stems, without words that carry no meaning."""
     return [_stem_number(word) for word in words if word not in STOP]
 
 
 class Features:
-    """Counts of the features of one text, by kind; texts of several fields add up by their weights."""
+    """Counts of the features of one text, by kind; texts of several fields are added with their weights."""
 
     __slots__ = ("pairs", "pieces", "stems")
 

@@ -1,7 +1,7 @@
-"""The searchable text of a tool, cut into fields and capped.
+"""The searchable text of a tool, split into fields and capped.
 
-Owns what of a definition is looked at, and how much of it: a cap per field is what makes keyword stuffing
-worthless. Reads definitions as upstreams send them, so it trusts no type and no depth.
+Decides which parts of a definition are searched, and how much of each: the cap per field makes keyword stuffing
+useless. Reads definitions as upstreams send them, so it trusts no type and no depth.
 """
 
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ class ToolText(msgspec.Struct, frozen=True):
     parameters: str
     parameter_text: str
     about: str
-    """What the server says of itself; the same for all of its tools."""
+    """The server's own description; the same for all its tools."""
 
     @property
     def meaning(self) -> str:
-        """The text whose meaning, rather than whose letters, is compared."""
+        """The text that is compared by meaning rather than by letters."""
         name = f"{self.name} {self.title}" if self.title else self.name
         return f"{_split_identifier(self.server)}: {_split_identifier(name)}. {self.description[:MAX_MEANING]}"
 

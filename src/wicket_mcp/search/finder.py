@@ -1,8 +1,8 @@
-"""The search index over the current catalogue: read from what is stored, brought up to date when asked.
+"""The search index over the current catalogue: loaded from the store, updated on demand.
 
-Building the index and ranking happen on one thread of search's own, never on the event loop: a search costs
-milliseconds of arithmetic, and its first one loads numpy. A server is indexed again only when its listing changed, and
-what was built is stored beside the listing, so that the next process reads instead of building.
+Indexing and ranking run on a separate thread, never on the event loop: a search takes milliseconds of arithmetic, and
+the first one loads numpy. A server is indexed again only when its listing has changed, and the result is stored with
+the listing, so that the next process loads it instead of building it.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from wicket_mcp.upstream.pool import Pool
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _FEW_TOOLS = 48
-"""New tools that a search waits for until the encoder has read them: a few milliseconds each."""
+"""The most new tools for which a search waits until the encoder has read them: a few milliseconds each."""
 _JOIN_EVERY = 1.0
 Unsigned = Callable[[Iterable[ServerConfig], Principal], Awaitable[frozenset[str]]]
-"""The servers that a principal cannot use before somebody signs in."""
+"""The servers that a principal cannot use before a sign-in."""
 
 
 class Finder:
-    """Answers searches over the catalogue, each within what its principal may see."""
+    """Answers searches over the catalogue, each limited to what its principal may see."""
 
     def __init__(
         self,
@@ -68,17 +68,17 @@ class Finder:
         self._index = SearchIndex.build(())
         self._indexed: dict[str, Listing] = {}
         self._presented: WeakKeyDictionary[View, tuple[SearchIndex, SearchIndex]] = WeakKeyDictionary()
-        """The indexes of profiles that call tools otherwise, and what each was made of."""
+        """The indexes of profiles that rename tools, and what each was built from."""
         self._lock = asyncio.Lock()
         self._tasks = Tasks()
         self._usage = Usage(usage.usage)
         self._learning = Learning(choices, enabled=options.learn)
         self._model_name = options.model
         self._model = _open_model(options.model, base_dir)
-        # One thread: searches queue, instead of competing with the event loop for the interpreter.
+        # One thread: searches queue instead of competing with the event loop for the interpreter.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="search")
         self._lane = Lane("searches", width=1, share=1, waiting=256, executor=self._thread)
-        # Another for the encoder's vectors of new tools: searches go on without them until they are there.
+        # A second thread for the encoder's vectors of new tools: searches work without them until they are ready.
         self._encoding = ThreadPoolExecutor(1, thread_name_prefix="encode")
         self._is_encoding = self._closing = False
 
@@ -91,7 +91,7 @@ class Finder:
         usage, favourites = await self._usage.counts(principal), self._favourites
         lifts = await self._learning.lifts(query, principal.name)
         index = self._index
-        if view.presented:  # a profile that calls tools otherwise: what it says of them is what is searched
+        if view.presented:  # a profile that renames tools: search uses its names and descriptions
             index = await self._compute(lambda: self._present(view))
             usage, lifts = _rename(view, usage), _rename(view, lifts)
             favourites = frozenset(_rename(view, dict.fromkeys(favourites, 1)))
@@ -114,7 +114,7 @@ class Finder:
         return answer
 
     def _present(self, view: View) -> SearchIndex:
-        """The index of a view in which tools have other names or descriptions; made once for each."""
+        """The index of a view with other names or descriptions of tools; built once for each."""
         known = self._presented.get(view)
         if known is not None and known[0] is self._index:
             return known[1]
@@ -129,7 +129,7 @@ class Finder:
         self._learning.hear(record)
 
     async def explain(self, query: str, principal: Principal, tool: Tool) -> Explanation:
-        """Why a tool stands where it stands in the answer to `query`."""
+        """Why a tool has its rank in the answer to `query`."""
         await self._current(None, principal)
         usage, favourites, index = await self._usage.counts(principal), self._favourites, self._index
         lifts = await self._learning.lifts(query, principal.name)
@@ -138,7 +138,7 @@ class Finder:
         )
 
     def reconfigure(self, config: Config) -> None:
-        """Rank by other favourites and another model from now on, and learn or not."""
+        """Use other favourites, another model and another learning setting from now on."""
         self._favourites = _tool_keys(config.favourites)
         self._learning.reconfigure(enabled=config.search.learn)
         if config.search.model != self._model_name:
@@ -147,7 +147,7 @@ class Finder:
             self._indexed = {}
 
     async def finish_indexing(self) -> None:
-        """Wait until the encoder has read all tools that are indexed, and all that was built is stored."""
+        """Wait until the encoder has read all indexed tools, and everything built is stored."""
         while self._is_encoding:
             await self._tasks.wait()
         await self._tasks.wait()
@@ -165,7 +165,7 @@ class Finder:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def _current(self, servers: Collection[str] | None, principal: Principal) -> Snapshot:
-        """The snapshot, with the index brought up to it."""
+        """The snapshot, with the index updated to it."""
         snapshot = await self._catalogue.complete(servers, principal, patience=self._catalogue.patience)
         async with self._lock:
             if self._indexed != snapshot.listings:
@@ -178,7 +178,7 @@ class Finder:
         return snapshot
 
     async def _encode(self) -> None:
-        """Give new tools the encoder's vectors, server by server, while searches go on without."""
+        """Compute the encoder's vectors of new tools, server by server, while searches continue without them."""
         loop = asyncio.get_running_loop()
         try:
             while not self._closing and (waiting := await self._compute(self._index.unlearned_listings)):
@@ -191,7 +191,7 @@ class Finder:
             self._is_encoding = False
 
     def _learn_some(self, index: SearchIndex, waiting: list[Listing]) -> dict[str, tuple[Listing, bytes]]:
-        """Segments of some of the servers that wait, as many as a second allows: joining them takes time as well."""
+        """Segments of some of the waiting servers, as many as fit in a second: joining them takes time as well."""
         learned: dict[str, tuple[Listing, bytes]] = {}
         until = time.monotonic() + _JOIN_EVERY
         for listing in waiting:
@@ -218,7 +218,7 @@ class Finder:
         return _join(index, {listing.server: (listing, index.learn(listing)) for listing in waiting})
 
     def _store_segments(self) -> None:
-        """Store the segments that were just built, in the background."""
+        """Store the new segments in the background."""
         built = {
             server: segment
             for server, listing in self._indexed.items()
@@ -236,9 +236,9 @@ class Finder:
             log.info("search segments could not be stored: %s", problem)
 
     def _trouble(self, unsigned: frozenset[str]) -> Callable[[str], str]:
-        """For one answer: why a server's tools cannot be used now (empty: they can), found out once for each server.
+        """For one answer: why a server's tools cannot be used now (empty: they can), computed once for each server.
 
-        The pool is asked here, on the event loop; secrets are looked up by the search's thread, because some are files.
+        The pool is checked here, on the event loop; secrets are looked up on the search thread, because some are files.
         """
         servers, base_dir = self._catalogue.servers, self._base_dir
         failing = self._pool.failing()
@@ -250,7 +250,7 @@ class Finder:
             if server in unsigned:
                 return f"its server needs sign-in: a call asks for it where the client can, else wicket login {server}"
             config = servers.get(server)
-            if config is None or config.credentials == "user":  # whose secrets are in the vault
+            if config is None or config.credentials == "user":  # their secrets are in the vault
                 return ""
             missing = missing_secrets(config, os.environ, base_dir)
             return f"its server needs {', '.join(missing)} to be set" if missing else ""
@@ -268,12 +268,12 @@ def _warm(index: SearchIndex) -> SearchIndex:
 
 
 def _open_model(name: str | None, base_dir: Path) -> UserModel | None:
-    """The user's own model, where one is configured; nothing is loaded yet. Raises ConfigError."""
+    """The user's own model, if one is configured; nothing is loaded yet. Raises ConfigError."""
     return UserModel(find_model(name, base_dir)) if name else None
 
 
 def _rename(view: View, by_key: Mapping[str, T]) -> dict[str, T]:
-    """What is known of tools by their own names, by the names that they have in a view."""
+    """Values by tools' own names, converted to their names in a view."""
     names = {tool.own_key: tool.key for tool in view.tools}
     return {names[key]: value for key, value in by_key.items() if key in names}
 

@@ -1,7 +1,7 @@
-"""Queries in German, French, Spanish, Chinese and Japanese, put into English word by word.
+"""Translates queries in German, French, Spanish, Chinese and Japanese into English, word by word.
 
-Tools are written in English, and search compares words. The glossary (`glossary.txt`, written by hand) holds the words
-that people use of tools; names and unknown words pass as they are. An English query is not touched. Knows no tools.
+Tools are written in English, and search compares words. The glossary (`glossary.txt`, written by hand) contains the
+words that people use about tools; names and unknown words stay unchanged, and so does an English query. Knows no tools.
 """
 
 import re
@@ -13,7 +13,7 @@ from wicket_mcp.search.text import MAX_QUERY, STOP, fold, stem
 _ASIAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|[.,;?!]")
 _PREFIX = 5
-"""Letters from which an entry stands for every word that begins so."""
+"""The length from which an entry matches every word that begins with it."""
 _ENDING = 4
 """The longest ending that such a word may have."""
 _FOREIGN_WORDS = """
@@ -23,16 +23,16 @@ _FOREIGN_WORDS = """
     que es tengo de la lo y esta este estos
 """
 _FOREIGN = frozenset(_FOREIGN_WORDS.split())
-"""Words that say little more than which language it is."""
+"""Words that mainly show the language of a text."""
 _NOT_ENGLISH = _FOREIGN - {"am", "an", "es", "des", "den", "le", "al", "mi", "y", "la", "lo", "un"} - STOP
 _ENGLISH = STOP - {"a", "an", "as", "do", "in", "me", "no", "on", "so", "was", "will"}
 _DROPPED = {"die", "il", "l", "d", "qu", "s"}
 _PARTICLES = {"aus": "off", "ab": "off", "ein": "on", "an": "on"}
-"""German verbs leave half of themselves at the end: "schalte das Licht aus"."""
+"""German separable verbs put a part at the end: "schalte das Licht aus"."""
 
 
 def to_english(query: str) -> str:
-    """The query in English words as far as they are known; an English query comes back as it is."""
+    """The query in English, as far as its words are known; an English query is returned unchanged."""
     query = query[:MAX_QUERY]
     if any(map(_segment, _ASIAN.findall(query))):
         query = _ASIAN.sub(lambda run: f" {_segment(run.group())} ", query)
@@ -47,8 +47,8 @@ def to_english(query: str) -> str:
 
 
 def _is_foreign(tokens: list[str]) -> bool:
-    """Whether a text of these words is in one of the languages: it has more of their small words than English ones,
-    and a word of the glossary; or two of those and no small English word at all."""
+    """Whether a text is in one of the languages: it has more of their function words than English ones, and a word of
+    the glossary; or two glossary words and no English function word."""
     english = sum(word in _ENGLISH for word in tokens)
     foreign = sum(word in _NOT_ENGLISH for word in tokens)
     if english and foreign <= english:
@@ -72,7 +72,7 @@ def _translate(token: str) -> str:
 
 
 def _segment(run: str) -> str:
-    """A run of characters without spaces, cut into the longest known words; the rest is left out."""
+    """A run of characters without spaces, split into the longest known words; the rest is dropped."""
     known, longest = _asian()
     english: list[str] = []
     at = 0

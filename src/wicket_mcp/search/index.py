@@ -1,7 +1,7 @@
 """The search index: immutable, made of one segment per server.
 
-Adding or dropping a server makes a new index that shares every other segment. Joining segments waits for the
-first search, so that a process which never searches never imports numpy. `search` filters, then ranks.
+Adding or removing a server creates a new index that shares every other segment. Segments are joined at the first
+search, so that a process that never searches never imports numpy. `search` filters, then ranks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class SearchIndex:
-    """All listings' tools, searchable. Safe to share between threads."""
+    """The tools of all listings, searchable. Safe to share between threads."""
 
     def __init__(self, parts: Mapping[str, tuple[Listing, bytes]], model: Model | None = None) -> None:
         self._parts = dict(parts)
@@ -33,7 +33,7 @@ class SearchIndex:
 
     @classmethod
     def build(cls, listings: Iterable[Listing], *, model: Model | None = None) -> "SearchIndex":
-        """Index everything again. Pure CPU; call it away from the event loop."""
+        """Index everything again. Pure CPU; call it off the event loop."""
         return cls({listing.server: (listing, build_segment(listing, model)) for listing in listings}, model)
 
     @classmethod
@@ -42,21 +42,21 @@ class SearchIndex:
         return cls(parts, model)
 
     def with_listing(self, listing: Listing, *, learned: bool = True) -> "SearchIndex":
-        """This index with `listing` in place of what its server had before; quick without the encoder's vectors."""
+        """This index with `listing` in place of its server's earlier one; quick without the encoder's vectors."""
         segment = build_segment(listing, self._model, learned=learned)
         return SearchIndex({**self._parts, listing.server: (listing, segment)}, self._model)
 
     def unlearned_listings(self) -> list[Listing]:
-        """Listings that have no vectors of the encoder yet, the smallest first."""
+        """Listings without vectors of the encoder, smallest first."""
         without = [self._parts[name][0] for name, segment in self._segments.items() if not segment.is_learned]
         return sorted(without, key=lambda listing: len(listing.tools))
 
     def learn(self, listing: Listing) -> bytes:
-        """The listing's segment with the encoder's vectors. Pure CPU, several milliseconds a tool."""
+        """The listing's segment with the encoder's vectors. Pure CPU, several milliseconds per tool."""
         return learn_segment(self._parts[listing.server][1], listing, self._model)
 
     def with_segments(self, learned: Mapping[str, tuple[Listing, bytes]]) -> "SearchIndex":
-        """This index with these segments, of listings that it still has."""
+        """This index with these segments, for listings that it still has."""
         current = {name: part for name, part in learned.items() if self._has(part[0])}
         return SearchIndex({**self._parts, **current}, self._model)
 
@@ -67,7 +67,7 @@ class SearchIndex:
         return SearchIndex({name: part for name, part in self._parts.items() if name != server}, self._model)
 
     def segment(self, server: str) -> bytes:
-        """The bytes to store beside the server's listing."""
+        """The bytes to store with the server's listing."""
         return self._parts[server][1]
 
     def __len__(self) -> int:
@@ -126,10 +126,9 @@ class SearchIndex:
     ) -> Answer:
         """The best tools for `query`.
 
-        `visible` decides what may be ranked at all; `trouble` names, for a tool that may be seen, why it
-        cannot be used now (empty: it can). `usage` counts past calls by tool key; `favourites` are tool keys;
-        `lifts` is what the caller's choices after similar queries add to tools; `size` is how many tools are visible,
-        all where it is not said.
+        `visible` decides what may be ranked at all; `trouble` returns why a visible tool cannot be used now (empty: it
+        can). `usage` counts past calls by tool key; `favourites` are tool keys; `lifts` is what the caller's choices
+        after similar queries add to tools; `size` is the number of visible tools, by default all.
         """
         if not self._tools:
             return Answer((), confident=False, unmentioned=tuple(dict.fromkeys(products(query[:MAX_QUERY]))))
@@ -159,7 +158,7 @@ class SearchIndex:
 
     def _read(self, query: str) -> tuple[str, str]:
         """The query for the encoder, which reads other languages, and in English for everything that compares words;
-        without typing errors as far as they can be told."""
+        with typing errors corrected if possible."""
         from wicket_mcp.search.static import packaged_table  # noqa: PLC0415  (imports numpy)
 
         def counts(candidates: Sequence[str]) -> list[int]:
@@ -175,7 +174,7 @@ class SearchIndex:
 
     @cached_property
     def _positions(self) -> dict[str, range]:
-        """Where each server's tools stand."""
+        """The positions of each server's tools."""
         ends = list(accumulate(len(listing.tools) for listing, _ in self._parts.values()))
         servers = zip(self._parts, [0, *ends], ends, strict=False)
         return {server: range(start, end) for server, start, end in servers}
@@ -189,7 +188,7 @@ class SearchIndex:
         favourites: Collection[str] = (),
         lifts: Mapping[str, float] | None = None,
     ) -> Explanation:
-        """What the tool's place in the answer to `query` is made of."""
+        """The parts of the tool's score for `query`."""
         from wicket_mcp.search.explain import explain  # noqa: PLC0415  (imports numpy)
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 

@@ -1,8 +1,8 @@
-"""What search learns from use: which tool a principal called after asking for what.
+"""What search learns from use: which tool a principal called after which query.
 
-A query is kept as the numbers of its words' stems. When the same principal asks in similar words again, the tools it
-called then are lifted, less as time passes. Nothing goes from one principal to another, and what is kept is bounded.
-The finder notes searches here and asks for lifts; the audit tells of calls. Knows neither ranking nor kinds of store.
+A query is stored as the numbers of its words' stems. When the same principal uses similar words again, the tools that
+it called then get a bonus, which shrinks with time. Nothing is shared between principals, and storage is bounded. The
+finder records searches here and reads bonuses; the audit reports calls. Knows neither ranking nor kinds of store.
 """
 
 import logging
@@ -26,15 +26,15 @@ log = logging.getLogger(__name__)
 LIFT = 0.4
 """The most that past choices can add to a tool's score, which lies between 0 and 1."""
 ALIKE = 0.6
-"""The cosine of two queries' stems from which they ask for the same thing."""
+"""The cosine of two queries' stems from which they count as the same request."""
 HALF_LIFE = 30 * 86400.0
 KEPT = 256
-"""Choices of one principal that are kept; the oldest go."""
+"""Stored choices per principal; the oldest are dropped."""
 _PRINCIPALS = 256
-_SEARCHES = 4  # a call belongs to one of so many last searches of its principal
+_SEARCHES = 4  # a call belongs to one of this many last searches of its principal
 _SOON = 600.0  # seconds after a search in which a call belongs to it
-_CALLS = 3  # different tools that are learnt for one search
-_UNSHOWN = 0.5  # what a call of a tool counts that the search did not show: it may be about something else
+_CALLS = 3  # different tools that are learned for one search
+_UNSHOWN = 0.5  # the weight of a call of a tool that the search did not show: it may be unrelated
 _STEMS = 32
 _FRESH = 60.0
 
@@ -49,7 +49,7 @@ class _Search(msgspec.Struct):
 
 
 class _Past(msgspec.Struct):
-    """What one principal searched and chose."""
+    """One principal's searches and choices."""
 
     read_at: float = float("-inf")
     searches: deque[_Search] = msgspec.field(default_factory=lambda: deque[_Search](maxlen=_SEARCHES))
@@ -60,7 +60,7 @@ class _Past(msgspec.Struct):
 
 
 class Learning:
-    """The choices of the principals that searched last. Belongs to one event loop."""
+    """The choices of the principals that searched most recently. Belongs to one event loop."""
 
     def __init__(self, store: ChoiceStore, *, enabled: bool = True, clock: Callable[[], float] = time.time) -> None:
         self._enabled = enabled
@@ -70,7 +70,7 @@ class Learning:
         self._tasks = Tasks()
 
     async def lifts(self, query: str, principal: str) -> Mapping[str, float]:
-        """What is added to the scores of tools that this principal called after similar queries, by tool key."""
+        """The bonus for tools that this principal called after similar queries, by tool key."""
         stems = _stems(query)
         if not self._enabled or not stems:
             return {}
@@ -88,7 +88,7 @@ class Learning:
         return lifts
 
     def reconfigure(self, *, enabled: bool) -> None:
-        """Learn, and use what was learned, or neither."""
+        """Switch learning, and the use of what was learned, on or off."""
         self._enabled = enabled
 
     def note_search(self, query: str, principal: str, hits: Iterable[str]) -> None:
@@ -98,7 +98,7 @@ class Learning:
             self._of(principal).searches.append(_Search(stems, frozenset(hits), self._clock()))
 
     def hear(self, record: CallRecord) -> None:
-        """Learn from a call, where its principal searched shortly before. Never waits."""
+        """Learn from a call, if its principal searched shortly before. Never waits."""
         past = self._past.get(record.principal)
         if past is None or not self._enabled or record.method != "tools/call" or record.outcome not in ("ok", "cached"):
             return
@@ -125,10 +125,10 @@ class Learning:
 
     async def _read(self, principal: str, past: _Past, now: float) -> None:
         past.read_at = now
-        await self._tasks.wait()  # what was just learnt is in the store before it is read
+        await self._tasks.wait()  # store what was just learned before reading
         try:
             stored = await self._store.choices(principal)
-        except WicketError as problem:  # ranking does without, and the store is asked again later
+        except WicketError as problem:  # ranking works without it, and the store is asked again later
             log.info("what searches led to could not be read: %s", problem)
             return
         past.choices = {(_unpack(choice.query), choice.tool): (choice.weight, choice.at) for choice in stored}
@@ -141,7 +141,7 @@ class Learning:
 
 
 def _search_of(searches: Collection[_Search], tool: str, at: float) -> _Search | None:
-    """The search that a call followed: the latest that showed its tool, else the latest of all."""
+    """The search that a call followed: the latest that showed its tool, else the latest."""
     before = [search for search in searches if 0 <= at - search.at <= _SOON]
     showing = [search for search in before if tool in search.shown]
     return (showing or before or [None])[-1]

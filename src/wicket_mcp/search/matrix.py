@@ -1,7 +1,7 @@
 """All segments joined for scoring: an inverted index of features and a matrix of vectors.
 
-Joining sorts numbers and reads no text. Scores are near-cosines between a query and each tool, so they mean the
-same in every catalogue and need no scaling per query. Knows feature numbers and tool positions only.
+Joining sorts numbers and reads no text. Scores are almost cosines between a query and each tool, so they are comparable
+across catalogues and need no scaling per query. Knows feature numbers and tool positions only.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NORMALISATION = 0.5
-"""How far a long text is held against a tool: 1 is a plain cosine, which has real tools with many parameters
-lose to bare ones; 0 would let a tool win by sheer length."""
+"""How much a long text counts against a tool: 1 is a plain cosine, with which real tools with many parameters lose to
+bare ones; with 0 a tool could win by length alone."""
 _USUAL_LENGTH = 45.0
 _LONG = 110.0
-"""Beyond this length a text says too many different things: what it has of any of them counts less and less."""
+"""A text beyond this length covers too many topics: each of its features counts less and less."""
 
 _STEP = 16384
 
@@ -42,10 +42,10 @@ class Matrix:
         self._index(_join([s.numbers for s in segments], np.uint32))
 
     def _index(self, numbers: "NDArray[np.uint32]") -> None:
-        """Find the features that segments share, how rare each is, and how much each tool has to say.
+        """Find the features that segments share, how rare each is, and the length of each tool's text.
 
-        Postings stay where they are: only the segments' features are sorted. Narrow types and few copies, because
-        this is what the first search of a process waits for.
+        Postings are not moved: only the segments' features are sorted. Uses narrow types and few copies, because the
+        first search of a process waits for this.
         """
         # One 64-bit key carries number and place: sorting plain integers is several times quicker than argsort.
         keys = numbers.astype(np.uint64) << np.uint64(32)
@@ -65,7 +65,7 @@ class Matrix:
         self._divisors *= np.maximum(lengths / _LONG, 1.0)
 
     def _squares(self, rarity: "NDArray[np.float32]") -> "NDArray[np.float64]":
-        """What the weights of each tool's features come to, squared. In steps that stay in the processor's cache."""
+        """The sum of the squared feature weights of each tool. In steps that stay in the CPU's cache."""
         total = np.zeros(self.size)
         for start in range(0, len(rarity), _STEP):
             features = slice(start, start + _STEP)
@@ -79,7 +79,7 @@ class Matrix:
         return total
 
     def letters(self, queries: Sequence[Features]) -> "NDArray[np.float32]":
-        """Near-cosine of each query's features with each tool's: one row a query."""
+        """Near-cosine of each query's features with each tool's: one row per query."""
         positions: list[NDArray[np.int64]] = []
         weights: list[NDArray[np.float32]] = []
         for query in queries:
@@ -88,7 +88,8 @@ class Matrix:
             weights.append(weight / np.float32(np.linalg.norm(weight) or 1.0))
         at = np.concatenate(positions)
         rows = np.repeat(np.arange(len(queries)) * self.size, [len(position) for position in positions])
-        # All postings of all rows in one go: from a feature to its places in segments, from a place to its postings.
+        # All postings of all rows at once: from a feature to its positions in segments, from a position to its
+        # postings.
         lengths = self._edges[at + 1] - self._edges[at]
         places = self._places[_ranges(self._edges[at], lengths)]
         spans = self._spans[places]
@@ -100,7 +101,7 @@ class Matrix:
         return (total.reshape(len(queries), self.size) / self._divisors).astype(np.float32)
 
     def counts(self, numbers: Sequence[int]) -> "NDArray[np.int64]":
-        """How many tools have each of some features."""
+        """How many tools have each of these features."""
         queried = np.array(numbers, np.uint32)
         if not len(self._numbers) or not len(queried):
             return np.zeros(len(queried), np.int64)
@@ -109,7 +110,7 @@ class Matrix:
         return np.where(self._numbers[at] == queried, spread, 0)
 
     def _look_up(self, query: Features) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
-        """Where the query's known features are, and what each weighs."""
+        """The positions of the query's known features, and their weights."""
         numbers = [feature for counted, _ in query.kinds() for feature in counted]
         weights = [worth * _damp(count) for counted, worth in query.kinds() for count in counted.values()]
         if not numbers or not len(self._numbers):
@@ -137,12 +138,12 @@ def _join(parts: "Sequence[NDArray[Any]]", kind: Any) -> "NDArray[Any]":
 
 
 def _ranges(starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.int64]":
-    """All numbers from each start on, as many as its length says."""
+    """For each start, the consecutive numbers from it, as many as its length."""
     return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(int(lengths.sum()))
 
 
 def _unit(parts: "list[NDArray[np.int8]]") -> "NDArray[np.float32]":
-    """The vectors of all segments, one a row, at length one."""
+    """The vectors of all segments, one per row, scaled to length one."""
     if not parts:
         return np.empty((0, 0), np.float32)
     rows = np.concatenate(parts, dtype=np.float32)

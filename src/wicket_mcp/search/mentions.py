@@ -1,8 +1,8 @@
-"""Products and subjects that a query names, and whether the tools that were found mention them.
+"""Products and subjects that a query names, and whether the found tools mention them.
 
-A request to "create a GitHub issue" is not served by tools that never say GitHub, however well the other words fit; nor
-one about flights by tools that never speak of travel. Both lists (`products.txt`, `subjects.txt`) are written by hand.
-The choice asks this module of the few tools it is about to show. Knows no scores.
+A request to "create a GitHub issue" is not served by tools that never mention GitHub, however well the other words fit;
+nor is one about flights by tools that never mention travel. Both lists (`products.txt`, `subjects.txt`) are written by
+hand. `choice.py` calls this for the few tools it is about to show. Knows no scores.
 """
 
 import re
@@ -20,7 +20,7 @@ _MOST_TEXT = 1200
 
 
 class Mentions(msgspec.Struct, frozen=True):
-    """What a query names, and what of it no tool mentions."""
+    """What a query names, and which of it no tool mentions."""
 
     products: tuple[str, ...] = ()
     missing_products: tuple[str, ...] = ()
@@ -60,14 +60,14 @@ def _parameters(tool: Tool) -> str:
 
 @cache
 def _products() -> tuple[frozenset[str], frozenset[str]]:
-    """Names that are nothing else, and names that are common words too."""
+    """Names with no other meaning, and names that are also common words."""
     names = {name for line in _lines("products.txt") for name in line.split()}
     return frozenset(name for name in names if name.islower()), frozenset(name for name in names if not name.islower())
 
 
 @cache
 def _subjects() -> dict[str, frozenset[str]]:
-    """For the stem of each word of a subject: the stems of all of them."""
+    """For the stem of each word of a subject: the stems of all its words."""
     groups: dict[str, frozenset[str]] = {}
     for line in _lines("subjects.txt"):
         group = frozenset(map(stem, line.split()))

@@ -1,8 +1,8 @@
-"""Words of a query that nobody knows, replaced by the word of the catalogue that they are one slip away from.
+"""Replaces unknown words of a query by words of the catalogue that are one typing error away.
 
-A slip is two letters swapped, or one left out, added or wrong. Only lower-case words are looked at, and only where
-neither the catalogue nor the table of meanings has them: names and rare words stay as they are. The index keeps no
-words, so that slips are undone in every way and looked up. The index asks; knows no tools.
+A typing error is two swapped letters, or one missing, extra or wrong letter. Only lower-case words that neither the
+catalogue nor the table of meanings has are considered: names and rare words stay unchanged. The index contains no
+words, so every possible correction is tried and looked up. Called by the index; knows no tools.
 """
 
 import re
@@ -13,10 +13,10 @@ from wicket_mcp.search.text import STOP
 
 _WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,20}(?![\w@/-]|\.\w)")
 _LONG = 4
-"""Letters from which a word is looked for with one letter changed: shorter ones are near too many others."""
+"""The length from which a word is tried with one letter changed: shorter words are close to too many others."""
 
 Counts = Callable[[Sequence[str]], Sequence[int]]
-"""How many tools have each of some words."""
+"""How many tools have each of these words."""
 
 
 def correct(query: str, counts: Counts, is_word: Callable[[str], bool]) -> str:
@@ -34,19 +34,19 @@ def correct(query: str, counts: Counts, is_word: Callable[[str], bool]) -> str:
 
 
 def _most_common(candidates: Iterator[str], counts: Counts) -> str:
-    """The candidate that most tools have; empty where none has any."""
+    """The candidate that most tools have; empty if no tool has any."""
     words = list(dict.fromkeys(candidates))
     tools, word = max(zip(counts(words), words, strict=True), key=lambda pair: pair[0])
     return word if tools else ""
 
 
 def _swap_letters(word: str) -> Iterator[str]:
-    """All words with two neighbouring letters of this one swapped: the commonest slip, and the surest."""
+    """All words with two neighbouring letters swapped: the most common and most certain typing error."""
     return (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
 
 
 def _change_letters(word: str) -> Iterator[str]:
-    """All words with one letter more, less or other than this one."""
+    """All words with one letter added, removed or changed."""
     for at in range(len(word)):
         head, tail = word[:at], word[at:]
         yield head + tail[1:]

@@ -1,7 +1,7 @@
-"""Which servers a query names, and how surely it means them: their tools come first.
+"""Which servers a query names, and how certain that is: their tools rank first.
 
-A server's name is often an ordinary word ("time", "memory"). It means the server where it is a product's name, is
-written like a name, or says who is to do it. The index asks; knows names and words, neither tools nor scores.
+A server's name is often an ordinary word ("time", "memory"). It means the server if it is a product's name, is written
+like a name, or says which server to use. Called by the index; knows names and words, neither tools nor scores.
 """
 
 import re
@@ -11,9 +11,9 @@ from wicket_mcp.search.mentions import products
 from wicket_mcp.search.text import words
 
 MEANT = 0.15
-"""What the tools of a server gain that the query surely means."""
+"""The bonus for tools of a server that the query certainly means."""
 PERHAPS = 0.05
-"""The same where several ordinary words of a name stand in the query."""
+"""The bonus if several ordinary words of a name occur in the query."""
 _ADDRESSED = re.compile(
     r"(?<=[a-z,] )([A-Z]\w+)|^(\w+):|\b(?:use|using|via) (?:the )?(\w+)|\b(\w+) (?:server|tool)\b", re.MULTILINE
 )
@@ -27,7 +27,7 @@ class Naming:
         self._names = {server: name for server in servers if (name := words(server))}
 
     def gains(self, query: str) -> Mapping[str, float]:
-        """For each server that the query names: what its tools gain. A name that is an ordinary word gains nothing."""
+        """For each server that the query names, the bonus for its tools. A name that is an ordinary word gets none."""
         query_words = set(words(query))
         known = {name.lower() for name in products(query)}
         addressed = {name.lower() for match in _ADDRESSED.findall(query) for name in match if name}

@@ -1,4 +1,4 @@
-"""Where search gets numpy from: loaded once, late, and with a single thread for linear algebra.
+"""Loads numpy for search: once, late, and with a single thread for linear algebra.
 
 A query is a product of a few rows with a thin matrix. Several threads make that slower on a busy machine, and
 the library reads its thread count only while it loads; children that Wicket starts must not inherit the setting.

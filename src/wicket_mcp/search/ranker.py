@@ -1,7 +1,7 @@
-"""How well each tool fits a query: letters and meanings of the whole, and of its best-fitting part.
+"""How well each tool fits a query: by letters and meanings of the whole query, and of its best-fitting part.
 
-Owns the few numbers that search was tuned with (`bench/search` measures them). Scores lie between 0 and 1 and
-mean the same in every catalogue. Knows neither listings nor policy.
+Owns the few tuned parameters of search (`bench/search` measures them). Scores are between 0 and 1 and comparable across
+catalogues. Knows neither listings nor policy.
 """
 
 from dataclasses import dataclass
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TABLE, ENCODER = 0.3, 0.7
-"""What the cosine of the static table and that of the sentence encoder are worth in the cosine of meanings."""
+"""The weights of the static table's cosine and of the sentence encoder's in the cosine of meanings."""
 MEANING, MEANING_ALONE = 0.45, 2.0
-"""The worth of a cosine of meanings against one of letters: where the words of a query find a tool, and where not."""
+"""The weight of meanings relative to letters: if the words of a query find a tool, and if not."""
 WORDS_FIND, WORDS_MISS = 0.3, 0.15
-"""The best cosine of letters at which the words are taken to have found something, and to have found nothing."""
+"""The best cosine of letters at which the words count as having found something, and as having found nothing."""
 PART = 0.25
-"""The worth of the best-fitting part of a query against the whole."""
+"""The weight of the best-fitting part of a query relative to the whole."""
 ERRAND = 2.0
-"""The worth of meaning where an errand of a query chooses its own tools: it has few words, and some stand elsewhere."""
+"""The weight of meaning when an errand chooses its own tools: it has few words, and some are elsewhere."""
 SHORTLIST = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Per tool, for one query: the fit that counts, and what it is made of."""
+    """Per tool, for one query: the final fit, and its parts."""
 
     fit: "NDArray[np.float32]"
     letters: "NDArray[np.float32]"
     meaning: "NDArray[np.float32]"
     scale: float
-    """What the sum of letters and meaning is divided by, so that a perfect fit is 1."""
+    """The divisor for the sum of letters and meaning, so that a perfect fit is 1."""
     parts: tuple[str, ...]
     by_part: "NDArray[np.float32]"
-    """The fit for each part alone; empty when the query has one."""
+    """The fit for each part alone; empty if the query has one part."""
 
     @property
     def closeness(self) -> "NDArray[np.float32]":
@@ -52,8 +52,8 @@ class Scores:
 
 
 class Meanings:
-    """The cosine of meanings between texts and tools: the table's and the encoder's, or the table's alone for tools
-    that have no vector of the encoder yet."""
+    """The cosine of meanings between texts and tools: from table and encoder, or from the table only for tools without
+    a vector of the encoder."""
 
     def __init__(self, matrix: Matrix, by_table: "NDArray[np.float32]", texts: list[str], model: Model) -> None:
         self._matrix = matrix
@@ -80,7 +80,9 @@ def _blend(
 
 
 def score(matrix: Matrix, query: str, model: Model | None = None, *, original: str = "") -> Scores:
-    """`original` is the query as it was put, where `query` is its English: the encoder reads other languages too."""
+    """`original` is the query as it was written, if `query` is its English version: the encoder reads other languages
+    too.
+    """
     pieces = split_errands(query)
     texts = [query, *pieces] if len(pieces) > 1 else [query]
     split = [words(text) for text in texts]
@@ -92,7 +94,7 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
     whole = (letters[0] + meaning) / np.float32(scale)
     if len(texts) == 1:
         return Scores(whole, letters[0], meaning, scale, (query,), np.empty((0, matrix.size), np.float32))
-    # Meanings of the parts are compared for tools that have a chance only: it is the costliest step.
+    # Meanings of the parts are compared only for promising tools: this is the most expensive step.
     near = shortlist(whole + letters[1:].max(0), SHORTLIST)
     of_parts = meanings.compare_parts(near)
     best = np.zeros(matrix.size, np.float32)
@@ -104,13 +106,13 @@ def score(matrix: Matrix, query: str, model: Model | None = None, *, original: s
 
 
 def shortlist(scores: "NDArray[np.float32]", size: int) -> "NDArray[np.int64]":
-    """Positions of the highest scores, in no order."""
+    """Positions of the highest scores, unordered."""
     if len(scores) <= size:
         return np.arange(len(scores))
     return np.argpartition(scores, len(scores) - size)[-size:]
 
 
 def _worth(best: float) -> float:
-    """What meaning is worth for a query whose words fit their best tool so well: the better, the less."""
+    """The weight of meaning for a query: the better its words fit their best tool, the lower."""
     missed = (WORDS_FIND - best) / (WORDS_FIND - WORDS_MISS)
     return MEANING + (MEANING_ALONE - MEANING) * min(1.0, max(0.0, missed))

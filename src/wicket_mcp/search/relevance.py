@@ -1,4 +1,5 @@
-"""The sections of a long output that are relevant to an intent; nothing is rewritten, whole sections stay or go.
+"""Selects the sections of a long output that are relevant to an intent; sections are kept or dropped whole, never
+rewritten.
 
 A section is an item of a list, a field of an object, a paragraph or a group of lines of a text.
 """
@@ -10,14 +11,14 @@ from wicket_mcp.codec import encode
 from wicket_mcp.model import as_list, as_object
 from wicket_mcp.search.text import STOP, stem, words
 
-LONG = 5000  # characters below which an output is short enough to be read whole
+LONG = 5000  # characters below which an output is short enough to be read completely
 _GROUP = 10
 _ENOUGH = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Relevant:
-    """What is left of a value, and how many of its sections that is."""
+    """The remaining value, and how many of its sections were kept."""
 
     value: Any
     kept: int
@@ -25,7 +26,7 @@ class Relevant:
 
 
 def keep_relevant(value: Any, intent: str) -> Relevant | None:
-    """`value` with only the sections that share words with `intent`; None where that leaves all, or nothing."""
+    """`value` with only the sections that share words with `intent`; None if that keeps all or nothing."""
     terms = _terms(intent)
     if not terms or len(_text(value)) <= LONG:
         return None
@@ -50,10 +51,10 @@ def keep_relevant(value: Any, intent: str) -> Relevant | None:
 
 
 def _matching_positions(sections: list[Any], terms: set[str]) -> list[int]:
-    """Positions of the sections with enough of the wanted words; of the best ones where none has enough."""
+    """Positions of the sections with enough of the wanted words; of the best ones if none has enough."""
     matches = [terms & _terms(_text(section)) for section in sections]
     common = {term for term in terms if all(term in match for match in matches)}
-    telling = terms - common or terms  # a word that is everywhere tells no section from another
+    telling = terms - common or terms  # a word that occurs everywhere distinguishes no section
     shares = [len(match & telling) / len(telling) for match in matches]
     best = max(shares, default=0.0)
     needed = min(best, _ENOUGH)
@@ -61,7 +62,7 @@ def _matching_positions(sections: list[Any], terms: set[str]) -> list[int]:
 
 
 def _bulk(fields: dict[str, Any]) -> str | None:
-    """The list or text that makes up most of an object, where one does."""
+    """The list or text that makes up most of an object, if there is one."""
     sizes = {name: len(_text(item)) for name, item in fields.items() if isinstance(item, list | str | dict)}
     largest = max(sizes, key=lambda name: sizes[name], default=None)
     return largest if largest is not None and sizes[largest] > 0.8 * sum(sizes.values()) else None

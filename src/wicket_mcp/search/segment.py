@@ -1,8 +1,8 @@
-"""One server's share of the index, as bytes.
+"""One server's part of the index, as bytes.
 
-A segment holds all that is costly to compute for a listing (features with weights, vectors), depends on that
-listing alone, and is versioned: bytes that another version of this code, another table or another model wrote are
-refused by `Segment.read`, and rebuilt. The model's vectors are the last part, and may be added later.
+A segment contains everything expensive to compute for a listing (features with weights, vectors), depends only on that
+listing, and is versioned: `Segment.read` rejects bytes of another version of this code, another table or another model,
+and they are rebuilt. The model's vectors are the last part, and may be added later.
 """
 
 import struct
@@ -39,18 +39,18 @@ _SCALE = 127.0
 
 
 class Model(Protocol):
-    """A sentence encoder beside the static table: the one that comes with Wicket, or the user's own."""
+    """A sentence encoder in addition to the static table: Wicket's own, or the user's."""
 
     @property
     def width(self) -> int: ...
 
     @property
     def checksum(self) -> int:
-        """Tells the model from others: vectors of one say nothing to another."""
+        """Identifies the model: vectors of different models cannot be compared."""
         ...
 
     def encode(self, texts: list[str]) -> "NDArray[np.float32]":
-        """Unit vectors of what tools say of themselves."""
+        """Unit vectors of tools' texts."""
         ...
 
     def encode_queries(self, texts: list[str]) -> "NDArray[np.float32]":
@@ -59,10 +59,10 @@ class Model(Protocol):
 
 
 def build_segment(listing: Listing, model: Model | None = None, *, learned: bool = True) -> bytes:
-    """Index one listing. Pure CPU; call it away from the event loop.
+    """Index one listing. Pure CPU; call it off the event loop.
 
-    The model's vectors cost several milliseconds a tool. Without them (`learned`) a segment is there at once and can be
-    searched by words and the table; `learn_segment` adds them.
+    The model's vectors cost several milliseconds per tool. Without them (`learned`) a segment is ready at once and can
+    be searched by words and the table; `learn_segment` adds them.
     """
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (a process that never searches must not pay for numpy)
 
@@ -94,7 +94,7 @@ def build_segment(listing: Listing, model: Model | None = None, *, learned: bool
 
 
 def learn_segment(plain: bytes, listing: Listing, model: Model | None = None) -> bytes:
-    """A segment that was built without the model's vectors, with them. Pure CPU, several milliseconds a tool."""
+    """Adds the model's vectors to a segment that was built without them. Pure CPU, several milliseconds per tool."""
     from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
     model = model or PACKAGED
@@ -108,12 +108,12 @@ def learn_segment(plain: bytes, listing: Listing, model: Model | None = None) ->
 
 
 def _checksum(model: Model) -> int:
-    """What the vectors of a segment were made with."""
+    """Identifies what the vectors of a segment were made with."""
     return packaged_table().checksum ^ model.checksum
 
 
 class NoModel:
-    """Implements Model for what is searched by words and the table alone."""
+    """Implements Model for search by words and the table only."""
 
     width = 0
     checksum = 0
@@ -127,7 +127,7 @@ class NoModel:
 
 
 def _small(tools: int) -> str:
-    """The type that can number a listing's tools."""
+    """The smallest type that can number a listing's tools."""
     return "<u2" if tools < 1 << 16 else "<u4"
 
 
@@ -144,25 +144,25 @@ def weigh(text: ToolText) -> list[tuple[int, float]]:
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A segment as arrays over its bytes: the listing's features in order, and for each the tools that have it."""
+    """A segment as arrays over its bytes: the listing's features in order, and the tools that have each."""
 
     numbers: "NDArray[np.uint32]"
     spans: "NDArray[np.unsignedinteger]"
-    """How many tools have each feature: `owners` and `weights` hold that many entries for it."""
+    """How many tools have each feature: `owners` and `weights` have that many entries for it."""
     owners: "NDArray[np.unsignedinteger]"
     weights: "NDArray[np.float16]"
     meanings: "NDArray[np.int8]"
     learned: "NDArray[np.int8]"
-    """The model's vectors; rows of no width where they were not made yet."""
+    """The model's vectors; rows of width zero if they are not computed yet."""
 
     @property
     def is_learned(self) -> bool:
-        """Whether nothing is left to learn: the model's vectors are there, or there is no tool."""
+        """Whether the model's vectors are complete, or there is no tool."""
         return self.learned.shape[1] > 0 or not len(self.learned)
 
     @classmethod
     def read(cls, data: bytes, tools: int, model: Model | None = None) -> "Segment | None":
-        """The segment in `data`, or None when it was not made by this code, table and model for these tools."""
+        """The segment in `data`, or None if it was not made by this code, table and model for these tools."""
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (as above)
 
         if len(data) < _HEAD.size:

@@ -1,8 +1,8 @@
 """The static embedding table: one small vector per word, read from the package, no model and no network.
 
-A text's vector is the weighted sum of its words' rows, scaled to length one; a word outside the vocabulary is
-the mean of its character n-grams' rows, which is what makes a misspelt or unknown word land near its kin. The
-table is made by `tools/table/train.py`.
+A text's vector is the weighted sum of its words' rows, scaled to length one; a word outside the vocabulary is the mean
+of its character n-grams' rows, so a misspelt or unknown word is close to similar words. The table is built by
+`tools/table/train.py`.
 """
 
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<8sIIII")
 _MAGIC = b"WKTABLE1"
 _FEW = 200
-"""Words that a process looks up before it learns the whole vocabulary: a command that searches once never does."""
+"""Words that a process looks up before it loads the whole vocabulary: a command that searches once never does."""
 
 
 def grams(word: str, buckets: int) -> list[int]:
@@ -45,7 +45,7 @@ def write_table(
 
 
 class Table:
-    """Row numbers for words and rows for numbers."""
+    """Row numbers for words, and rows for numbers."""
 
     def __init__(self, data: bytes | mmap.mmap) -> None:
         from wicket_mcp.search.numeric import np  # noqa: PLC0415  (only a process that searches pays for numpy)
@@ -68,7 +68,7 @@ class Table:
         return {word: i for i, word in enumerate(self._text.decode().split("\n")[1:-1])}
 
     def _number(self, word: str) -> int | None:
-        """The row of a word. A few are found by reading, the common ones first; for many, all are learnt."""
+        """The row of a word. A few are found by scanning, the common ones first; for many, all are loaded."""
         if self._looked_up < _FEW:
             self._looked_up += 1
             at = self._text.find(f"\n{word}\n".encode("utf-8", "surrogatepass"))
@@ -100,7 +100,7 @@ class Table:
                     pieces = self._oov(word)
                     ids.extend(pieces)
                     weights.extend([weight / len(pieces)] * len(pieces))
-            if starts[-1] == len(ids):  # a text without words: any row, at no weight
+            if starts[-1] == len(ids):  # a text without words: any row, with weight zero
                 ids.append(0)
                 weights.append(0.0)
         at = np.asarray(ids, np.int64)
@@ -116,6 +116,6 @@ class Table:
 
 @cache
 def packaged_table() -> Table:
-    """The table that comes with Wicket, mapped rather than read: a process touches the few rows that it needs."""
+    """The table that comes with Wicket, memory-mapped: a process reads only the few rows that it needs."""
     with Path(__file__).with_name("table.bin").open("rb") as file:
         return Table(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

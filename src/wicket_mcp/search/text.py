@@ -1,7 +1,7 @@
 """Words of tool text and of queries: identifier splitting, folding, stemming.
 
-Pure and deterministic: what is written into a segment today must be found by a query tomorrow, so any change
-here that alters a term also raises `segment.VERSION`. Knows nothing of tools or indexes.
+Pure and deterministic: a segment written today must match a query tomorrow, so any change here that alters a term must
+also raise `segment.VERSION`. Knows nothing about tools or indexes.
 """
 
 import re
@@ -32,11 +32,11 @@ STOP = frozenset(_STOP.split())
 
 REMEMBERED = 16_384
 LONGEST_REMEMBERED = 40
-"""Letters of a word that is remembered: what is kept of one is then at most 2 KB, and of all 32 MB."""
+"""Letters of a cached word: each entry then takes at most 2 KB, and all together 32 MB."""
 
 
 def remember_words(function: Callable[P, T]) -> Callable[P, T]:
-    """Remember what a function says of words that people use; whoever invents longer ones has them computed again."""
+    """Cache a function's results for words of normal length; longer ones are computed each time."""
     remembered = lru_cache(maxsize=REMEMBERED)(function)
 
     def look_up(*words: P.args, **_: P.kwargs) -> T:
@@ -49,7 +49,7 @@ def remember_words(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words in order, identifiers split at case, digit and punctuation borders, accents folded."""
+    """Lower-case words in order; identifiers split at case, digit and punctuation boundaries, accents folded."""
     if not text.isascii():
         text = fold(text)
     return [word.lower() for word in _WORD.findall(text)]
@@ -73,7 +73,7 @@ _SHORTEST = 3
 
 @remember_words
 def stem(word: str) -> str:
-    """A light English stem: inflections fall together; other alphabets and short words stay as they are."""
+    """A light English stem: inflected forms get the same stem; other alphabets and short words stay unchanged."""
     if len(word) <= _SHORTEST or not word.isascii() or not word.isalpha() or word.endswith(("ss", "us", "is")):
         return word
     for suffix, instead in _SUFFIXES:

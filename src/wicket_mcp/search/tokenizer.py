@@ -1,8 +1,8 @@
 """Text to the numbers of word pieces, for the encoder.
 
-A word that is in the vocabulary is one piece; any other is cut where the pieces are likeliest together (a unigram
-model). Identifiers are split at case borders, accents are folded, and scripts without spaces are cut by the same
-model, run by run. Pure Python, deterministic; `tools/encoder` trains with this very code. Knows no vectors.
+A word in the vocabulary is one piece; any other is split into the most probable pieces (a unigram model). Identifiers
+are split at case boundaries, accents are folded, and scripts without spaces are split by the same model, run by run.
+Pure Python, deterministic; `tools/encoder` trains with the same code. Knows no vectors.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 UNKNOWN = 0
-"""The piece that stands for a letter which no piece has."""
+"""The piece for a letter that no piece has."""
 _START = "_"
 """Marks a piece that starts a word of an alphabet; words never contain it."""
 _WORD = re.compile(
@@ -27,7 +27,7 @@ _UNLIKELY = -30.0
 
 
 def fold(text: str) -> str:
-    """Accents of alphabets go; marks that make another syllable (in Japanese) stay."""
+    """Removes accents of alphabets; keeps marks that change a syllable (in Japanese)."""
     if text.isascii():
         return text
     folded = _ACCENT.sub("", unicodedata.normalize("NFKD", text.replace("ß", "ss")))
@@ -35,7 +35,7 @@ def fold(text: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Words as the vocabulary writes them: lower case, those of alphabets with a mark in front."""
+    """Words as the vocabulary has them: lower case, alphabetic words with a mark in front."""
     return [
         word if word[0] >= _FIRST_WITHOUT_SPACES else _START + word.lower()[:_LONGEST_WORD]
         for word in _WORD.findall(fold(text))
@@ -43,7 +43,7 @@ def split(text: str) -> list[str]:
 
 
 class Tokenizer:
-    """A vocabulary of pieces with their log probabilities; the first stands for what is unknown."""
+    """A vocabulary of pieces with their log probabilities; the first is the unknown piece."""
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float]) -> None:
         self._numbers = {piece: number for number, piece in enumerate(pieces)}

@@ -1,8 +1,7 @@
 """How often each principal called each tool, kept in memory for ranking.
 
-A search must not wait for the store: counts are read once for each principal, and read again in the background when
-they are older than a minute, so that a search uses what is at hand. Knows neither tools nor the kind of store; the
-finder asks it.
+A search must not wait for the store: counts are read once for each principal, and refreshed in the background after a
+minute; a search uses what is in memory. Knows neither tools nor the kind of store; called by the finder.
 """
 
 import logging
@@ -17,13 +16,13 @@ from wicket_mcp.tasks import Tasks
 log = logging.getLogger(__name__)
 
 _FRESH = 60.0
-_PRINCIPALS = 256  # in memory at most; the one that searched longest ago is read again
+_PRINCIPALS = 256  # in memory at most; the least recent one is dropped
 
 ReadUsage = Callable[[Principal], Awaitable[Mapping[str, int]]]
 
 
 class Usage:
-    """Counts of calls by tool key, for the principals that searched last."""
+    """Counts of calls by tool key, for the principals that searched most recently."""
 
     def __init__(self, read: ReadUsage, *, fresh: float = _FRESH) -> None:
         self._read = read
@@ -33,7 +32,7 @@ class Usage:
         self._tasks = Tasks()
 
     async def counts(self, principal: Principal) -> Mapping[str, int]:
-        """The counts at hand; only the first search of a principal waits for the store."""
+        """The counts in memory; only the first search of a principal waits for the store."""
         entry = self._counts.get(principal.name)
         if entry is None:
             return await self._refresh(principal)
@@ -50,7 +49,7 @@ class Usage:
     async def _refresh(self, principal: Principal) -> Mapping[str, int]:
         try:
             counts = await self._read(principal)
-        except WicketError as problem:  # ranking does without, and the store is asked again later
+        except WicketError as problem:  # ranking works without it, and the store is asked again later
             log.info("usage could not be read: %s", problem)
             counts = self._counts[principal.name][1] if principal.name in self._counts else dict[str, int]()
         finally:

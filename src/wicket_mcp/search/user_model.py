@@ -1,8 +1,8 @@
-"""A sentence encoder of the user's own in place of the one that comes with Wicket: `search.model`.
+"""The user's own sentence encoder instead of Wicket's: `search.model`.
 
 Any sentence-transformers model in ONNX form: a folder with `tokenizer.json` and `model.onnx` (or `onnx/model.onnx`). A
-name like `org/name` is looked for among what Hugging Face's tools have downloaded; nothing is downloaded here.
-`find_model` checks what costs nothing when a gateway starts; `UserModel` loads onnxruntime, at the first search.
+name like `org/name` is looked up among the downloads of Hugging Face's tools; nothing is downloaded here. `find_model`
+makes the cheap checks when a gateway starts; `UserModel` loads onnxruntime at the first search.
 """
 
 import os
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _GRAPHS = ("model.onnx", "onnx/model.onnx")
 _PACKAGES = ("onnxruntime", "tokenizers")
 _LONGEST = 256
-"""Pieces of a text that are read, where the model does not say."""
+"""Word pieces of a text that are read, if the model does not set a limit."""
 _BATCH = 8
 
 
 def find_model(name: str, base_dir: Path) -> Path:
-    """The folder of a model. Raises ConfigError, and says what is missing."""
+    """The folder of a model. Raises ConfigError, which says what is missing."""
     missing = [package for package in _PACKAGES if find_spec(package) is None]
     if missing:
         hint = "pip install 'wicket-mcp[onnx]'"
@@ -48,7 +48,7 @@ def find_model(name: str, base_dir: Path) -> Path:
 
 
 def _find_downloads(name: str) -> list[Path]:
-    """Where Hugging Face's tools keep a model of that name, the newest first."""
+    """The folders of Hugging Face's tools for this model, newest first."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     snapshots = home / "hub" / f"models--{name.replace('/', '--')}" / "snapshots"
     return sorted(snapshots.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -65,14 +65,14 @@ def _unusable(file: str, problem: Exception) -> ConfigError:
 
 
 class UserModel:
-    """Implements Model. Everything is read at its first use, which belongs on the search's thread."""
+    """Implements Model. Everything is read on first use, which should be on the search thread."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @property
     def checksum(self) -> int:
-        """Tells this model from any other: vectors that another one made are made again."""
+        """Identifies this model: vectors of another model are computed again."""
         return self._checksum
 
     @property
@@ -117,7 +117,7 @@ class UserModel:
 
     @cached_property
     def _first_token(self) -> bool:
-        """Whether the model's vector is that of the first token, and not the mean of all."""
+        """Whether the model uses the vector of the first token instead of the mean of all."""
         return bool(self._setting("1_Pooling/config.json", "pooling_mode_cls_token"))
 
     def _setting(self, file: str, name: str) -> Any:
@@ -136,7 +136,7 @@ class UserModel:
             inputs["token_type_ids"] = np.zeros_like(mask)
             input_names = {entry.name for entry in self._session.get_inputs()}
             hidden = self._session.run(None, {name: value for name, value in inputs.items() if name in input_names})[0]
-            if hidden.ndim == 2:  # the graph pools by itself
+            if hidden.ndim == 2:  # the graph does the pooling
                 vectors.append(hidden.astype(np.float32))
             elif self._first_token:
                 vectors.append(hidden[:, 0].astype(np.float32))

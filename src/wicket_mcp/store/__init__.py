@@ -1,1 +1,1 @@
-"""State behind Protocols (`base.py`), in the words of `model.py`; `open.py` chooses the implementation."""
+"""State behind Protocols (`base.py`), with the records of `model.py`; `open.py` chooses the implementation."""

@@ -1,7 +1,7 @@
-"""The audit as JSON lines: one object a line, appended to a file that other programs read.
+"""The audit as JSON lines: one object per line, appended to a file that other programs read.
 
-A sink beside the store, used where `[audit] file` names a file, or a collector that gets the same as OTLP. A call never
-waits for it: lines are gathered and written by a thread, and what cannot be written is counted. Control characters are
+A sink in addition to the store, used if `[audit] file` names a file, or a collector that gets the same data as OTLP. A
+call never waits for it: lines are collected and written by a thread, and lost lines are counted. Control characters are
 escaped once, here, at the end.
 """
 
@@ -26,7 +26,7 @@ CHARS_PER_TOKEN = 4
 
 
 def as_json(record: CallRecord) -> JsonObject:
-    """A record as programs read it. Tokens are estimated: four characters are one."""
+    """A record as JSON. Tokens are estimated as four characters each."""
     fields: JsonObject = {
         "time": datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds"),
         "principal": record.principal,
@@ -49,7 +49,7 @@ def as_json(record: CallRecord) -> JsonObject:
 
 
 def _two_steps(record: CallRecord) -> tuple[tuple[str, float], ...]:
-    """What is known of every record: what the server took, and the rest."""
+    """The steps that every record has: the server's time, and the rest."""
     return ("gateway", max(0.0, record.duration_ms - record.upstream_ms)), ("server", record.upstream_ms)
 
 
@@ -58,17 +58,17 @@ def estimate_tokens(characters: int) -> int:
 
 
 def line_of(record: CallRecord) -> str:
-    """One line, whatever is in the record."""
+    """One line, whatever the record contains."""
     return escape(encode(as_json(record)).decode("utf-8", "replace")).replace("\n", "")
 
 
 class AuditFile:
-    """Appends to the file, or sends to the collector, that the configuration names at the moment, if any."""
+    """Appends to the file, or sends to the collector, that the current configuration names, if any."""
 
     def __init__(self, config: Config) -> None:
         self._recorder = Recorder(self._write)
         self._collectors: dict[str, Collector] = {}
-        """By address; those of earlier configurations may still have something to send."""
+        """By address; collectors of earlier configurations may still have records to send."""
         self.reconfigure(config)
 
     @property
@@ -112,7 +112,7 @@ class AuditFile:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """Opened again each time, so that the file can be rotated."""
+    """Opened each time, so that the file can be rotated."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""A record of the audit as a log record of OTLP. Imported only where the audit goes to a collector."""
+"""An audit record as an OTLP log record. Imported only if the audit goes to a collector."""
 
 import time
 
@@ -11,7 +11,7 @@ _INFO, _WARN = 9, 13
 
 
 def encode_record(record: CallRecord, line: str) -> bytes:
-    """`line` is the record as JSON; it is the body, and what is searched for stands in attributes."""
+    """`line` is the record as JSON and becomes the body; searchable fields become attributes."""
     called = record.method == "tools/call"
     values = {
         "mcp.method.name": record.method if "/" in record.method else "",

@@ -1,9 +1,9 @@
-"""What must outlive a process, as Protocols: one for each owner, and `Store` as their sum.
+"""Persistent state, as Protocols: one for each owner, and `Store` as their sum.
 
-A room asks for the Protocol it needs and gets a `Store`; `open.py` chooses the implementation, and only it and
+A module asks for the Protocol it needs and gets a `Store`; `open.py` chooses the implementation, and only it and
 `transfer.py` import one. Every method is one transaction, so that several processes over the same state agree. Reads
-wait for no writer. What a call hands over (`record_call`, `mark_key_used`) neither waits nor fails; a large result is
-saved before its call answers. Any other failure is raised as Internal, and says what to do.
+never wait for writers. What a call records (`record_call`, `mark_key_used`) neither waits nor fails; a large result is
+saved before its call answers. Any other failure raises Internal, which says what to do.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,32 +35,34 @@ from wicket_mcp.store.model import (
 
 
 class ListingStore(Protocol):
-    """What each server offered when it was last asked."""
+    """What each server offered when it was last listed."""
 
     async def load_listings(self) -> list[StoredListing]: ...
 
     async def save_listing(self, stored: StoredListing) -> None: ...
 
     async def save_segments(self, segments: Mapping[str, bytes]) -> None:
-        """Keep search segments beside the listings of these servers, where those are kept."""
+        """Store search segments with the listings of these servers, if those are stored."""
         ...
 
     async def drop_listing(self, server: str) -> None: ...
 
     def hear_listings(self, hear: Callable[[], object]) -> None:
-        """Call `hear`, on the event loop, when another gateway has stored a listing; where the engine tells that."""
+        """Call `hear`, on the event loop, when another gateway has stored a listing, if the engine reports that."""
         ...
 
 
 class ResultStore(Protocol):
-    """Large results, for as long as they may be asked for."""
+    """Large results, until they expire."""
 
     async def save_result(self, result: StoredResult, max_total_bytes: int) -> None:
-        """Keep a result. When the total would pass `max_total_bytes`, the oldest of who has most make room."""
+        """Store a result. If the total would exceed `max_total_bytes`, the oldest results of the principal with the
+        most are dropped.
+        """
         ...
 
     async def load_result(self, result_id: str, principal: Principal) -> StoredResult | None:
-        """The result, or None when it is unknown, expired, or somebody else's: the three look alike."""
+        """The result, or None if it is unknown, expired, or another principal's, without telling these apart."""
         ...
 
 
@@ -69,17 +71,17 @@ class AuditStore(Protocol):
 
     @property
     def records_problem(self) -> str:
-        """Why records of calls cannot be kept at the moment; empty where they are."""
+        """Why call records cannot be stored at the moment; empty if they can."""
         ...
 
     @property
     def lost_records(self) -> int:
-        """Call records that could not be kept since the store was opened."""
+        """Call records that were lost since the store was opened."""
         ...
 
     @property
     def record_call(self) -> Callable[[CallRecord], None]:
-        """Takes a record over. Never blocks and never raises; when the queue is full the record is counted as lost."""
+        """Takes a record. Never blocks and never raises; if the queue is full the record is counted as lost."""
         ...
 
     async def recent_calls(self, principal: Principal, limit: int) -> list[CallRecord]:
@@ -87,19 +89,19 @@ class AuditStore(Protocol):
         ...
 
     async def find_calls(self, query: AuditQuery) -> list[CallRecord]:
-        """The records that a query asks for, of everybody."""
+        """The records that match a query, of all principals."""
         ...
 
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
-        """Calls of servers since that hour, added up by server and stretches of `width` seconds, oldest first.
+        """Calls of servers since that hour, summed by server and by intervals of `width` seconds, oldest first.
 
-        A stretch is a whole number of hours.
+        An interval is a whole number of hours.
         """
         ...
 
 
 class UsageStore(Protocol):
-    """How often tools are called, which the call records are counted into."""
+    """How often tools are called, counted from the call records."""
 
     async def usage(self, principal: Principal) -> Mapping[str, int]:
         """How often each tool (by key) was called by this principal."""
@@ -110,11 +112,13 @@ class ChoiceStore(Protocol):
     """Which tools principals called after which searches."""
 
     async def choices(self, principal: str) -> Sequence[StoredChoice]:
-        """The choices of one principal, the newest first."""
+        """The choices of one principal, newest first."""
         ...
 
     async def add_choice(self, choice: StoredChoice, most: int) -> None:
-        """Keep a choice; the weights of the same query and tool add up. Beyond `most` of a principal the oldest go."""
+        """Store a choice; the weights of the same query and tool add up. Beyond `most` per principal the oldest are
+        dropped.
+        """
         ...
 
 
@@ -136,38 +140,38 @@ class KeyStore(Protocol):
     async def key_of(self, digest: bytes) -> StoredKey | None: ...
 
     def keys_version(self) -> int | None:
-        """Differs from every earlier answer when a key may have changed since, in any process. Never waits.
+        """Differs from every earlier value if a key may have changed since, in any process. Never waits.
 
-        None when that cannot be determined: then nothing read before may be used again.
+        None if unknown: then nothing that was read before may be used again.
         """
         ...
 
     def mark_key_used(self, digest: bytes, at: float) -> None:
-        """Hand over that a key was used; kept to the minute. Never blocks and never raises."""
+        """Record that a key was used; stored to the minute. Never blocks and never raises."""
         ...
 
 
 class VaultStore(Protocol):
-    """The vault's rows, encrypted before they come here."""
+    """The vault's rows, already encrypted."""
 
     async def data_keys(self) -> Sequence[StoredDataKey]:
-        """All data keys, the newest first: that one is in use."""
+        """All data keys, newest first; the newest is in use."""
         ...
 
     async def add_data_key(self, key: StoredDataKey, *, after: str | None) -> bool:
-        """Keep a key as the newest; False, and nothing changed, where the newest is not `after`."""
+        """Store a key as the newest; False, without a change, if the newest is not `after`."""
         ...
 
     async def drop_data_keys(self) -> None:
-        """Forget the data keys that no secret needs, except the newest."""
+        """Delete the data keys that no secret needs, except the newest."""
         ...
 
     async def save_secret(self, secret: StoredSecret) -> bool:
-        """Keep a secret in place of an earlier one; False, and nothing changed, where its data key is gone."""
+        """Store a secret in place of an earlier one; False, without a change, if its data key is gone."""
         ...
 
     async def replace_secret(self, old: StoredSecret, new: StoredSecret) -> None:
-        """Put `new` where `old` still stands; do nothing where somebody was quicker."""
+        """Replace `old` with `new`; do nothing if `old` was changed meanwhile."""
         ...
 
     async def secret(self, owner: str, name: str) -> StoredSecret | None: ...
@@ -177,7 +181,7 @@ class VaultStore(Protocol):
         ...
 
     async def drop_secret(self, owner: str, name: str) -> bool:
-        """Forget a secret; whether there was one."""
+        """Delete a secret; whether there was one."""
         ...
 
 
@@ -185,7 +189,7 @@ class GrantStore(Protocol):
     """What our authorization server has issued, and to which clients."""
 
     async def save_oauth_client(self, client: StoredClient, most: int) -> None:
-        """Keep a client; beyond `most`, the oldest without a grant make room."""
+        """Store a client; beyond `most`, the oldest ones without a grant are dropped."""
         ...
 
     async def oauth_client(self, client_id: str) -> StoredClient | None: ...
@@ -193,27 +197,27 @@ class GrantStore(Protocol):
     async def add_grant(self, grant: StoredGrant) -> None: ...
 
     async def touch_grant(self, grant_id: str, used_at: float, expires_at: float) -> bool:
-        """Note that a grant was used and lasts until then; False, and nothing changed, where it was revoked."""
+        """Record that a grant was used and its new end; False, without a change, if it was revoked."""
         ...
 
     async def revoke_grant(self, grant_id: str, at: float, reason: str) -> bool:
-        """End a grant and drop its tickets; False where that has happened already, or there is none."""
+        """End a grant and drop its tickets; False if it has already ended or does not exist."""
         ...
 
     async def grant(self, grant_id: str) -> StoredGrant | None: ...
 
     async def grants(self) -> Sequence[StoredGrant]:
-        """All of them, the oldest first."""
+        """All grants, oldest first."""
         ...
 
     async def add_ticket(self, ticket: StoredTicket, at: float) -> bool:
-        """Keep a ticket, and drop those that ended before `at`; False where there is one by that digest."""
+        """Store a ticket, and drop those that ended before `at`; False if its digest already exists."""
         ...
 
     async def ticket(self, digest: bytes) -> StoredTicket | None: ...
 
     async def use_ticket(self, digest: bytes, at: float) -> StoredTicket | None:
-        """Mark a ticket as used, and return it as it was before: the second to use it sees when the first did."""
+        """Mark a ticket as used, and return its previous state: a second user sees when it was first used."""
         ...
 
 
@@ -223,20 +227,20 @@ class LimitStore(Protocol):
     async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
         """Take one token from a bucket that holds `per_hour` and refills in an hour.
 
-        Returns 0.0, or the seconds until there will be one.
+        Returns 0.0, or the seconds until a token is available.
         """
         ...
 
 
 class SharedLimits(LimitStore, Protocol):
-    """Token buckets that replicas share, where they have a place for that."""
+    """Token buckets that replicas share, if a server for that is configured."""
 
     def divide_by(self, share: Callable[[], int]) -> None:
-        """Divide limits among so many replicas while that place is away."""
+        """Divide limits among this many replicas while that server is unreachable."""
         ...
 
     async def take_from(self, bucket: str, most: float, rate: float) -> float:
-        """Take one from a bucket that holds `most` and gains `rate` a second: 0.0, or the seconds to wait."""
+        """Take one token from a bucket of size `most` that gains `rate` per second: 0.0, or the seconds to wait."""
         ...
 
     async def close(self) -> None: ...
@@ -250,15 +254,15 @@ class RecordStore(Protocol):
         ...
 
     async def versions(self, name: str) -> Sequence[StoredRecord]:
-        """All versions of a server, the newest publication first; deleted ones too."""
+        """All versions of a server, newest publication first, including deleted ones."""
         ...
 
     async def save_records(self, records: Sequence[StoredRecord]) -> None:
-        """Insert or replace; a record that is `latest` takes that mark from every other version of its name."""
+        """Insert or replace; a `latest` record removes that mark from all other versions of its name."""
         ...
 
     async def record_stamp(self) -> tuple[int, float]:
-        """Changes whenever a record does: their number and the newest change."""
+        """Changes whenever a record does: the number of records and the newest change."""
         ...
 
 
@@ -274,14 +278,14 @@ class OnboardingStore(Protocol):
     """Which steps a principal has taken."""
 
     async def record_step(self, principal: str, step: str, at: float) -> None:
-        """Note that a principal took a step; only the first time counts."""
+        """Record that a principal took a step; only the first time counts."""
         ...
 
     async def steps(self, principal: str) -> Mapping[str, float]: ...
 
 
 class ManagedStore(Protocol):
-    """Servers that were installed while the gateway ran."""
+    """Servers that were installed at run time."""
 
     async def save_managed(self, managed: StoredManaged) -> None: ...
 
@@ -291,14 +295,14 @@ class ManagedStore(Protocol):
 
 
 class HealthStore(Protocol):
-    """What was seen of servers: probes, and the calls of the audit."""
+    """Observations of servers: probes, and the calls of the audit."""
 
     async def save_probe(self, server: str, seen: Observation, keep_since: float) -> None:
-        """Keep a probe's outcome; older ones than `keep_since` are dropped."""
+        """Store a probe's outcome; those older than `keep_since` are dropped."""
         ...
 
     async def observations(self, server: str, since: float) -> Sequence[Observation]:
-        """Probes and real calls of a server since then, oldest first; calls that say nothing of it are left out."""
+        """Probes and real calls of a server since then, oldest first, without calls that say nothing about it."""
         ...
 
     async def observed_servers(self, since: float) -> Collection[str]:
@@ -306,7 +310,7 @@ class HealthStore(Protocol):
         ...
 
     async def call_counts(self, since: float) -> Mapping[str, int]:
-        """How many calls of each server did not fail since then."""
+        """How many calls of each server succeeded since then."""
         ...
 
     async def watch(self, server: str, until: float) -> None: ...
@@ -315,14 +319,16 @@ class HealthStore(Protocol):
 
 
 class PinStore(Protocol):
-    """Which definitions of servers were accepted, and by which person."""
+    """Which definitions of servers were accepted, and by whom."""
 
     async def pins(self, server: str = "") -> Sequence[StoredPin]:
         """All pins, or one server's; the newest of a name last."""
         ...
 
     async def save_pins(self, pins: Sequence[StoredPin]) -> None:
-        """Keep pins; one of the same digest is replaced, and the oldest of a name go when there are many."""
+        """Store pins; one with the same digest is replaced, and the oldest of a name are dropped if there are too
+        many.
+        """
         ...
 
     def pins_version(self) -> int | None:
@@ -331,34 +337,36 @@ class PinStore(Protocol):
 
 
 class ApprovalStore(Protocol):
-    """Calls that wait for a person's yes, and what a person said "always" to."""
+    """Calls that wait for a person's approval, and approvals given with "always"."""
 
     async def save_approval(self, approval: StoredApproval) -> None:
-        """Keep a question; those that have expired are dropped."""
+        """Store a question; expired ones are dropped."""
         ...
 
     async def approvals(self, at: float) -> Sequence[StoredApproval]:
-        """The questions that are open or approved and not spent, oldest first."""
+        """Questions that are open, or approved but not used, oldest first."""
         ...
 
     async def approve(self, approval: str, by: str, at: float) -> StoredApproval | None:
-        """Say yes; None where there is no such open question."""
+        """Approve a question; None if there is no such open question."""
         ...
 
     async def spend(self, call: StoredApproval, at: float) -> str | None:
-        """Use up an approval of exactly this call, under these rules; who gave it, or None where there is none."""
+        """Use up an approval of exactly this call, under these rules; returns the approver, or None if there is
+        none.
+        """
         ...
 
     async def standing_approvals(self) -> Sequence[StandingApproval]:
-        """All of them, oldest first."""
+        """All standing approvals, oldest first."""
         ...
 
     async def save_standing_approval(self, approval: StandingApproval) -> None:
-        """Keep one; one of the same id is left as it is."""
+        """Store one; an existing one with the same id stays."""
         ...
 
     async def revoke_standing_approval(self, approval: str) -> StandingApproval | None:
-        """Forget one; what it was, or None where there is none."""
+        """Delete one and return it; None if it does not exist."""
         ...
 
     def standing_approvals_version(self) -> int | None:
@@ -386,15 +394,15 @@ class Store(
     ApprovalStore,
     Protocol,
 ):
-    """Everything Wicket keeps. Who opens it closes it."""
+    """Everything that Wicket stores. Its opener closes it."""
 
     shared_limits: SharedLimits | None
     """Where limits are counted, if not here."""
 
     def share_limits(self, limits: SharedLimits) -> None:
-        """Have `limits` count what principals use, for all who share them."""
+        """Use `limits` for counting, for all gateways that share them."""
         ...
 
     async def close(self) -> None:
-        """Write what was handed over, then let go of the state."""
+        """Write what was recorded, then close the state."""
         ...

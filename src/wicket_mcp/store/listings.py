@@ -1,4 +1,4 @@
-"""A listing as a JSON object and back, for every implementation alike."""
+"""Converts a listing to a JSON object and back, for every implementation."""
 
 from typing import Any
 
@@ -53,13 +53,13 @@ def listing_from_json(body: Any) -> Listing:
 
 
 def _share(entries: list[str], body: Any) -> frozenset[str]:
-    """The entries of an account; those of earlier versions did not tell the texts of one tool apart."""
+    """The entries of an account; earlier versions did not distinguish the descriptions of one tool."""
     if "variants" in body:
         return frozenset(entries)
     return frozenset(f"{entry} #" if entry.startswith("tools ") else entry for entry in entries)
 
 
 def alike(first: Listing, second: Listing) -> bool:
-    """Whether two listings say the same, whenever they were made."""
+    """Whether two listings have the same content, whatever their time."""
     bodies = (listing_to_json(replace(listing, listed_at=0.0)) for listing in (first, second))
     return encode(next(bodies)) == encode(next(bodies))

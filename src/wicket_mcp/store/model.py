@@ -1,7 +1,7 @@
-"""What is kept, as plain records: the vocabulary that the Protocols of `base.py` and every room speak.
+"""The stored records, as plain data, used by the Protocols of `base.py` and by every module.
 
 No behaviour and no I/O. A new owner of state adds its records here, its Protocol in `base.py`, its tables in
-`sql/migrations.py` and its SQL in a module of its own in `sql/`. Times are seconds since the epoch.
+`sql/migrations.py` and its SQL in a new module in `sql/`. Times are seconds since the epoch.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ DomainState: TypeAlias = Literal["pending", "verified", "failed", "expired"]
 
 
 class StoredListing(msgspec.Struct, frozen=True):
-    """A listing as it was kept: for which configuration it was made, and its search segment."""
+    """A stored listing, with the configuration it was made for and its search segment."""
 
     listing: Listing
     fingerprint: str
@@ -25,7 +25,7 @@ class StoredListing(msgspec.Struct, frozen=True):
 
 
 class StoredResult(msgspec.Struct, frozen=True):
-    """A large result, kept whole (as encoded JSON) for the principal who caused it."""
+    """A large result, stored completely (as encoded JSON) for the principal who caused it."""
 
     id: str
     principal: str
@@ -41,30 +41,30 @@ class CallRecord(msgspec.Struct, frozen=True):
     principal: str
     server: str
     tool: str
-    """The tool, prompt or resource; for what is not about a server, what was done (`sign-in`, `revoke key`)."""
+    """The tool, prompt or resource; for an event that is not about a server, the action (`sign-in`, `revoke key`)."""
     arguments_digest: str
     outcome: str
     duration_ms: float
     result_bytes: int
     method: str = "tools/call"
-    """The MCP method; `auth` and `admin` for what a person or a stranger did to the gateway itself."""
+    """The MCP method; `auth` and `admin` for actions on the gateway itself."""
     client: str = ""
-    """What the client calls itself."""
+    """The name that the client declared."""
     detail: str = ""
-    """Why it was denied or failed, or what an administrative act was about."""
+    """Why it was denied or failed, or what an administrative action was about."""
     run: str = ""
     """The script that made the call."""
     upstream_ms: float = 0.0
     """The part of the duration that the server took; the rest is ours."""
     arguments_bytes: int = 0
     rule: str = ""
-    """The rule of the configuration that decided, and what it decided."""
+    """The rule of the configuration that decided, and its decision."""
     id: int = 0
-    """Its place in the store; later records have larger ones. Says nothing of what it is a record of."""
+    """Its position in the store; later records have larger ones. Not part of the record's content."""
     steps: tuple[tuple[str, float], ...] = ()
-    """Milliseconds of each step, for an audit file or collector; the store does not keep them."""
+    """Milliseconds of each step, for an audit file or collector; not stored."""
     arguments: str = ""
-    """The arguments as JSON, masked, where the configuration asks for them; the store does not keep them."""
+    """The arguments as JSON, masked, if the configuration asks for them; not stored."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CallRecord) and self._said == other._said
@@ -78,23 +78,23 @@ class CallRecord(msgspec.Struct, frozen=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
-    """Which records of the audit are asked for; empty means any."""
+    """A filter for audit records; empty means any."""
 
     principal: str = ""
     server: str = ""
     tool: str = ""
     outcome: str = ""
-    """An outcome, or `failed` for every one that is not a success."""
+    """An outcome, or `failed` for all that are not successes."""
     method: str = ""
     since: float = 0.0
     after: int = 0
-    """The `id` that the last page ended with."""
+    """The `id` at which the last page ended."""
     limit: int = 100
     newest_first: bool = True
 
 
 class CallTotals(msgspec.Struct, frozen=True):
-    """The calls of one server within one stretch of time."""
+    """The calls of one server within one interval."""
 
     start: float
     server: str
@@ -102,13 +102,13 @@ class CallTotals(msgspec.Struct, frozen=True):
     failed: int
     cached: int
     duration_ms: float
-    """Of all together."""
+    """The sum over all calls."""
     arguments_bytes: int
     result_bytes: int
 
 
 class StoredRecord(Discreet, frozen=True):
-    """One version of one registered server: its `server.json`, and what the registry adds."""
+    """One version of one registered server: its `server.json`, and the registry's additions."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"body"})
 
@@ -120,13 +120,13 @@ class StoredRecord(Discreet, frozen=True):
     updated_at: float = 0.0
     latest: bool = True
     origin: str = ""
-    """Where it came from: `seed`, `published`, `registered`, or the address of a mirrored registry."""
+    """Its origin: `seed`, `published`, `registered`, or the address of a mirrored registry."""
     owner: str = ""
     """The principal who may change it; empty for seeded and mirrored ones."""
 
 
 class RecordQuery(msgspec.Struct, frozen=True):
-    """Which records a page is asked for. `after` is the (name, version) that the last page ended with."""
+    """A filter for a page of records. `after` is the (name, version) at which the last page ended."""
 
     after: tuple[str, str] = ("", "")
     limit: int = 30
@@ -138,21 +138,21 @@ class RecordQuery(msgspec.Struct, frozen=True):
 
 
 class StoredKey(Discreet, frozen=True):
-    """An API key as it is kept: never the key itself."""
+    """The stored form of an API key: never the key itself."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"digest"})
 
     name: str
     digest: bytes
     hint: str
-    """The first characters, by which a person tells keys apart."""
+    """The first characters, by which a person can tell keys apart."""
     scopes: frozenset[str]
     created_at: float
     expires_at: float | None = None
     revoked_at: float | None = None
     used_at: float | None = None
     rates: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
-    """Requests an hour by kind, where they differ from the configured ones."""
+    """Requests per hour by kind, if they differ from the configured ones."""
 
 
 class StoredDataKey(Discreet, frozen=True):
@@ -168,7 +168,7 @@ class StoredDataKey(Discreet, frozen=True):
 
 
 class StoredSecret(Discreet, frozen=True):
-    """One secret of the vault, as it rests: encrypted by the data key with id `key`."""
+    """One stored secret of the vault: encrypted with the data key of id `key`."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"sealed"})
 
@@ -189,7 +189,7 @@ class StoredClient(msgspec.Struct, frozen=True):
 
 
 class StoredGrant(Discreet, frozen=True):
-    """What somebody allowed an OAuth client; all its tokens are one family, and end with it."""
+    """A user's consent for an OAuth client; all its tokens are one family, and end with it."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"credential"})
 
@@ -198,7 +198,7 @@ class StoredGrant(Discreet, frozen=True):
     client_name: str
     principal: str
     credential: bytes
-    """The digest of what it was approved with; a grant ends when that does."""
+    """The digest of the credential that approved it; the grant ends when the credential does."""
     scopes: frozenset[str]
     created_at: float
     expires_at: float
@@ -209,7 +209,7 @@ class StoredGrant(Discreet, frozen=True):
 
 
 class StoredTicket(Discreet, frozen=True):
-    """Something that is shown to us once or for a while: a code, a token, a session. Kept as a digest."""
+    """A secret that is presented to us once or for a while: a code, a token, a session. Stored as a digest."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"digest"})
 
@@ -238,39 +238,39 @@ class StoredDomain(Discreet, frozen=True):
 
 
 class StoredManaged(Discreet, frozen=True):
-    """A server that was installed while the gateway ran: what to start, and whether it should run."""
+    """A server that was installed at run time: what to start, and whether it should run."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"options"})
 
     name: str
     kind: str
     options: JsonObject
-    """The fields of its ServerConfig that are not at their default."""
+    """The fields of its ServerConfig that differ from their default."""
     running: bool
     owner: str
     created_at: float
 
 
 class StoredChoice(msgspec.Struct, frozen=True):
-    """That a principal called a tool after asking search for something."""
+    """A tool that a principal called after a search."""
 
     principal: str
     query: bytes
-    """What was asked, as numbers of its words' stems: enough to recognise it, too little to read it."""
+    """The query, as numbers of its words' stems: enough to recognise it, too little to read it."""
     tool: str
     weight: float
-    """How often, added up; it fades with the time since `at`."""
+    """How often, summed; it fades with the time since `at`."""
     at: float
 
 
 class StoredPin(Discreet, frozen=True):
-    """A definition of a server that somebody accepted, as it was then."""
+    """An accepted definition of a server, as it was then."""
 
     hidden: ClassVar[frozenset[str]] = frozenset({"definition"})
 
     server: str
     source: str
-    """How the server is reached, as a digest: one that is started differently is another one."""
+    """How the server is reached, as a digest: a server that is started differently counts as another."""
     kind: str
     """`tool`, `prompt`, `template`, `instructions` or `package`."""
     name: str
@@ -282,7 +282,7 @@ class StoredPin(Discreet, frozen=True):
 
 
 class StoredApproval(msgspec.Struct, frozen=True):
-    """A call that a rule holds until a person says yes: to this call of this principal, once."""
+    """A call that a rule holds until a person approves it: one call of one principal."""
 
     id: str
     principal: str
@@ -292,7 +292,7 @@ class StoredApproval(msgspec.Struct, frozen=True):
     policy: str
     """The version of the rules that asked."""
     words: str
-    """What is asked, for the person who decides."""
+    """The question, for the person who decides."""
     asked_at: float
     expires_at: float
     approved_by: str = ""
@@ -300,23 +300,23 @@ class StoredApproval(msgspec.Struct, frozen=True):
 
 
 class StandingApproval(msgspec.Struct, frozen=True):
-    """What a person said "always" to: calls of one tool by one principal with exactly these arguments."""
+    """An approval given with "always": calls of one tool by one principal with exactly these arguments."""
 
     id: str
     principal: str
     server: str
     tool: str
     conditions: bytes
-    """A JSON object: a JSON Schema for each argument that it covers."""
+    """A JSON object: a JSON Schema for each covered argument."""
     approved_by: str
     at: float
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """One thing seen of a server: a real call, or a probe."""
+    """One observation of a server: a real call, or a probe."""
 
     at: float
     ok: bool
     faulty: bool
-    """No tool result came: a failure, or a JSON-RPC error."""
+    """There was no tool result: a failure, or a JSON-RPC error."""
     duration_ms: float

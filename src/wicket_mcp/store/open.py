@@ -1,4 +1,4 @@
-"""Opens the state: the one place that chooses an implementation, and the only one that imports one."""
+"""Opens the state: the only module that chooses and imports an implementation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,9 +40,9 @@ async def _open_limits(address: str) -> SharedLimits:
 
 
 async def open_store(location: Path | str) -> Store:
-    """The state at a path or at a `postgresql://` address, made where there is none, in this version's format.
+    """The state at a path or at a `postgresql://` address, created if missing, in this version's format.
 
-    Raises ConfigError when it cannot be opened, and says what to do.
+    Raises ConfigError, which says what to do, if it cannot be opened.
     """
     from wicket_mcp.store.sql.store import SqlStore  # noqa: PLC0415  (load the chosen implementation alone)
 
@@ -63,9 +63,9 @@ async def open_store(location: Path | str) -> Store:
 
 
 async def join_members(address: str, me: str, locate: Callable[[str], str]) -> "ClaimingMembers":
-    """Be one of the replicas over the database at `address`, under the id `me`.
+    """Join the replicas of the database at `address`, under the id `me`.
 
-    `locate` makes our address of the host that the database sees us at. Raises ConfigError.
+    `locate` turns the host at which the database sees us into our address. Raises ConfigError.
     """
     import psycopg  # noqa: PLC0415  (for those who have replicas)
 

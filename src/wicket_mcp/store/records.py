@@ -1,7 +1,7 @@
-"""What a call hands over to the store: gathered, bounded, written in batches by whichever implementation.
+"""The queue of call records: collected, bounded, and written in batches by any implementation.
 
-A call neither waits for its record nor fails because of it. What cannot be kept is counted (`lost`) and logged. The
-implementation gives `write`, which keeps one batch in one transaction; this module knows no database.
+A call neither waits for its record nor fails because of it. Lost records are counted (`lost`) and logged. The
+implementation provides `write`, which stores one batch in one transaction; this module knows no database.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from wicket_mcp.tasks import Tasks
 log = logging.getLogger(__name__)
 
 MAX_QUEUED = 10_000
-FLUSH_AFTER = 0.25  # seconds in which records are gathered before they are written
+FLUSH_AFTER = 0.25  # seconds over which records are collected before they are written
 SETTLE = 1.0  # seconds that a reader waits for earlier records; after that it reads without them
-KEY_USE_EVERY = 60.0  # a key's last use is kept to the minute, which saves a write a request
+KEY_USE_EVERY = 60.0  # a key's last use is stored to the minute, which saves a write per request
 
 
 SUCCESSES = ("ok", "cached", "cancelled")
@@ -31,13 +31,13 @@ SUCCESSES = ("ok", "cached", "cancelled")
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What is written together."""
+    """Records that are written together."""
 
     calls: Sequence[CallRecord]
     keys_used: dict[bytes, float] = msgspec.field(default_factory=dict[bytes, float])
 
     def storable(self) -> "Batch":
-        """With names that a database takes: a client may call a tool by half a character."""
+        """The batch with names that a database accepts: a client may send half a character as a tool's name."""
         if all(_is_plain(r.tool) and _is_plain(r.client) and _is_plain(r.detail) for r in self.calls):
             return self
         return Batch([_make_storable(r) for r in self.calls], self.keys_used)
@@ -66,9 +66,9 @@ class Recorder:
     def __init__(self, write: Callable[[Batch], Awaitable[None]], *, settle: float = SETTLE) -> None:
         self.lost = 0
         self._told = 0
-        """Losses that the audit itself has a record of."""
+        """Losses that are already recorded in the audit."""
         self.problem = ""
-        """Why the last batch could not be written; empty where it was."""
+        """Why the last batch could not be written; empty if it was."""
         self._settle = settle
         self._write = write
         self._calls: list[CallRecord] = []
@@ -98,7 +98,7 @@ class Recorder:
         self._schedule()
 
     async def settle(self) -> None:
-        """Have what was handed over before written, unless the store is too busy for it just now."""
+        """Have earlier records written, unless the store is too busy at the moment."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settle):
                 await self._drain()
@@ -118,7 +118,7 @@ class Recorder:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_AFTER, self._flush)
 
     def _flush(self) -> asyncio.Task[None] | None:
-        """The task that writes what is waiting; None when there is nothing."""
+        """The task that writes the waiting records; None if there are none."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -137,7 +137,7 @@ class Recorder:
             if self.problem:
                 self.problem = ""
                 log.warning("call records are stored again; %d were lost", lost)
-        except WicketError as problem:  # a full disk must not cost a call; the loss is counted, and logged once
+        except WicketError as problem:  # a full disk must not fail a call; the loss is counted, and logged once
             self.lost += len(batch.calls)
             if not self.problem:
                 log.warning("call records are lost until the state can be written again: %s", problem)
@@ -149,6 +149,6 @@ class Recorder:
 
 
 def _loss(count: int) -> CallRecord:
-    """The gap, for whoever reads the audit later."""
+    """A record of the gap, for later readers of the audit."""
     detail = f"{count} records before this one could not be kept"
     return CallRecord(time.time(), "gateway", "", "audit", "", "lost", 0.0, 0, method="admin", detail=detail)

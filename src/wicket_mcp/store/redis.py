@@ -1,7 +1,7 @@
-"""Limits that replicas share, in Redis or Valkey: a token bucket by one script call, counted by the server's own clock.
+"""Limits that replicas share, in Redis or Valkey: a token bucket in one script call, by the server's own clock.
 
-When Redis is away each replica grants its share of every limit from memory and says so in the log; after a second it is
-tried again. Loaded only where `shared_limits` names one. Implements LimitStore; keeps nothing that must last.
+While Redis is unreachable each replica grants its share of every limit from memory and logs that; after a second it
+tries again. Loaded only if `shared_limits` is set. Implements LimitStore; stores nothing permanent.
 """
 
 import logging
@@ -21,11 +21,11 @@ ANSWER_WITHIN = 0.5
 TRY_AGAIN = 1.0
 PREFIX = "wicket:limit:"
 MARK = "wicket:limits"
-"""The key that says whose database this is."""
+"""The key that marks the database as ours."""
 MOST = 10_000
-"""Buckets kept in memory while Redis is away."""
+"""Buckets kept in memory while Redis is unreachable."""
 
-# What is left and when, in a hash; the wait until there is one, as text: Redis cuts numbers to whole ones.
+# A hash holds the rest and its time; the wait is returned as text, because Redis truncates numbers to integers.
 _TAKE = """
 local most, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
 local clock = redis.call('TIME')
@@ -45,7 +45,7 @@ class RedisLimits:
 
     def __init__(self, client: Redis, display: str) -> None:
         self._share: Callable[[], int] = lambda: 1
-        """Among how many replicas a limit is divided while Redis is away."""
+        """Among how many replicas a limit is divided while Redis is unreachable."""
         self._client = client
         self._shown = display
         self._script: Any = client.register_script(_TAKE)
@@ -54,12 +54,12 @@ class RedisLimits:
         self._own: dict[str, tuple[float, float]] = {}
 
     def divide_by(self, share: Callable[[], int]) -> None:
-        """How many we are: while there is nobody to count for all, each grants its part."""
+        """The number of replicas: without a shared counter, each grants its part."""
         self._share = share
 
     @classmethod
     async def open(cls, address: str) -> "RedisLimits":
-        """Raises ConfigError for an address that is wrong or a database that is somebody else's."""
+        """Raises ConfigError for a wrong address or a database that is not ours."""
         display = address.rpartition("@")[2].removeprefix("redis://").removeprefix("rediss://")
         try:
             client: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
@@ -80,7 +80,7 @@ class RedisLimits:
         return await self.take_from(f"{kind}:{principal}", float(per_hour), per_hour / HOUR)
 
     async def take_from(self, bucket: str, most: float, rate: float) -> float:
-        """Take one from a bucket that holds `most` and gains `rate` a second: 0.0, or the seconds to wait."""
+        """Take one token from a bucket of size `most` that gains `rate` per second: 0.0, or the seconds to wait."""
         now = time.monotonic()
         if now >= self._away_until:
             try:

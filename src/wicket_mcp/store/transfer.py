@@ -1,7 +1,7 @@
-"""Brings the state of one machine over to PostgreSQL, whole or not at all. `wicket migrate` calls it.
+"""Copies the state of one machine to PostgreSQL, completely or not at all. Called by `wicket migrate`.
 
-The file is read from a copy, so that it stays as it is, whatever version wrote it; the database must be empty. Rows go
-over table by table in the order they were made, in one transaction, and are counted at the end.
+The file is read from a copy, so that it stays unchanged, whatever version wrote it; the database must be empty. Rows
+are copied table by table in insertion order, in one transaction, and counted at the end.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from wicket_mcp.store.sql.part import Database, insert
 from wicket_mcp.store.sqlite.migrations import migrate
 
 _BATCH = 500
-_LARGE = 16  # rows at a time of a table that may hold large ones
+_LARGE = 16  # rows at a time for a table that may have large ones
 _LARGE_TABLES = frozenset({"result", "listing"})
 
 
@@ -27,7 +27,7 @@ class Progress(Protocol):
 
 
 async def copy_to_postgres(file: Path, address: str, progress: Progress) -> dict[str, int]:
-    """How many rows of each table went over. Raises ConfigError, and then nothing did."""
+    """How many rows of each table were copied. Raises ConfigError, and then none were."""
     with tempfile.TemporaryDirectory(prefix="wicket-migrate-") as folder:
         copy = Path(folder) / "wicket.db"
         await asyncio.to_thread(_copy, file, copy)
@@ -39,7 +39,7 @@ async def copy_to_postgres(file: Path, address: str, progress: Progress) -> dict
 
 
 def _copy(file: Path, copy: Path) -> None:
-    """A consistent copy in this version's format, also of a file that is being written."""
+    """A consistent copy in this version's format, even of a file that is being written."""
     if not file.exists():
         hint = "Check 'state_dir', or name the file."
         raise ConfigError("there is no state to copy", file=str(file), hint=hint)

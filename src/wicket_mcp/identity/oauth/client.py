@@ -1,7 +1,8 @@
-"""Talks to authorization servers: fetches metadata, registers, and gets tokens. All answers are bounded and checked.
+"""Talks to authorization servers: fetches metadata, registers, and gets tokens. All answers are size-limited and
+checked.
 
-Addresses come from servers, so they are reached through the egress rules wherever the server itself is reached over
-https: then no metadata can send us into the local network. `discovery.py` and `messages.py` decide, this sends.
+Addresses come from servers, so the egress rules apply if the server itself is reached over https: then no metadata can
+send us into the local network. `discovery.py` and `messages.py` decide, this module sends.
 """
 
 import asyncio
@@ -41,23 +42,23 @@ _JSON = {"Accept": "application/json", "User-Agent": "wicket"}
 
 
 class OAuthClient:
-    """What is asked of authorization servers on behalf of one server behind us."""
+    """The requests to authorization servers on behalf of one server behind us."""
 
     def __init__(self, server: str, url: str, trusted: tuple[str, ...] = ()) -> None:
-        """`trusted` are addresses that the configuration names, and that may be reached wherever they are."""
+        """`trusted` are addresses from the configuration, which may be reached anywhere."""
         self.server = server
         self.url = url
         self.encrypted = urlsplit(url).scheme == "https"
         hosts = [urlsplit(address).hostname or "" for address in (url, *trusted)]
         self._http = HttpClient(rules=EgressRules([host for host in hosts if host]) if self.encrypted else None)
         self.nonce = ""
-        """The last nonce for a proof of possession that the token endpoint gave."""
+        """The last nonce for a proof of possession from the token endpoint."""
 
     async def close(self) -> None:
         await self._http.close()
 
     async def discover(self, challenge: Challenge, issuer_name: str = "") -> tuple[Resource, Issuer]:
-        """Who protects the server. Raises SignInFailed."""
+        """Find the authorization server that protects the server. Raises SignInFailed."""
         resource = await self._find_resource(challenge.resource_metadata, issuer_name)
         for address in issuer_candidates(resource.issuer):
             document = await self._fetch(address)
@@ -90,7 +91,7 @@ class OAuthClient:
         return read_registration(self.server, issuer, redirect_uri, document)
 
     async def token(self, grant: Grant, form: dict[str, str]) -> Grant:
-        """The grant with the token that `form` asks for. Raises TokenRefused and SignInFailed."""
+        """The grant with the token that `form` requests. Raises TokenRefused and SignInFailed."""
         document = await self.exchange(grant.token_endpoint, grant.client, form, grant.dpop_key)
         try:
             return read_token(grant, document)
@@ -134,7 +135,7 @@ class OAuthClient:
         return Resource(self.url, issuer_name or origin_of(self.url))
 
     async def _fetch(self, address: str) -> JsonObject | None:
-        """A document of metadata; None where there is none."""
+        """A metadata document; None if it does not exist."""
         status, document = await self._send("GET", address, _JSON, None)
         if status >= 500:
             raise SignInFailed(
@@ -147,7 +148,7 @@ class OAuthClient:
     async def _send(
         self, verb: str, address: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, JsonObject | None]:
-        """Status and JSON object of an answer; None for a body that is something else. Raises SignInFailed."""
+        """Status and JSON object of an answer; None for any other body. Raises SignInFailed."""
         endpoint = Endpoint.of(self.server, address, {})
         try:
             async with asyncio.timeout(TIMEOUT):

@@ -1,7 +1,7 @@
-"""The credentials that connections ask for: a token with every request, renewed in time, once for all who wait.
+"""The credentials that connections use: a token for every request, renewed in time, once for all waiting requests.
 
-`PersonCredentials` use what somebody signed in for; `MachineCredentials` get a token by themselves. A rejected request
-did nothing, so it is sent again with a renewed token where there is one; else NeedsSignIn says what to do.
+`PersonCredentials` use a person's sign-in; `MachineCredentials` get a token by themselves. A rejected request did
+nothing, so it is sent again with a renewed token if there is one; otherwise NeedsSignIn says what to do.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from wicket_mcp.upstream.egress import Answer
 log = logging.getLogger(__name__)
 
 AHEAD = 60.0  # seconds before its end that a token is renewed
-JITTER = 15.0  # and up to so many more, so that replicas do not all come at once
-FRESH = 5.0  # seconds for which what was read from the vault counts: another process may sign in or out
+JITTER = 15.0  # and up to this many more, so that replicas do not all renew at once
+FRESH = 5.0  # seconds for which a value from the vault is current: another process may sign in or out
 
 OnNeed = Callable[[str, str, Challenge | None], Awaitable[None]]
-"""Told the server, the owner, and what is needed of a sign-in; None when it is there."""
+"""Called with the server, the owner, and the sign-in that is needed; None when it is done."""
 
 
 class _Tokens:
-    """What both kinds share: how a grant becomes headers."""
+    """The common part of both kinds: turns a grant into headers."""
 
     def __init__(self) -> None:
         self._nonce = ""
@@ -53,7 +53,7 @@ class _Tokens:
 
 
 class PersonCredentials(_Tokens):
-    """What one owner signed in for, at one server."""
+    """The sign-in of one owner at one server."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PersonCredentials(_Tokens):
         on_need: OnNeed,
         refreshes: Counter[tuple[str, str]] | None = None,
     ) -> None:
-        """`refreshes` counts how renewals ended, by server."""
+        """`refreshes` counts the outcomes of renewals, by server."""
         super().__init__()
         self._refreshes: Counter[tuple[str, str]] = Counter() if refreshes is None else refreshes
         self._server = server
@@ -75,17 +75,17 @@ class PersonCredentials(_Tokens):
         self._grant: Grant | None = None
         self._read_at = float("-inf")
         self._dead = ""
-        """An access token that the server rejected and that cannot be renewed: it is not sent again."""
+        """An access token that was rejected and cannot be renewed: it is not sent again."""
         self._renewing = asyncio.Lock()
         self._unsaved: Grant | None = None
-        """What the vault did not take yet."""
+        """A grant that the vault has not stored yet."""
 
     @property
     def version(self) -> str:
         return "" if self._grant is None else self._grant.version
 
     def forget(self) -> None:
-        """Read the vault again: somebody signed in or out."""
+        """Read the vault again: a sign-in or sign-out happened."""
         self._read_at, self._unsaved = float("-inf"), None
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
@@ -108,19 +108,19 @@ class PersonCredentials(_Tokens):
         token = sent.get("Authorization", "").partition(" ")[2]
         grant = await self.current(fresh=True)
         if grant is not None and grant.access_token not in ("", token, self._dead):
-            return True  # somebody else has renewed it, or signed in
+            return True  # another process has renewed it, or signed in
         if grant is not None and token and grant.refresh_token:
             await self.renew(grant)
             return True
         if not token and not challenge.token:
-            return False  # it wants something else than OAuth: its answer says what
+            return False  # it does not want OAuth: its answer says what it wants
         self._dead = token
         await self._on_need(self._server, self._owner, challenge)
         why = "the sign-in is not accepted any more" if token else ""
         raise NeedsSignIn(self._server, why)
 
     async def current(self, *, fresh: bool = False) -> Grant | None:
-        """The grant as it is now, also when another process changed it."""
+        """The current grant, even if another process changed it."""
         now = asyncio.get_running_loop().time()
         if self._unsaved is not None:
             await self._store(self._unsaved)
@@ -130,7 +130,7 @@ class PersonCredentials(_Tokens):
         return self._grant
 
     async def renew(self, old: Grant) -> Grant:
-        """A new token for the old one; one request, however many wait. Raises NeedsSignIn and SignInFailed."""
+        """A new token for the old one; one request, however many callers wait. Raises NeedsSignIn and SignInFailed."""
         async with self._renewing:
             grant = await self.current(fresh=True)
             if grant is None:
@@ -147,7 +147,7 @@ class PersonCredentials(_Tokens):
                 self._refreshes[self._server, "failed"] += 1
                 if grant.expires_within(0):
                     raise
-                return grant  # the authorization server is away, but the token still holds
+                return grant  # the authorization server is unreachable, but the token is still valid
             self._refreshes[self._server, "ok"] += 1
             await self._store(renewed)
             return renewed
@@ -167,7 +167,7 @@ class PersonCredentials(_Tokens):
         raise NeedsSignIn(self._server, "the sign-in has ended or was revoked")
 
     async def _store(self, grant: Grant) -> None:
-        """Keep a renewed grant; in memory until the vault takes it, because the one that it replaces is void."""
+        """Store a renewed grant; keep it in memory until the vault accepts it, because the old one is void."""
         self._grant, self._read_at = grant, asyncio.get_running_loop().time()
         try:
             await self._keep.save_grant(self._owner, self._server, grant)
@@ -187,7 +187,7 @@ class MachineCredentials(_Tokens):
         self._grant = None
 
     def __init__(self, server: str, auth: Callable[[], AuthConfig], oauth: OAuthClient) -> None:
-        """`auth` gives the section with its secrets as they are now."""
+        """`auth` returns the section with its current secrets."""
         super().__init__()
         self._server = server
         self._auth = auth
@@ -196,12 +196,12 @@ class MachineCredentials(_Tokens):
         self._challenge = Challenge()
         self._obtaining = asyncio.Lock()
         self._uses = 0
-        """Requests that the present token was sent with."""
+        """Requests that the current token was sent with."""
 
     async def headers(self, verb: str, url: str, body: bytes | None = None) -> Mapping[str, str]:
         grant = self._grant
         if grant is None:
-            return {}  # the server says first who to ask
+            return {}  # the server first says where to get a token
         if grant.expires_within(AHEAD):
             grant = await self._obtain(grant)
         self._uses += 1
@@ -216,7 +216,7 @@ class MachineCredentials(_Tokens):
         if known is not None and known.access_token != token:
             return True
         if known is not None and self._uses < 2 and challenge.scope == self._challenge.scope:
-            self._grant = None  # not even a new one is accepted; the next request may try again
+            self._grant = None  # even a new token is rejected; the next request may try again
             return False
         self._challenge = challenge
         await self._obtain(known)

@@ -1,7 +1,7 @@
-"""Which authorization server protects a server, and what it can do: addresses to ask, and documents to check.
+"""Which authorization server protects a server, and what it supports: candidate addresses and checked documents.
 
-Sans I/O: `client.py` fetches what the candidates name, in their order, and hands the documents to `read_resource` and
-`read_issuer`, which refuse what cannot be trusted.
+Sans I/O: `client.py` fetches the candidates in order and passes the documents to `read_resource` and `read_issuer`,
+which reject what cannot be trusted.
 """
 
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a server says about its protection."""
+    """A server's protected-resource metadata."""
 
     resource: str
-    """To the byte as it is published: what tokens are asked for."""
+    """Exactly as published: tokens are requested for it."""
     issuer: str
     scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """What an authorization server says about itself."""
+    """The metadata of an authorization server."""
 
     issuer: str
     token_endpoint: str
@@ -40,12 +40,12 @@ class Issuer:
     names_itself: bool = False
     """Whether every redirect carries `iss`."""
     takes_documents: bool = False
-    """Whether a client may be the address of a document that describes it."""
+    """Whether a client may be identified by the address of a document that describes it."""
     dpop_algorithms: tuple[str, ...] = ()
 
 
 def resource_candidates(url: str, announced: str = "") -> list[str]:
-    """Where the protected-resource metadata of the server at `url` may be, the best first."""
+    """Where the protected-resource metadata of the server at `url` may be, best first."""
     split = urlsplit(url)
     path = split.path.rstrip("/")
     places = [announced] if announced else []
@@ -54,7 +54,7 @@ def resource_candidates(url: str, announced: str = "") -> list[str]:
 
 
 def issuer_candidates(issuer: str) -> list[str]:
-    """Where the metadata of an authorization server may be, the best first."""
+    """Where the metadata of an authorization server may be, best first."""
     path = urlsplit(issuer).path.rstrip("/")
     places = [f"{_ISSUER}{path}", f"{_OPENID}{path}"]
     if path:
@@ -63,7 +63,7 @@ def issuer_candidates(issuer: str) -> list[str]:
 
 
 def origin_of(url: str) -> str:
-    """Scheme and host of an address, as an issuer is named."""
+    """Scheme and host of an address, in the form of an issuer name."""
     return _at(url, "")
 
 
@@ -89,7 +89,7 @@ def read_resource(server: str, url: str, document: JsonObject, issuer_name: str 
 
 
 def read_issuer(server: str, issuer: str, document: JsonObject, *, encrypted: bool) -> Issuer:
-    """The authorization server's metadata; `encrypted` demands https of its endpoints. Raises SignInFailed."""
+    """The authorization server's metadata; `encrypted` requires https for its endpoints. Raises SignInFailed."""
     if as_text(document.get("issuer")) != issuer:
         raise SignInFailed(
             server,
@@ -121,7 +121,7 @@ def read_issuer(server: str, issuer: str, document: JsonObject, *, encrypted: bo
 
 
 def check_code_flow(server: str, issuer: Issuer) -> None:
-    """Whether a person can sign in safely. Raises SignInFailed."""
+    """Check that a person can sign in safely. Raises SignInFailed."""
     if not issuer.authorization_endpoint:
         raise SignInFailed(server, f"The authorization server of '{server}' has no page to sign in at.")
     if "S256" not in issuer.challenge_methods:
@@ -133,7 +133,7 @@ def check_code_flow(server: str, issuer: Issuer) -> None:
 
 
 def is_safe(url: str, *, encrypted: bool) -> bool:
-    """Whether `url` is a web address that secrets may be sent to, or a browser be opened at."""
+    """Whether secrets may be sent to `url`, or a browser opened at it."""
     try:
         split = urlsplit(url)
         host = split.hostname or ""
@@ -147,9 +147,10 @@ def is_safe(url: str, *, encrypted: bool) -> bool:
 def choose_scopes(
     challenged: str, resource: Resource, issuer: Issuer, configured: tuple[str, ...], earlier: str
 ) -> str:
-    """The scopes to ask for: the configured, else the challenged, else the resource's own; with those asked for before.
+    """The scopes to request: the configured ones, else those of the challenge, else those of the resource; plus those
+    requested before.
 
-    `offline_access`, which brings a refresh token, only where the authorization server lists it.
+    `offline_access`, which brings a refresh token, only if the authorization server lists it.
     """
     scopes = list(configured or challenged.split() or resource.scopes)
     scopes = [*earlier.split(), *scopes]
@@ -159,7 +160,7 @@ def choose_scopes(
 
 
 def _covers(resource: str, url: str) -> bool:
-    """Whether `resource` is the server's address or one above it."""
+    """Whether `resource` is the server's address or a parent of it."""
     try:
         outer, inner = urlsplit(resource), urlsplit(url)
         same = (outer.scheme, outer.hostname, outer.port) == (inner.scheme, inner.hostname, inner.port)

@@ -1,4 +1,4 @@
-"""Proofs of possession (RFC 9449): a token that is stolen is of no use without our key.
+"""Proofs of possession (RFC 9449): a stolen token is useless without our key.
 
 Loaded for the servers whose authorization server offers it; brings joserfc, and with it cryptography.
 """
@@ -23,7 +23,7 @@ def new_key() -> str:
 
 
 def proof(key: str, verb: str, url: str, token: str = "", nonce: str = "", body: bytes | None = None) -> str:
-    """A proof for one request; for one with a `body` it holds for no other body (MCP's profile of DPoP)."""
+    """A proof for one request; if it has a `body`, the proof is valid only for that body (MCP's profile of DPoP)."""
     pair = jwk.ECKey.import_key(decode(key))
     split = urlsplit(url)
     claims: JsonObject = {

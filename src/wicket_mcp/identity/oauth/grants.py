@@ -1,6 +1,6 @@
 """Tokens without a person: client credentials, token exchange, an identity provider's assertion, workload identity.
 
-Each is asked for when the server rejects a request, kept in memory for as long as it lasts, and asked for again then.
+Each token is requested when the server rejects a request, kept in memory while it is valid, and then requested again.
 """
 
 from wicket_mcp.config.model.auth import AuthConfig
@@ -24,7 +24,7 @@ _ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 
 async def obtain(oauth: OAuthClient, auth: AuthConfig, challenge: Challenge) -> Grant:
-    """A token for a machine, as `auth` says. Raises SignInFailed."""
+    """A token for a machine, as `auth` configures. Raises SignInFailed."""
     resource, issuer = await oauth.discover(challenge, auth.issuer)
     client = _client(auth, issuer)
     scope = choose_scopes(challenge.scope, resource, Issuer(issuer.issuer, issuer.token_endpoint), auth.scopes, "")

@@ -1,6 +1,7 @@
-"""Where sign-ins rest: grants by owner and server, clients by issuer, and a note of who has to sign in.
+"""Storage of sign-ins: grants by owner and server, clients by issuer, and a note of missing sign-ins.
 
-The notes hold no secret and are read without a key, so that `wicket status` and a search can say what is missing.
+The notes contain no secret and can be read without a key, so that `wicket status` and a search can report what is
+missing.
 """
 
 import msgspec
@@ -11,7 +12,7 @@ from wicket_mcp.identity.vault import SHARED, Vault
 _GRANT = msgspec.json.Decoder(Grant)
 _CLIENTS = msgspec.json.Decoder(list[Client])
 _MOST_CLIENTS = 8
-"""Of one issuer: one for each address that a browser came back to."""
+"""Per issuer: one for each redirect address."""
 
 
 class Keep:
@@ -21,7 +22,7 @@ class Keep:
         self._vault = vault
 
     async def grant(self, owner: str, server: str, url: str) -> Grant | None:
-        """What `owner` signed in for; never what was given for another address."""
+        """The grant of `owner`; never one that was given for another address."""
         stored = await self._vault.get(owner, f"oauth {server}")
         if stored is None:
             return None
@@ -38,7 +39,7 @@ class Keep:
         return await self._vault.delete(owner, f"oauth {server}")
 
     async def client(self, issuer: str, redirect_uri: str) -> Client | None:
-        """Who we are to an issuer, for this address to come back to."""
+        """Our client at an issuer for this redirect address."""
         return next((client for client in await self.clients(issuer) if client.redirect_uri == redirect_uri), None)
 
     async def clients(self, issuer: str) -> list[Client]:
@@ -59,7 +60,7 @@ class Keep:
         await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(clients))
 
     async def environment(self, owner: str, server: str) -> dict[str, str] | None:
-        """The variables that `owner` gave for a command."""
+        """The variables that `owner` provided for a command."""
         stored = await self._vault.get(owner, f"env {server}")
         return None if stored is None else msgspec.json.decode(stored, type=dict[str, str])
 

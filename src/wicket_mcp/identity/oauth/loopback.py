@@ -1,6 +1,6 @@
-"""A callback address on this machine (RFC 8252), open for as long as somebody signs in.
+"""A callback address on this machine (RFC 8252), open during a sign-in.
 
-Reads one small GET after another and knows nothing of what they mean; whoever opened it answers with a page.
+Reads one small GET after another and does not interpret them; its opener answers with a page.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from wicket_mcp.identity.pages import PAGE_HEADERS, PATH, page, read_query
 
-_PATIENCE = 10.0  # seconds that a browser may take to send its request
+_PATIENCE = 10.0  # seconds for a browser to send its request
 _LONGEST = 16 * 1024
 
 OnQuery = Callable[[dict[str, str]], Awaitable[str]]
-"""Takes the query of a redirect; gives the sentence that the browser shows."""
+"""Called with the query of a redirect; returns the sentence that the browser shows."""
 
 
 class Loopback:
@@ -24,7 +24,7 @@ class Loopback:
         self._server: asyncio.Server | None = None
 
     async def open(self, preferred: int = 0) -> str:
-        """The redirect address; at the port `preferred` where that is free."""
+        """The redirect address; on the port `preferred` if it is free."""
         if self._server is None:
             try:
                 self._server = await asyncio.start_server(self._serve, "127.0.0.1", preferred, limit=_LONGEST)

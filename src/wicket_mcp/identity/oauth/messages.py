@@ -1,4 +1,4 @@
-"""What is said to an authorization server, and how its answers are read. Sans I/O.
+"""Builds requests to an authorization server and parses its answers. Sans I/O.
 
 A client authenticates as the server allows: by secret in a header or the body, by a signed assertion, or not at all.
 """
@@ -27,7 +27,7 @@ _SAID = 200
 
 
 class Client(Struct, frozen=True, kw_only=True):
-    """Who we are to one authorization server."""
+    """Our client at one authorization server."""
 
     issuer: str
     client_id: str
@@ -42,10 +42,10 @@ class Client(Struct, frozen=True, kw_only=True):
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """What a sign-in brought: kept in the vault, one for each owner and server."""
+    """The result of a sign-in: stored in the vault, one for each owner and server."""
 
     url: str
-    """The server that it was made for: it is never sent to another."""
+    """The server that it was created for: it is never sent to another."""
     resource: str
     client: Client
     token_endpoint: str
@@ -53,19 +53,21 @@ class Grant(Struct, frozen=True, kw_only=True):
     token_type: str = "Bearer"  # noqa: S105  (a name, not a secret)
     expires_at: float | None = None
     lasts: float = 0.0
-    """Seconds that the token was given for."""
+    """The token's lifetime in seconds."""
     refresh_token: str = ""
     scope: str = ""
-    """What was asked for, so that the next time it is asked for too."""
+    """The requested scopes, so that they are requested again the next time."""
     version: str = ""
-    """Of the sign-in: renewing does not change it."""
+    """The version of the sign-in: renewing does not change it."""
     dpop_key: str = ""
 
     def __repr__(self) -> str:
         return f"<Grant {self.version}>"
 
     def expires_within(self, seconds: float) -> bool:
-        """Whether it ends that soon; of a token that lasts shortly, whether a quarter of its life is left."""
+        """Whether it ends within this time; for a short-lived token, whether less than a quarter of its life is
+        left.
+        """
         ahead = min(seconds, self.lasts / 4)
         return self.expires_at is not None and time.time() + ahead >= self.expires_at
 
@@ -80,7 +82,7 @@ class TokenRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """A request that a browser takes to the authorization server, and what its answer must match."""
+    """A request that a browser takes to the authorization server, and the values that its answer must match."""
 
     url: str
     state: str
@@ -107,7 +109,7 @@ def authorization(issuer: Issuer, client: Client, resource: str, scope: str, red
 
 
 def read_redirect(server: str, issuer: Issuer, query: dict[str, str]) -> str:
-    """The code that a redirect brought. Raises SignInFailed, also for an error that somebody else sends."""
+    """The code from a redirect. Raises SignInFailed, also for an error sent by someone else."""
     named = query.get("iss")
     if (named is None and issuer.names_itself) or (named is not None and named != issuer.issuer):
         raise SignInFailed(
@@ -128,16 +130,16 @@ def read_redirect(server: str, issuer: Issuer, query: dict[str, str]) -> str:
 
 
 def registration(redirect_uri: str, auth_methods: tuple[str, ...]) -> JsonObject:
-    """How we describe ourselves to an authorization server that registers clients.
+    """Our registration request to an authorization server.
 
-    Without scopes: some know only their own there, and more may be asked for later.
+    Without scopes: some servers accept only their own scopes here, and more may be requested later.
     """
     method = "none" if not auth_methods or "none" in auth_methods else preferred_method(auth_methods)
     return describe(redirect_uri, method)
 
 
 def describe(redirect_uri: str, method: str = "none") -> JsonObject:
-    """Who we are, for those who register us and those who read it at our address."""
+    """Our client metadata, for registration and for the document at our address."""
     return {
         "client_name": "Wicket",
         "client_uri": "https://pypi.org/project/wicket-mcp/",
@@ -170,7 +172,7 @@ _METHODS = ("client_secret_basic", "client_secret_post", "none", "private_key_jw
 
 
 def preferred_method(offered: tuple[str, ...]) -> str:
-    """How to send a client's secret; basic is what every server must know (RFC 6749)."""
+    """How to send a client's secret; every server must support basic (RFC 6749)."""
     return next((method for method in _METHODS[:2] if method in offered), _METHODS[0])
 
 
@@ -191,7 +193,7 @@ def authenticate(client: Client, audience: str, form: dict[str, str]) -> tuple[d
 
 
 def sign(header: JsonObject, claims: JsonObject, pem: str) -> str:
-    """A short-lived JWT with these claims. Raises ValueError where the key does not fit."""
+    """A short-lived JWT with these claims. Raises ValueError if the key does not fit."""
     from joserfc import jwk, jwt  # noqa: PLC0415  (cryptography takes 70 ms to load, and few servers want this)
 
     algorithm = str(header["alg"])
@@ -202,7 +204,7 @@ def sign(header: JsonObject, claims: JsonObject, pem: str) -> str:
 
 
 def read_token(grant: Grant, document: JsonObject) -> Grant:
-    """The grant with what the token endpoint gave. Raises ValueError where that is not a token."""
+    """The grant with the token endpoint's answer. Raises ValueError if that is not a token."""
     token, kind = as_text(document.get("access_token")), as_text(document.get("token_type"))
     if not token or not token.isascii() or not token.isprintable() or kind.lower() not in ("bearer", "dpop", "n_a"):
         raise ValueError("no usable access token")

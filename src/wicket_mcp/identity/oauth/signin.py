@@ -1,9 +1,9 @@
-"""How a person signs in: an address to open, a redirect that comes back, and a grant in the vault.
+"""A person's sign-in: an address to open, a redirect back, and a grant in the vault.
 
-`begin` finds out who to ask and gives the address; `finish` takes what a browser brings to the callback, whoever
-serves that (a loopback port, or the gateway's own address, in any of its processes: what was begun rests in the store,
-`waiting.py`); whoever waits for the `Pending` goes on then. A `state` works once, within ten minutes, and only for the
-person that it was made for.
+`begin` finds the authorization server and returns the address. `finish` handles the browser's return to the callback:
+on a loopback port, or at the gateway's own address in any of its processes, because a pending sign-in is in the store
+(`waiting.py`). Then callers that wait for the `Pending` continue. A `state` works once, within ten minutes, and only
+for the person it was created for.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ from wicket_mcp.upstream.credentials import Challenge, owner_of
 _BEGUN, _LINK, _ENDED = "sign-in", "sign-in link", "sign-in ended"
 LIFE = 600.0  # seconds in which a sign-in must be finished
 MOST_PENDING = 100
-LOOK = 1.0  # seconds after which is looked again whether another process has finished it
-STEPS = 3  # times in a row that more rights are asked for
+LOOK = 1.0  # seconds between two checks whether another process has finished it
+STEPS = 3  # times in a row that more rights are requested
 
 
 class Begun(Struct, frozen=True):
-    """A sign-in that somebody has begun: all that it takes to finish it, in whichever process."""
+    """A pending sign-in: everything needed to finish it, in any process."""
 
     server: str
     owner: str
@@ -57,36 +57,36 @@ class Begun(Struct, frozen=True):
     trusted: tuple[str, ...]
     """Addresses that the configuration names for signing in."""
     personal: bool
-    """Whether it is the account of one user, and not the gateway's."""
+    """Whether it is one user's account rather than the gateway's."""
     address: str
-    """Ours, where the browser comes back to it."""
+    """Our address, if the browser comes back to it."""
     ticket: str
     browser: str
-    """What the browser that opened the link keeps, and must bring back."""
+    """The secret of the browser that opened the link, which it must bring back."""
 
     def __repr__(self) -> str:
         return f"<Begun sign-in of {self.owner} to {self.server}>"
 
     @property
     def link(self) -> str:
-        """What a person opens to sign in, in any browser."""
+        """The link that a person opens to sign in, in any browser."""
         return f"{self.address}{START}{self.ticket}" if self.address else self.url
 
     @property
     def url(self) -> str:
-        """Where the person signs in, at the authorization server."""
+        """The authorization server's page for signing in."""
         return self.authorization.url
 
 
 @dataclass(slots=True)
 class Pending:
-    """A sign-in that somebody here waits for."""
+    """A sign-in that a caller in this process waits for."""
 
     begun: Begun
     until: float
     done: "asyncio.Future[None]" = field(repr=False)
     look: Callable[[], Awaitable[None]] = field(repr=False)
-    """See whether another process has finished it."""
+    """Check whether another process has finished it."""
     shared: bool
 
     @property
@@ -98,7 +98,7 @@ class Pending:
         return self.begun.url
 
     async def wait(self) -> None:
-        """Until it is finished. Raises SignInFailed."""
+        """Wait until it is finished. Raises SignInFailed."""
         server = self.begun.server
         while (left := self.until - time.monotonic()) > 0:
             await asyncio.wait((self.done,), timeout=min(left, LOOK) if self.shared else left)
@@ -137,13 +137,13 @@ class SignIns:
         return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth)
 
     async def release(self, server: str, owner: str) -> None:
-        """A server is reached otherwise from now on."""
+        """The server's connection settings change: close its OAuth client."""
         client = self._clients.pop((server, owner), None)
         if client is not None:
             await client.close()
 
     async def begin(self, config: ServerConfig, principal: Principal) -> Pending:
-        """Start a sign-in. Raises SignInFailed, or ConfigError where there is nothing to sign in to."""
+        """Start a sign-in. Raises SignInFailed, or ConfigError if there is nothing to sign in to."""
         server, owner = self._accounts.resolve(config), owner_of(config, principal)
         if server.url is None or config.auth.kind not in ("auto", "oauth"):
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
@@ -227,7 +227,7 @@ class SignIns:
         return _read_begun(await self._accounts.waiting.peek(_BEGUN, state))
 
     async def finish(self, query: dict[str, str]) -> str:
-        """Take what a browser brought back; the sentence that it shows."""
+        """Handle a browser's return; returns the sentence that it shows."""
         self._drop_expired()
         state = query.get("state", "")
         begun, pending = _read_begun(await self._accounts.waiting.take(_BEGUN, state)), self._pending.pop(state, None)
@@ -251,7 +251,7 @@ class SignIns:
         return problem or f"You are signed in to '{begun.server}'. You can close this page."
 
     async def sign_out(self, config: ServerConfig, principal: Principal) -> bool:
-        """Forget what `principal` signed in for; whether there was anything."""
+        """Delete the sign-in of `principal`; whether there was one."""
         owner = owner_of(config, principal)
         forgotten = await self.keep.drop_grant(owner, config.name)
         forgotten |= await self.keep.drop_environment(owner, config.name)
@@ -279,7 +279,7 @@ class SignIns:
             grant = await oauth.token(grant, form)
         except TokenRefused as refused:
             if refused.error in ("invalid_client", "unauthorized_client"):
-                await self.keep.drop_client(grant.client)  # it was forgotten there: the next time we register again
+                await self.keep.drop_client(grant.client)  # the server no longer knows it: register again the next time
             text = f"The authorization server of '{server}' refused the sign-in: {refused}."
             raise SignInFailed(server, text, hint="Sign in again.") from None
         await self.keep.save_grant(owner, server, grant)
@@ -298,7 +298,7 @@ class SignIns:
         return await self._loopback.open(known[0] if known else 0)
 
     async def _client(self, oauth: OAuthClient, issuer: Issuer, redirect_uri: str) -> Client:
-        """Who we are to this issuer: described by a document, registered before, or registered now."""
+        """Our client at this issuer: described by a document, registered before, or registered now."""
         if issuer.takes_documents and (document := self._document()):
             return Client(issuer=issuer.issuer, client_id=document, auth_method="none", redirect_uri=redirect_uri)
         known = await self.keep.client(issuer.issuer, redirect_uri)
@@ -345,7 +345,7 @@ def _trusted_issuers(config: ServerConfig) -> tuple[str, ...]:
 def _fail(pending: Pending, problem: WicketError) -> None:
     if not pending.done.done():
         pending.done.set_exception(problem)
-        pending.done.exception()  # that nobody waits any more is not a defect
+        pending.done.exception()  # an error with no waiter is not a bug
 
 
 def _dpop_key(issuer: Issuer) -> str:

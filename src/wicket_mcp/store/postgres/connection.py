@@ -1,7 +1,8 @@
-"""PostgreSQL behind `store/sql/`: a thread that writes, a few that read, and a task that hears of others' changes.
+"""PostgreSQL behind `store/sql/`: a writing thread, a few reading threads, and a task that listens for changes by
+others.
 
-Replicas agree by the engine's own means: a transaction for each change, and an advisory lock for each area, held to the
-transaction's end, where a change first reads. Implements `store/sql/part.py`'s Connection; owns no tables.
+Replicas are coordinated by the engine itself: a transaction for each change and, if a change reads first, an advisory
+lock for its area until the transaction ends. Implements `store/sql/part.py`'s Connection; owns no tables.
 """
 
 import asyncio
@@ -111,13 +112,13 @@ class PostgresConnection:
 
 
 def advisory_lock(schema: str, name: str) -> int:
-    """The number of a lock: locks are a database's, and several schemas may share one."""
+    """The number of a lock: locks belong to a database, which several schemas may share."""
     digest = hashlib.blake2b(f"wicket/{schema}/{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 def _open(dsn: str) -> tuple[Session, str]:
-    """A connection to a database of this version's format, and its schema. Raises ConfigError."""
+    """A connection to a database in this version's format, and its schema. Raises ConfigError."""
     session: Session | None = None
     try:
         session = Session(dsn)
@@ -131,7 +132,7 @@ def _open(dsn: str) -> tuple[Session, str]:
 
 
 def _prepare(session: Session, dsn: str) -> str:
-    """Bring the database to this version's format; its schema."""
+    """Bring the database to this version's format; returns its schema."""
     db = session.connect()
     check_version(db, dsn)
     (schema,) = db.execute("SELECT current_schema()").fetchone()

@@ -1,10 +1,10 @@
-"""Which replicas are there, and which of them has what: advisory locks of connections that each replica keeps open.
+"""Which replicas are running, and what each of them owns: advisory locks on connections that the replicas keep open.
 
-A replica holds a lock of its own; the engine lets go of it when the connection ends, so that a dead replica is known at
-once and by nobody's clock. The row beside it says where it is reached. The same connection holds what the replica owns
-(`claim`), each time under a higher epoch. A connection that was lost is made again, and what was owned is claimed again
-(`on_back`); a replica that cannot reach the database for `LOST_AFTER` seconds gives up what it had (`on_lost`),
-before the server can have let go of a connection that was cut. Implements `cluster/members.py`.
+Each replica holds a lock, which the engine releases when the connection ends, so that a dead replica is noticed at
+once, without any clock. A row has its address. The same connection holds what the replica owns (`claim`), each time
+with a higher epoch. A lost connection is opened again, and what was owned is claimed again (`on_back`). A replica that
+cannot reach the database for `LOST_AFTER` seconds gives up what it owned (`on_lost`), before the server can release the
+locks of a cut connection. Implements `cluster/members.py`.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ LOOK_EVERY = 0.5
 ANSWER_WITHIN = 5.0
 LOST_AFTER = 5.0
 TRY_AGAIN = 0.3
-SKEW = 60.0  # seconds that a clock may differ before somebody is told
-# The server lets go of a connection that was cut off after 6 + 3 × 2 seconds: later than we give up.
+SKEW = 60.0  # seconds that a clock may differ before it is logged
+# The server drops a cut connection after 6 + 3 × 2 seconds: later than we give up.
 _KEEPALIVE = (
     "SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; "
     "SET tcp_user_timeout = '12s'; SET statement_timeout = '10s'"
@@ -45,16 +45,16 @@ class PostgresMembers:
     """Open it with `PostgresMembers.join(...)`."""
 
     def __init__(self, dsn: str, me: str, locate: Callable[[str], str]) -> None:
-        """`locate` makes our address of the one that the database sees us at."""
+        """`locate` turns the address at which the database sees us into our address."""
         self.me = me
         self.all: Mapping[str, Member] = {}
         self.suspects: Mapping[str, Member] = {}
         self.problem = "not joined yet"
         self.on_change: list[Callable[[], None]] = []
         self.on_lost: list[Callable[[], None]] = []
-        """Called when the database was away for too long: others may own by now what we had."""
+        """Called when the database was unreachable for too long: others may own by now what we owned."""
         self.on_back: list[Callable[[], None]] = []
-        """Called when the connection was made again: what we own must be claimed again."""
+        """Called when the connection is back: what we own must be claimed again."""
         self.clock_offset = 0.0
         """How far the database's clock is ahead of ours."""
         self.address = ""
@@ -78,11 +78,11 @@ class PostgresMembers:
         return members
 
     def clock(self) -> float:
-        """The time that all replicas agree on: the database's."""
+        """The time that all replicas share: the database's."""
         return time.time() + self.clock_offset
 
     async def claim(self, name: str) -> Taken | None:
-        """Own `name` from now on; None where another replica has it. Raises ClaimsAway."""
+        """Own `name` from now on; None if another replica owns it. Raises ClaimsAway."""
         async with self._asking():
             if self._leaving:
                 return None
@@ -99,7 +99,7 @@ class PostgresMembers:
         return Taken(epoch, earlier)
 
     async def release(self, name: str) -> None:
-        """Own it no longer, and have stopped what it stood for: the next owner need not ask."""
+        """Release `name` after stopping what it stands for: the next owner need not ask us."""
         with suppress(psycopg.Error, TimeoutError):
             async with self._lock:
                 text = "UPDATE wicket_owner SET replica = '' WHERE name = %s AND replica = %s RETURNING name"
@@ -107,13 +107,13 @@ class PostgresMembers:
                 await self._fetch("SELECT pg_advisory_unlock(%s)", advisory_lock(self._schema, f"owner {name}"))
 
     async def holder(self, name: str) -> Holder | None:
-        """Who owns `name`, and under which epoch; None where nobody does. Raises ClaimsAway."""
+        """The owner of `name` and its epoch; None if there is none. Raises ClaimsAway."""
         async with self._asking():
             row = await self._fetch("SELECT replica, address, epoch FROM wicket_owner WHERE name = %s", name)
         return Holder(Member(row[0], row[1]), row[2]) if row and row[0] else None
 
     async def forget(self, member: Member) -> None:
-        """A suspect is dead: nobody needs to look for it again."""
+        """A suspect is dead: stop looking for it."""
         with suppress(psycopg.Error, TimeoutError):
             async with self._lock:
                 await self._run("DELETE FROM wicket_replica WHERE id = %s", (member.id,))
@@ -178,7 +178,7 @@ class PostgresMembers:
             self.address = self._locate(host or "127.0.0.1")
             if self._leaving:
                 return
-            # A lock of its own for each connection: the server may not know yet that the last one is gone.
+            # A separate lock for each connection: the server may not yet have noticed the end of the last one.
             lock = advisory_lock(self._schema, f"replica {self.me} {self._generation}")
             await self._fetch("SELECT pg_advisory_lock(%s)", lock)
             text = """INSERT INTO wicket_replica VALUES (%s, %s, %s, now()) ON CONFLICT (id) DO UPDATE
@@ -186,7 +186,7 @@ class PostgresMembers:
             await self._fetch(text, self.me, self.address, lock)
 
     async def look(self) -> None:
-        """See at once who is there: somebody did not answer."""
+        """Check the members at once, because one did not answer."""
         with suppress(psycopg.Error, TimeoutError):
             await self._look()
 

@@ -1,7 +1,7 @@
-"""Brings a database to this version's format: the steps of `store/sql/migrations.py` in this engine's words for types.
+"""Brings a database to this version's format: the steps of `store/sql/migrations.py` with this engine's types.
 
-Replicas that start at once agree: the missing steps run in one transaction, under an advisory lock that is taken before
-the version is looked at again. A format from the future is refused and not touched.
+Replicas may start at the same time: the missing steps run in one transaction, under an advisory lock that is taken
+before the version is checked again. A newer format is refused and not changed.
 """
 
 import re
@@ -16,7 +16,7 @@ from wicket_mcp.store.sql.migrations import FORMAT, MIGRATIONS, TooNew
 from wicket_mcp.store.sql.part import Cursor
 
 _TYPES = {
-    "TEXT": 'TEXT COLLATE "C"',  # in the order of bytes, as SQLite's, whatever the database's language
+    "TEXT": 'TEXT COLLATE "C"',  # byte order, as in SQLite, whatever the database's locale
     "BLOB": "BYTEA",
     "REAL": "DOUBLE PRECISION",
     "INTEGER": "BIGINT",
@@ -25,7 +25,7 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b")
 
 
 class _StepDatabase:
-    """Runs the steps of every engine, with this one's types and a `rowid` for each table."""
+    """Runs the steps of every engine, with this engine's types and a `rowid` for each table."""
 
     def __init__(self, db: PostgresDatabase) -> None:
         self._db = db
@@ -42,7 +42,7 @@ class _StepDatabase:
 
 
 def check_version(db: PostgresDatabase, dsn: str) -> None:
-    """Raises ConfigError where the server is too old."""
+    """Raises ConfigError if the server is too old."""
     if db.connection.info.server_version < OLDEST * 10_000:
         version = str(db.connection.info.parameter_status("server_version"))
         raise ConfigError(
@@ -53,7 +53,7 @@ def check_version(db: PostgresDatabase, dsn: str) -> None:
 
 
 def migrate(session: Session, dsn: str, lock: int) -> None:
-    """Raises ConfigError, or psycopg.Error where the database is away."""
+    """Raises ConfigError, or psycopg.Error if the database is unreachable."""
     try:
         if _version_of(session.connect()) < FORMAT:
             session.write(lock, _run_steps)

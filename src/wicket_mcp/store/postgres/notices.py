@@ -1,8 +1,8 @@
-"""Who hears that another replica changed something: the versions of the areas that replicas keep in memory.
+"""Notifications of changes by other replicas: the versions of the areas that replicas cache in memory.
 
-The number of an area's last change stands in the table `wicket_change`, and every change says it to the channel. A
-notice that was missed is caught by looking at the table every few seconds. While the database is away the last known
-versions hold for `GRACE` seconds, so that a restart costs no request; after that nothing is known.
+The number of an area's last change is in the table `wicket_change`, and every change notifies the channel. Missed
+notifications are found by reading the table every few seconds. While the database is unreachable the last known
+versions stay valid for `GRACE` seconds, so that a restart costs no request; after that they are unknown.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LOOK_EVERY = 3.0
 GRACE = 15.0
 TRY_AGAIN = 0.5
 WATCHED = frozenset({"api_key", "listing", "pin", "standing_approval"})
-"""The areas that somebody keeps in memory."""
+"""The areas that are cached in memory."""
 
 
 class Notices:
@@ -30,13 +30,13 @@ class Notices:
     def __init__(self, dsn: str, channel: str) -> None:
         self.channel = channel
         self.ready = asyncio.Event()
-        """Set once changes are heard of."""
+        """Set once changes are received."""
         self.listeners: list[Callable[[str], None]] = []
-        """Told the area of each change, on the event loop."""
+        """Called with the area of each change, on the event loop."""
         self._text = connection_text(dsn)
         self._numbers: dict[str, int] = {}
         self._generation = 0
-        """How many times the connection was made again."""
+        """How many times the connection was opened again."""
         self._heard_at = time.monotonic()
 
     def version(self, area: str) -> int | None:
@@ -45,7 +45,7 @@ class Notices:
         return (self._generation << 40) + self._numbers.get(area, 0)
 
     def tell(self, db: PostgresDatabase, area: str) -> int:
-        """Say, as part of a transaction, that an area changes; the number of the change."""
+        """Announce, as part of a transaction, that an area changes; returns the number of the change."""
         text = """INSERT INTO wicket_change VALUES (?, 1)
                   ON CONFLICT (area) DO UPDATE SET number = wicket_change.number + 1 RETURNING number"""
         (number,) = db.execute(text, (area,)).fetchone()
@@ -53,14 +53,14 @@ class Notices:
         return number
 
     def note(self, area: str, number: int) -> bool:
-        """Whether that is a change that was not known yet."""
+        """Whether this change was not known yet."""
         if number <= self._numbers.get(area, 0):
             return False
         self._numbers[area] = number
         return True
 
     async def listen(self) -> None:
-        """Until cancelled: hear of changes, over connections made again as often as needed."""
+        """Listen for changes until cancelled, reconnecting as often as needed."""
         warned = False
         while True:
             try:

@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL as a thread uses it: made when it is needed, made again when it was lost.
+"""One thread's connection to PostgreSQL: opened on demand, opened again after a loss.
 
-Translates what the SQL of `store/sql/` says into this engine's words. What has certainly not happened is tried again;
-a transaction whose end is unknown is not. Owned by one thread at a time; `connection.py` has the threads.
+Translates the SQL of `store/sql/` for this engine. A transaction that certainly did not happen is tried again; one
+whose outcome is unknown is not. Owned by one thread at a time; `connection.py` has the threads.
 """
 
 import time
@@ -21,12 +21,12 @@ from wicket_mcp.store.sql.part import Cursor
 T = TypeVar("T")
 
 OLDEST = 13
-"""The oldest version of PostgreSQL that is supported by its own makers, and by us."""
+"""The oldest supported version of PostgreSQL."""
 CONNECT_TIMEOUT = 5  # seconds for each address of the host
-PATIENCE = 5.0  # seconds to go on trying to connect: a restart takes less
+PATIENCE = 5.0  # seconds of retries when connecting: a restart takes less
 TRY_AGAIN = 0.1
 QUICK = 1.0  # seconds after a failed connection in which the next one fails at once
-ATTEMPTS = 5  # of a transaction that another one got in the way of
+ATTEMPTS = 5  # of a transaction that conflicts with another
 
 _DEFAULTS = {
     "connect_timeout": CONNECT_TIMEOUT,
@@ -36,7 +36,7 @@ _DEFAULTS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-# Nothing waits without an end: neither we for the server, nor others for a lock of a replica that froze.
+# Nothing waits forever: neither we for the server, nor others for a lock of a frozen replica.
 _BOUNDS = (
     "SET statement_timeout = '20s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '20s'; "
     "SET client_min_messages = warning"
@@ -45,7 +45,7 @@ _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
 class _Number(Loader):
-    """A sum comes as `numeric`, which psycopg makes a Decimal of: ours are whole numbers, or floats."""
+    """Sums come as `numeric`, which psycopg turns into Decimal: we use integers and floats."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -53,7 +53,7 @@ class _Number(Loader):
 
 
 def connection_text(dsn: str) -> str:
-    """The address with what we add where it says nothing of it. Raises psycopg.ProgrammingError."""
+    """The address, with our defaults for what it does not set. Raises psycopg.ProgrammingError."""
     return make_conninfo(dsn, **{key: value for key, value in _DEFAULTS.items() if key not in conninfo_to_dict(dsn)})
 
 
@@ -76,12 +76,12 @@ def _value(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, str) and "\0" in value:
-        return value.replace("\0", "\N{REPLACEMENT CHARACTER}")  # which this engine's texts cannot hold
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}")  # this engine's texts cannot contain it
     return value
 
 
 class PostgresDatabase:
-    """A psycopg connection in the shape of `store/sql/part.py`."""
+    """A psycopg connection with the interface of `store/sql/part.py`."""
 
     def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
         self.connection = connection
@@ -103,7 +103,7 @@ class Session:
         self._failed_at = float("-inf")
 
     def connect(self) -> PostgresDatabase:
-        """The open connection; a new one where there is none. Raises psycopg.Error."""
+        """The open connection; a new one if needed. Raises psycopg.Error."""
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._text, autocommit=True)
             connection.adapters.register_loader("numeric", _Number)
@@ -137,7 +137,7 @@ class Session:
             self._connection.close()
 
     def _begin(self) -> PostgresDatabase:
-        """A connection with an open transaction: whether the old one is still there is known by then."""
+        """A connection with an open transaction; beginning it also checks whether the old connection is alive."""
         db = self._ready()
         try:
             db.execute("BEGIN")
@@ -149,7 +149,7 @@ class Session:
         return db
 
     def _is_lost(self) -> bool:
-        """Whether the connection is gone; then the next use makes another."""
+        """Whether the connection is gone; the next use then opens another."""
         if self._connection is None or not (self._connection.closed or self._connection.broken):
             return False
         self._connection.close()
@@ -157,7 +157,7 @@ class Session:
         return True
 
     def _ready(self) -> PostgresDatabase:
-        """As `connect`, with patience for a server that is being started again, but not for one after another."""
+        """Like `connect`, but waits for a server that is restarting, though not repeatedly."""
         until = time.monotonic() + PATIENCE
         while True:
             try:

@@ -1,6 +1,6 @@
-"""The SQL of every owner of state, written once for every engine: SQLite and PostgreSQL run the same texts.
+"""The SQL of every owner of state, written once: SQLite and PostgreSQL run the same statements.
 
-Start at `part.py`, which says what an engine gives. A text keeps to what both understand: `ON CONFLICT` and not `INSERT
-OR REPLACE`, `column = 0` and not `NOT column`, `?` for values. Where an order must be that of insertion it is `rowid`,
-which every table has. A new owner adds a module here and its tables to `migrations.py`.
+Start with `part.py`, which defines what an engine provides. Statements use only what both support: `ON CONFLICT`
+instead of `INSERT OR REPLACE`, `column = 0` instead of `NOT column`, `?` for values. Insertion order is `rowid`, which
+every table has. A new owner adds a module here and its tables to `migrations.py`.
 """

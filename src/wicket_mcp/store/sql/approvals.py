@@ -1,4 +1,4 @@
-"""Calls that wait for a person's yes, and standing approvals. Implements ApprovalStore."""
+"""Calls that wait for a person's approval, and standing approvals. Implements ApprovalStore."""
 
 from collections.abc import Sequence
 

@@ -10,7 +10,7 @@ from wicket_mcp.store.sql.part import Database, Part, insert
 
 AUDIT_DAYS = 30
 MOST_DROPPED = 2000
-"""Records that are dropped with one batch at most: a month that ends at once is not to hold up what is written."""
+"""The most records that are dropped with one batch, so that the end of a month does not block writing."""
 HOUR = 3600
 _CALL = (
     "at, principal, server, tool, arguments_digest, outcome, duration_ms, result_bytes, method, client, detail, run, "
@@ -62,7 +62,7 @@ class SqlAudit(Part):
     async def call_totals(self, since: float, width: float, principal: str = "") -> list[CallTotals]:
         await self._recorder.settle()
         filter_sql, values = ("AND principal = ?", (principal,)) if principal else ("", ())
-        hours = int(width // HOUR)  # of our own, and as a literal: an engine must see that it groups by what it selects
+        hours = int(width // HOUR)  # our own value, as a literal: an engine must see that it groups by what it selects
         text = f"""SELECT hour / {hours} AS stretch, server, sum(calls), sum(failed), sum(cached),
                           sum(duration_ms), sum(arguments_bytes), sum(result_bytes)
                    FROM audit_hour WHERE hour >= ? {filter_sql} GROUP BY stretch, server ORDER BY stretch"""  # noqa: S608
@@ -71,7 +71,7 @@ class SqlAudit(Part):
 
 
 def write_batch(db: Database, batch: Batch) -> None:
-    """Keep one batch, and drop what has become too old."""
+    """Store one batch, and drop records that are too old."""
     batch = batch.storable()
     calls = [
         (
@@ -106,7 +106,7 @@ def write_batch(db: Database, batch: Batch) -> None:
 
 
 def _hours(batch: Batch) -> list[tuple[object, ...]]:
-    """The calls of servers in a batch, added up by hour, principal and server."""
+    """The calls of servers in a batch, summed by hour, principal and server."""
     sums: dict[tuple[int, str, str], list[float]] = {}
     for r in batch.calls:
         if r.server:

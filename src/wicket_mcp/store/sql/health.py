@@ -1,4 +1,4 @@
-"""What was seen of servers: probes, and the calls of the audit. Implements HealthStore."""
+"""Observations of servers: probes, and the calls of the audit. Implements HealthStore."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -12,11 +12,11 @@ _SILENT = (
     *("cancelled", "overloaded", "rate_limited", "cached", "internal", "unasked"),
     *("bad_arguments", "unknown_name", "ambiguous_name", "denied", "unknown_result"),
 )
-"""Outcomes that say nothing of the server: it was not asked, or its answer was not its own doing."""
+"""Outcomes that say nothing about the server: it was not asked, or did not cause the answer."""
 
 
 MOST_OBSERVATIONS = 10_000
-"""Calls that a server's health is made of, the newest: a million of them would say the same, and take seconds."""
+"""The newest calls that decide a server's health: a million would say the same, and take seconds."""
 
 
 class SqlHealth(Part):
@@ -63,6 +63,6 @@ class SqlHealth(Part):
 
 
 def _whole_hours(since: float) -> tuple[float, int]:
-    """Where the first whole hour after `since` begins, and its number: from there on the sums by the hour tell."""
+    """The start and number of the first whole hour after `since`: from there on the hourly sums are used."""
     hour = math.ceil(since / HOUR)
     return float(hour * HOUR), hour

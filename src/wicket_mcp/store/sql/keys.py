@@ -1,4 +1,4 @@
-"""API keys, as digests. Implements KeyStore. When a key was used is written with the call records."""
+"""API keys, as digests. Implements KeyStore. The last use of a key is written with the call records."""
 
 from collections.abc import Sequence
 

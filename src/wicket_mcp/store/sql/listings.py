@@ -1,4 +1,4 @@
-"""What each server offered when it was last asked. Implements ListingStore."""
+"""What each server offered when it was last listed. Implements ListingStore."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Servers that were installed while the gateway ran. Implements ManagedStore."""
+"""Servers that were installed at run time. Implements ManagedStore."""
 
 from collections.abc import Sequence
 

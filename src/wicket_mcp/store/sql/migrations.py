@@ -1,7 +1,7 @@
-"""The format of the state, as numbered steps for every engine; a released step never changes what it makes.
+"""The format of the state, as numbered steps for every engine; a released step never changes.
 
-Written in SQLite's words for types; `store/postgres/` has its own for them. Each step has a test that begins with a
-file of the format before it. Which steps are missing, and under which lock they run, is the engine's to say.
+Written with SQLite's types; `store/postgres/` translates them. Each step has a test that begins with a file of the
+previous format. The engine decides which steps are missing, and under which lock they run.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from wicket_mcp.store.sql.part import Database
 
 
 class TooNew(Exception):
-    """The state has a format that only a later version knows."""
+    """The state has a newer format than this version knows."""
 
     def __init__(self, version: int) -> None:
         super().__init__(f"format {version}, this version knows {FORMAT}")
@@ -30,7 +30,7 @@ def _1_listings_results_calls(db: Database) -> None:
 
 
 def _2_registry(db: Database) -> None:
-    """`IF NOT EXISTS`: two first starts at once of an early version left a file marked 1 that has these tables."""
+    """`IF NOT EXISTS`: two simultaneous first starts of an early version left a file marked 1 that has these tables."""
     for statement in (
         """CREATE TABLE IF NOT EXISTS registry_server (name TEXT, version TEXT, body BLOB, status TEXT,
            published_at REAL, updated_at REAL, latest INTEGER, origin TEXT, owner TEXT, PRIMARY KEY (name, version))""",
@@ -100,7 +100,7 @@ def _6_grants(db: Database) -> None:
 
 
 def _7_hours_of_calls(db: Database) -> None:
-    """Sums by the hour, so that a month of calls is added up in no time; made of the calls that are there already."""
+    """Hourly sums, so that a month of calls is summed quickly; built from the existing calls."""
     for statement in (
         """CREATE TABLE audit_hour (hour INTEGER, principal TEXT, server TEXT, calls INTEGER, failed INTEGER,
            cached INTEGER, duration_ms REAL, arguments_bytes INTEGER, result_bytes INTEGER,

@@ -1,4 +1,4 @@
-"""What an engine gives to the SQL beside it, and `Part`, the SQL of one owner of state.
+"""What an engine provides for the SQL here, and `Part`, the SQL of one owner of state.
 
 Knows no engine: `store/sqlite/` and `store/postgres/` implement `Connection`, and `store/open.py` chooses.
 """
@@ -13,11 +13,11 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 class Cursor(Protocol):
-    """What a statement left behind."""
+    """The result of a statement."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows a change has changed."""
+        """How many rows were changed."""
         ...
 
     def fetchone(self) -> Any: ...
@@ -34,38 +34,38 @@ class Database(Protocol):
 
 
 class Connection(Protocol):
-    """One state that several processes may have open. Raises Internal where it cannot be used, and says what to do."""
+    """One state that several processes may have open. Raises Internal, which says what to do, if it cannot be used."""
 
     async def write(self, area: str, work: Callable[[Any], T]) -> T:
         """Run `work` with a Database, as one transaction.
 
-        No other process runs a `work` of the same area meanwhile; the empty area is for single statements.
+        No other process runs `work` of the same area meanwhile; the empty area is for single statements.
         """
         ...
 
     async def read(self, work: Callable[[Any], T], *, long: bool = False) -> T:
         """Run `work`, one statement that only reads, with a Database.
 
-        One that may take `long`, because it looks through much, has no other waiting behind it.
+        A `long` one, which scans many rows, does not block other reads.
         """
         ...
 
     def version(self, area: str) -> int | None:
-        """Differs from every earlier answer when something of the area was written since, by any process.
+        """Differs from every earlier value if any process has written to the area since.
 
-        Never waits; None where that cannot be told.
+        Never waits; None if unknown.
         """
         ...
 
     def listen(self, area: str, hear: Callable[[], object]) -> None:
-        """Call `hear`, on the event loop, when another process wrote something of the area; where the engine tells."""
+        """Call `hear`, on the event loop, when another process wrote to the area, if the engine reports that."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Part:
-    """The SQL of one owner of state, on the connection that all share."""
+    """The SQL of one owner of state, on the shared connection."""
 
     def __init__(self, connection: Connection, recorder: Recorder) -> None:
         self._connection = connection
@@ -84,7 +84,7 @@ class Part:
         return await self._connection.read(fetch)
 
     async def _change(self, text: str, *values: Any) -> int:
-        """Run one statement; how many rows it changed."""
+        """Run one statement; returns how many rows it changed."""
 
         def change(db: Database) -> int:
             return db.execute(text, values).rowcount
@@ -93,13 +93,13 @@ class Part:
 
 
 def insert(table: str, columns: str) -> str:
-    """The text that inserts a row."""
+    """The statement that inserts a row."""
     marks = ", ".join("?" for _ in columns.split(","))
     return f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608  (our own words)
 
 
 def upsert(table: str, columns: str, key: str) -> str:
-    """The text that inserts a row, or replaces the one with the same key."""
+    """The statement that inserts a row, or replaces the one with the same key."""
     keys = {name.strip() for name in key.split(",")}
     others = [name.strip() for name in columns.split(",") if name.strip() not in keys]
     values = ", ".join(f"{name} = excluded.{name}" for name in others)

@@ -6,7 +6,7 @@ from wicket_mcp.store.model import StoredPin
 from wicket_mcp.store.sql.part import Database, Part, upsert
 
 KEPT = 8
-"""Accepted definitions of one name that are kept: a server that goes back to one of them asks nobody."""
+"""Accepted definitions kept per name: a server that goes back to one of them needs no new approval."""
 
 _PIN = "server, source, kind, name, digest, definition, approved_by, at"
 

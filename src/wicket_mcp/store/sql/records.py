@@ -54,7 +54,7 @@ class SqlRecords(Part):
 
 
 def _literal(text: str) -> str:
-    """The text for LIKE, where `%` and `_` mean themselves."""
+    """The text for LIKE, with `%` and `_` taken literally."""
     return re.sub("([!%_])", r"!\1", text)
 
 

@@ -19,7 +19,7 @@ class SqlResults(Part):
                 leaving = _leaving(rows, result, surplus)
                 db.executemany("DELETE FROM result WHERE rowid = ?", [(number,) for number in leaving])
             row = (result.id, result.principal, result.tool, result.body, result.expires_at)
-            # It may be there: what took too long the first time was perhaps written nevertheless.
+            # It may already exist: a write that took too long may have succeeded.
             insert = "INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)"
             db.execute(f"{insert} ON CONFLICT (id) DO NOTHING", row)
 
@@ -33,7 +33,9 @@ class SqlResults(Part):
 
 
 def _leaving(rows: list[tuple[int, str, int]], coming: StoredResult, surplus: int) -> list[int]:
-    """Which results (number, principal, size; oldest first) make room: always the oldest of who has most."""
+    """Which results (number, principal, size; oldest first) to drop: always the oldest of the principal with the
+    most.
+    """
     held = Counter({coming.principal: len(coming.body)})
     oldest: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
     for number, principal, size in rows:

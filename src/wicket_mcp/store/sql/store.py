@@ -1,4 +1,4 @@
-"""The whole store: the sum of its parts, over the connection that an engine gives. Implements Store."""
+"""The whole store: the sum of its parts, over an engine's connection. Implements Store."""
 
 from wicket_mcp.store.base import SharedLimits
 from wicket_mcp.store.records import Batch, Recorder
@@ -39,14 +39,14 @@ class SqlStore(
     SqlPins,
     SqlApprovals,
 ):
-    """Opened by an engine (`store/sqlite/`, `store/postgres/`); ask `open_store` for one."""
+    """Opened by an engine (`store/sqlite/`, `store/postgres/`); use `open_store`."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, Recorder(self._write))
         self.shared_limits: SharedLimits | None = None
 
     def share_limits(self, limits: SharedLimits) -> None:
-        """Have `limits` count what principals use, for all who share them."""
+        """Use `limits` for counting, for all gateways that share them."""
         self.shared_limits = limits
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The vault's rows: data keys, wrapped, and secrets, sealed. Implements VaultStore; can read none of them."""
+"""The vault's rows: wrapped data keys and sealed secrets. Implements VaultStore; cannot decrypt them."""
 
 from collections.abc import Sequence
 

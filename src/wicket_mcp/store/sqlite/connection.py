@@ -1,10 +1,9 @@
-"""One state file with a thread that writes and two that read, so that the event loop waits for none.
+"""One state file with one writing and two reading threads, so that the event loop never waits.
 
-Writes happen one after the other in the order they were asked for. Reads see what was committed before, and wait for
-no writer, in this process or another, nor for a read that takes long. Trouble is survived: a file that another program
-holds is waited for once and then tried quickly, a deleted one is written again from what is still open, a damaged one
-is set aside and a new one begun. Owns no tables: the modules of `store/sql/` do. Implements `store/sql/part.py`'s
-Connection.
+Writes run one after the other, in the order of the calls. Reads see what was committed before, and wait neither for
+writers in any process nor for long reads. Recovers from problems: for a file that another program locks, it waits once
+and then retries with a short wait; a deleted file is written again from the open one; a damaged file is set aside and a
+new one created. Owns no tables: the modules of `store/sql/` do. Implements `store/sql/part.py`'s Connection.
 """
 
 import asyncio
@@ -25,8 +24,8 @@ from wicket_mcp.store.sqlite.transaction import transaction
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_BUSY_AGAIN = 0.05  # seconds to wait for a lock that was waited for without success just before
-_VERSION_KEPT = 0.01  # seconds for which a version counts while the log's size and time stay the same
+_BUSY_AGAIN = 0.05  # seconds to wait for a lock if the last wait for it failed
+_VERSION_KEPT = 0.01  # seconds for which a version is valid while the log's size and time stay the same
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -50,7 +49,7 @@ class Connection:
         self._closed = False
         self._log = f"{path}-wal"
         self._version: tuple[object, float, int | None] = None, 0.0, None
-        """The log's size and time, when that was looked at, and the version then."""
+        """The log's size and time, when they were read, and the version then."""
 
     @classmethod
     async def open(cls, path: Path) -> "Connection":
@@ -69,7 +68,7 @@ class Connection:
         return cls(path, threads, connections)
 
     async def write(self, area: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in a transaction of its own. Whatever the area, a file has one writer. Raises Internal."""
+        """Run `work` in a transaction. A file has one writer, whatever the area. Raises Internal."""
 
         def job() -> T:
             if self._closed:
@@ -81,7 +80,7 @@ class Connection:
         return await self._run(self._write_thread, "write", job)
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, long: bool = False) -> T:
-        """Run `work`, which only reads, on one snapshot. Raises Internal when the file does not allow it."""
+        """Run `work`, which only reads, on one snapshot. Raises Internal if the file does not allow it."""
 
         def job() -> T:
             reader = self._scanner if long else self._reader
@@ -95,14 +94,14 @@ class Connection:
         return await self._run(thread, kind, job)
 
     def listen(self, area: str, hear: Callable[[], object]) -> None:
-        """A file tells nobody."""
+        """Does nothing: a file sends no notifications."""
 
     def version(self, area: str) -> int | None:
-        """Differs from every earlier answer when anything at all was committed since, by any process; None if unknown.
+        """Differs from every earlier value if any process has committed anything since; None if unknown.
 
-        Asked on the event loop, for every request of a key: it looks at shared memory and waits for no lock. A commit
-        grows the log or, where that begins again, changes its time; where neither has changed since a moment ago, what
-        was asked then still holds.
+        Called on the event loop for every request with a key: it reads shared memory and waits for no lock. A commit
+        grows the log or, if the log restarts, changes its time; if neither has changed since a moment ago, the last
+        value is still valid.
         """
         try:
             log_file = os.stat(self._log)  # noqa: PTH116  (a Path takes three times as long)
@@ -120,13 +119,13 @@ class Connection:
         return version
 
     async def close(self) -> None:
-        """What still waits to be written is given up; nothing is waited for longer than one lock."""
+        """Waiting writes are dropped; this waits at most for one lock."""
         if self._closed:
             return
         self._closed = True
         loop = asyncio.get_running_loop()
         self._watcher.close()
-        self._scanner.interrupt()  # it may look through much, and whoever waited for it has left
+        self._scanner.interrupt()  # it may be a long scan, and its caller has left
         await loop.run_in_executor(self._scan_thread, self._scanner.close)
         await loop.run_in_executor(self._read_thread, self._reader.close)
         await loop.run_in_executor(self._write_thread, self._close_writer)
@@ -157,7 +156,7 @@ class Connection:
         return result
 
     def _note_lock(self, kind: str, *, busy: bool) -> None:
-        """Wait less for a lock that somebody keeps: whatever is queued behind must not wait as long again."""
+        """Wait less for a lock that is held for long: queued work must not wait as long again."""
         if self._busy[kind] != busy:
             self._busy[kind] = busy
             wait = _BUSY_AGAIN if busy else BUSY_TIMEOUT
@@ -166,7 +165,7 @@ class Connection:
                 connection.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}")
 
     def _follow_file(self) -> None:
-        """Notice that the file was deleted or replaced; what we still hold open is written again where it was."""
+        """Notice that the file was deleted or replaced; what we still have open is written to its place again."""
         inode = inode_of(self._path)
         if inode == self._inode:
             return
@@ -178,7 +177,7 @@ class Connection:
         self._adopt(open_file(self._path))
 
     def _replace_damaged(self, problem: sqlite3.DatabaseError, inode: int) -> None:
-        """Set a damaged file aside and begin a new one, unless that was done already, here or in another process."""
+        """Set a damaged file aside and create a new one, unless this or another process already did."""
         if self._closed or inode != self._inode:
             return
         try:
@@ -200,7 +199,7 @@ class Connection:
 
     def _close_writer(self) -> None:
         with suppress(sqlite3.Error):
-            self._writer.execute("PRAGMA busy_timeout = 0")  # the log is tidied up where nobody else holds the file
+            self._writer.execute("PRAGMA busy_timeout = 0")  # the log is merged only if no one else holds the file
         self._writer.close()
 
 

@@ -1,7 +1,7 @@
-"""Opening the state file: made private, in WAL mode, at this version's format; or an error that says what to do.
+"""Opens the state file: private, in WAL mode, in this version's format; or raises an error that says what to do.
 
-A file of a later version is refused and not touched. A damaged one is set aside, never overwritten. Other processes
-may do the same at this moment: what they hold locked is waited for.
+A file of a newer version is refused and not changed. A damaged one is set aside, never overwritten. Other processes may
+do the same at this moment: this waits for their locks.
 """
 
 import logging
@@ -30,9 +30,9 @@ class Connections(NamedTuple):
     writer: sqlite3.Connection
     reader: sqlite3.Connection
     scanner: sqlite3.Connection
-    """Reads what takes long."""
+    """For long reads."""
     watcher: sqlite3.Connection
-    """Only asked whether anything has changed; waits for no lock."""
+    """Only checks whether anything has changed; waits for no lock."""
 
 
 def open_file(path: Path) -> Connections:
@@ -78,7 +78,7 @@ def _connections(path: Path) -> Connections:
 
 
 def inode_of(path: Path) -> int:
-    """Which file stands there; 0 where there is none."""
+    """The inode of the file; 0 if there is none."""
     try:
         return path.stat().st_ino
     except OSError:
@@ -86,7 +86,7 @@ def inode_of(path: Path) -> int:
 
 
 def copy_to(source: sqlite3.Connection, path: Path) -> None:
-    """Write all that `source` holds to a new file at `path`, whole or not at all."""
+    """Write everything in `source` to a new file at `path`, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = path.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
@@ -99,12 +99,12 @@ def copy_to(source: sqlite3.Connection, path: Path) -> None:
 
 
 def is_busy(problem: Exception) -> bool:
-    """Whether somebody else holds the file."""
+    """Whether another process holds the file."""
     return _primary_code(problem) in _BUSY
 
 
 def _check_version(path: Path) -> None:
-    """Look without touching: a connection that may write changes the file when it closes."""
+    """Check without changing anything: a writable connection changes the file when it closes."""
     if not path.exists() or not path.stat().st_size:
         return
     uri = f"{path.absolute().as_uri()}?mode=ro"
@@ -117,7 +117,7 @@ def _connect(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def _retry(work: Callable[[], T]) -> T:
-    """Changing the journal mode does not wait for a lock by itself, as a transaction does."""
+    """Changing the journal mode does not wait for a lock by itself, unlike a transaction."""
     deadline = time.monotonic() + OPEN_TIMEOUT
     pause = 0.005
     while True:
@@ -131,7 +131,7 @@ def _retry(work: Callable[[], T]) -> T:
 
 
 def set_aside(path: Path, problem: sqlite3.DatabaseError) -> None:
-    """Keep a damaged file under another name: somebody may want what can be saved of it."""
+    """Keep a damaged file under another name: some of it may be recoverable."""
     aside = path.with_suffix(f".damaged-{int(time.time())}")
     with suppress(FileNotFoundError):  # another process was quicker
         path.rename(aside)

@@ -1,7 +1,7 @@
 """Brings a state file to this version's format. The steps themselves are in `store/sql/migrations.py`.
 
-`migrate` runs whatever is missing in one transaction that holds the write lock from the version check on, so that any
-number of first starts at once agree.
+`migrate` runs the missing steps in one transaction that holds the write lock from the version check on, so that any
+number of processes may start at the same time.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ def version_of(db: sqlite3.Connection) -> int:
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the file to `FORMAT`. Takes no lock when it has it already. Raises TooNew."""
+    """Bring the file to `FORMAT`. Takes no lock if it is already there. Raises TooNew."""
     if version_of(db) == FORMAT:
         return
     with transaction(db):
