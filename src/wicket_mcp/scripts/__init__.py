@@ -1,9 +1,9 @@
 """Scripts that an agent writes: each runs in its own jailed process and calls tools through the gateway.
 
 Owns the languages, the processes (zygote, nursery, jail), the frames between them and the gateway, and how a run ends.
-Must not know dialects, policy or upstreams: what a script may see is handed in as an `Api`, and its calls go to a
-`CallTool`. Start reading at `engine.py` (the gateway's side) and `worker.py` (the child's); `languages.py` lists what
-can be run. Names are loaded when they are first used: the command line and the menus need the list of languages alone.
+Must not know dialects, policy or upstreams: what a script may see is passed in as an `Api`, and its calls go to a
+`CallTool`. Start with `engine.py` (the gateway's side) and `worker.py` (the child's side); `languages.py` lists the
+languages. Names are loaded on first use: the command line and the menus need only the list of languages.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""A key or attribute that was not there: which value was looked into, and what is there instead.
+"""Explains a missing key or attribute: which value was accessed, and what it has instead.
 
-Pure functions over a script's text and the engine's message. The driver has the engine evaluate `probe`, which is made
-of names, attributes and constant keys only, so that asking changes nothing.
+Pure functions over a script's text and the engine's message. The driver lets the engine evaluate `probe`, which
+consists only of names, attributes and constant keys, so it has no side effects.
 """
 
 import ast
@@ -20,7 +20,7 @@ _MOST_KEYS = 12
 
 
 def find_accesses(source: str, line: int, message: str) -> list[str]:
-    """The expressions on that line that may have been looked into without success."""
+    """The expressions on that line whose access may have failed."""
     key, attribute = _KEY.match(message), _ATTRIBUTE.match(message)
     if not (key or attribute or _INDEX.match(message)):
         return []
@@ -43,7 +43,7 @@ def find_accesses(source: str, line: int, message: str) -> list[str]:
 
 
 def probe(expression: str) -> str:
-    """Code that says what `expression` is: its type, and its keys or the beginning of its text."""
+    """Code that describes `expression`: its type, and its keys or the beginning of its text."""
     return (
         f"[type({expression}).__name__, list({expression})[:{_MOST_KEYS + 1}] if isinstance({expression}, dict) "
         f"else str({expression})[:100]]"
@@ -51,7 +51,7 @@ def probe(expression: str) -> str:
 
 
 def describe(expression: str, probed: Any, message: str) -> str:
-    """A hint from the answer to a probe; empty where it explains nothing."""
+    """A hint from the answer to a probe; empty if it explains nothing."""
     kind, content = probed
     attribute = _ATTRIBUTE.match(message)
     if kind == "dict":

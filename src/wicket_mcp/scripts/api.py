@@ -1,8 +1,8 @@
 """What a script sees: servers as objects, tools as functions on them, and the helpers `tools` and `results`.
 
-An `Api` is a frozen view of a catalogue. It stays in the gateway: a jailed child is told the names of the
-servers that its source mentions, and everything it asks for by name is looked up here again, because a child
-may say anything. Knows nothing of processes or languages.
+An `Api` is a frozen view of a catalogue. It stays in the gateway: a jailed child gets the names of the servers that its
+source mentions, and every name it uses is looked up here again, because a child is not trusted. Knows nothing about
+processes or languages.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Api:
 
     @classmethod
     def of(cls, tools: Iterable[Tool], servers: Sequence[str] = ()) -> "Api":
-        """The api of these tools; `servers` gives the order, and names servers that have no tool."""
+        """The api of these tools; `servers` gives the order, and includes servers without tools."""
         grouped: dict[str, dict[str, Tool]] = {name: {} for name in servers}
         for tool in tools:
             grouped.setdefault(tool.server, {})[tool.name] = tool
@@ -49,17 +49,17 @@ class Api:
         )
 
     def find_mentions(self, source: str) -> dict[str, list[str] | None]:
-        """All server identifiers; with tool identifiers for those whose name occurs in `source`."""
+        """All server identifiers; with tool identifiers for servers that `source` mentions."""
         words = words_of(source)
         return {ident: list(server.tools) if ident in words else None for ident, server in self.servers.items()}
 
     def get(self, server: str, tool: str) -> Tool | None:
-        """The tool of exactly these identifiers."""
+        """The tool with exactly these identifiers."""
         home = self.servers.get(server)
         return home.tools.get(tool) if home is not None else None
 
     def get_key(self, key: str) -> Tool | None:
-        """The tool of exactly this dotted name, where the server's is an identifier without dots."""
+        """The tool with exactly this dotted name, if the server's part is an identifier without dots."""
         server, _, tool = key.partition(".")
         return self.get(server, tool)
 
@@ -74,7 +74,7 @@ class Api:
         return match
 
     def find_key(self, key: str) -> Tool:
-        """The tool of a dotted name such as a search returns. Raises UnknownName."""
+        """The tool of a dotted name, as a search returns it. Raises UnknownName."""
         for cut in (i for i, char in enumerate(key) if char == "."):
             server, tool = key[:cut], key[cut + 1 :]
             if server in self.servers or any(s.name == server for s in self.servers.values()):

@@ -1,7 +1,7 @@
-"""A script's calls, from the frame to the reply: checked, looked up, made, and remembered.
+"""A script's calls, from the frame to the reply: checked, looked up, made, and recorded.
 
-The child may say anything, so each call's shape and number are checked and its tool is looked up here again. What was
-answered is kept, up to a size, as a record that a second run of the same script can be given. Knows no process.
+The child is not trusted, so each call's shape and number are checked and its tool is looked up here again. Answers are
+recorded, up to a limit, for a second run of the same script. Knows no process.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _HELPER_KINDS: dict[tuple[str, str], CallKind] = {
 
 
 class CallTool(Protocol):
-    """Where a script's calls go. `call` returns a tool's result object; the helpers return any JSON.
+    """Makes a script's calls. `call` returns a tool's result object; the helpers return any JSON.
 
     `name` is the tool's key (`server.tool`) for `call`, and empty otherwise. Raises WicketError.
     """
@@ -48,11 +48,11 @@ class CallTool(Protocol):
 
 
 class TooManyCalls(Exception):
-    """A child made more calls than it may, whatever it counts itself."""
+    """A child made more calls than allowed, whatever its own count says."""
 
 
 class Calls:
-    """The calls of one script. `reply` is given each frame of replies."""
+    """The calls of one script. `reply` is called with each frame of replies."""
 
     def __init__(self, api: Api, call: CallTool, limits: Limits, reply: Callable[[bytes], None]) -> None:
         self._api, self._call, self._limits, self._reply = api, call, limits, reply
@@ -67,7 +67,7 @@ class Calls:
 
     @property
     def recorded(self) -> list[RecordedReply] | None:
-        """What was answered, in that order; None when it was too much to keep."""
+        """The answers, in order; None if they were too large to keep."""
         return self._recorded if self._reply_bytes <= _MOST_RECORDED else None
 
     def take(self, calls: Json) -> None:
@@ -88,7 +88,7 @@ class Calls:
                     raise frames.BadFrame("a call of the wrong shape")
 
     async def wait(self) -> None:
-        """Until every call has ended by itself."""
+        """Wait until every call has ended by itself."""
         await self._tasks.wait()
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class Calls:
         self._keep(RecordedReply(number, server, tool, ok, msgspec.Raw(payload)))
         self._replies.append(b"[%d,%s,%s]" % (number, b"true" if ok else b"false", payload))
         if len(self._replies) == 1:
-            # Whatever else finishes in this turn of the loop goes in the same frame.
+            # Calls that finish in the same turn of the loop go in the same frame.
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _keep(self, reply: RecordedReply) -> None:
@@ -129,7 +129,7 @@ class Calls:
             self._recorded.clear()
 
     async def _answer(self, server: str, tool: str, arguments: JsonObject) -> tuple[CallState, Json, str]:
-        """What became of it, value or message, and the label under which the call is recorded."""
+        """The outcome (value or message), and the label under which the call is recorded."""
         label = f"{server}.{tool}"
         try:
             if len(codec.encode(arguments)) > 2 * MAX_ARGUMENTS:
@@ -138,7 +138,7 @@ class Calls:
                 kind = _HELPER_KINDS.get((server, tool))
                 if kind is None:
                     raise UnknownName("function", label, [f"{server}.{name}" for name in HELPERS[server]])
-                if self._reply_bytes >= MAX_REPLIES:  # it could not be given what is looked up
+                if self._reply_bytes >= MAX_REPLIES:  # a reply would not be accepted anyway
                     return "not_sent", f"{label}: the script has been answered {MAX_REPLIES // MIB} MiB", label
                 return "ok", await self._call(kind, "", arguments), label
             if server in HELPERS:
@@ -154,13 +154,13 @@ class Calls:
             ok, value = unwrap(cast("JsonObject", body))
         except WicketError as error:
             return "not_sent" if isinstance(error, _NOT_SENT) else "failed", _prefix(label, str(error)), label
-        except Exception:  # the boundary: a defect in a call must not take the run with it
+        except Exception:  # the boundary: a bug in a call must not end the run
             log.exception("call of %s by a script failed", label)
             return "failed", f"{label}: internal error in the gateway; its log has the cause", label
         return ("ok", value, label) if ok else ("failed", f"{label}: {value}", label)
 
     async def _look_up(self, find: Callable[..., Tool], *names: str) -> Tool:
-        """A tool by a name that is not exactly its own, one at a time: to say what is near takes a while."""
+        """A tool by an inexact name, one lookup at a time: finding similar names takes a while."""
         async with self._lookups:
             return await asyncio.to_thread(find, *names)
 

@@ -1,8 +1,8 @@
-"""The type check of a Python script, before it runs: what its author got wrong about tools is said at once.
+"""Type-checks a Python script before it runs, so that mistakes in the use of tools are reported at once.
 
-The checker is the engine's own, in its worker. It knows the tools by stubs, as a module that the checked text imports
-from; a session that has checked something before checks a script in a millisecond. Nothing is run: the checked text
-ends in a mistake of its own. Only what will surely fail is reported, a checker's finer doubts are not.
+The checker is the engine's own, in its worker. It gets the tools as stubs, in a module that the checked text imports; a
+warm session checks a script in a millisecond. Nothing is run, because the checked text ends in a deliberate error. Only
+certain failures are reported, not the checker's weaker warnings.
 """
 
 import ast
@@ -18,7 +18,7 @@ from wicket_mcp.scripts.rewriting import provides
 from wicket_mcp.scripts.worker import Failure
 
 _MODULE = "wicket_tools"
-_END = "\nreturn"  # outside of a function: the mistake
+_END = "\nreturn"  # outside a function: the deliberate error
 _DIAGNOSTIC = re.compile(r"^[^:\n]+:(\d+):(\d+): (?:error|warning)\[([\w-]+)\] (.*)$", re.MULTILINE)
 _ALWAYS_WRONG = frozenset({"unresolved-reference", "unresolved-import", "unused-awaitable"})
 _WRONG_ON_OURS = frozenset(
@@ -30,7 +30,7 @@ _WRONG_ON_A_CALL = frozenset(
      "invalid-context-manager"}
 )  # fmt: skip
 _CALL = "`CoroutineType[Any, Any, Any]`"
-_WRONG_WITH_A_CALL = re.compile(  # an annotation of the script's own may be wrong and harm nothing: built-ins only
+_WRONG_WITH_A_CALL = re.compile(  # a script's own wrong annotation does no harm: built-ins only
     r"`(?:len|sorted|any|all|(?:int|float|list|set|tuple|enumerate)\.\w+)` is incorrect"
     r"|after \*\*|assign to a subscript"
 )
@@ -51,7 +51,7 @@ _ENGINE_NAMES = (
     "UnboundLocalError"
 )
 ENGINE_NAMES = frozenset(_ENGINE_NAMES.split())
-"""Names that the checker does not know and the engine has, or is given."""
+"""Names that the checker does not know but the engine has or gets."""
 _MOST = 5
 _USUAL_STUBS = """
 from typing import Any, Literal
@@ -75,23 +75,23 @@ except Exception as error:
 
 
 class Checker:
-    """Checks the scripts of one session, which was checked out with `modules`."""
+    """Checks the scripts of one session, which has `modules`."""
 
     def __init__(self, modules: Mapping[str, Any] | None = None) -> None:
         self.modules: dict[str, Any] = dict(modules or {})
 
     def warm_up(self, session: Any) -> None:
-        """Let the checker read what every script is made of."""
+        """Let the checker load what every script needs."""
         self._complaints(session, f"{_MODULE}_usual", _USUAL_STUBS, "tool", _USUAL_CODE)
 
     def check(self, session: Any, source: str, stubs: str, names: Iterable[str]) -> None:
-        """Check `source`, to which `stubs` give these names. Raises Failure."""
+        """Check `source`, for which `stubs` declare these names. Raises Failure."""
         names = list(names)
         imported = ", ".join(_unbound(source, names))
         problems: list[tuple[int, int, str]] = []
         for line, column, code, message in self._complaints(session, _MODULE, stubs, imported, source):
             if line < 1 or _ALLOWED.search(message):
-                continue  # ours; or one that the engine allows: a script may `return` and `await` at its top
+                continue  # our own, or allowed by the engine: a script may `return` and `await` at top level
             if code == "invalid-syntax":
                 raise _syntax_failure(source, line, column, message)
             if (
@@ -115,7 +115,7 @@ class Checker:
         except MontyTypingError as error:
             diagnostics = _DIAGNOSTIC.findall(str(error.display()))
             return [(int(line) - 1, int(column), code, message) for line, column, code, message in diagnostics]
-        except MontyError:  # a source that the engine does not even read: it will say so when it runs it
+        except MontyError:  # the engine cannot parse the source: it reports that when it runs it
             pass
         return []
 
@@ -129,7 +129,9 @@ def _surely_wrong(code: str, message: str, names: Iterable[str]) -> bool:
 
 
 def _engine_has(message: str, names: Iterable[str]) -> bool:
-    """Whether the checker misses what the engine has, or is given: a server too, whose name is a variable's later."""
+    """Whether the checker misses a name that the engine has or gets, including a server's name used as a variable
+    later.
+    """
     if match := _UNKNOWN_NAME.match(message):
         return match[1] in ENGINE_NAMES or match[1] in names
     if match := _UNKNOWN_MEMBER.match(message):
@@ -144,7 +146,7 @@ def _is_ours(path: str, names: Iterable[str]) -> bool:
 
 
 def _in_the_authors_words(message: str, names: Iterable[str]) -> str:
-    """A checker's message without what only our stubs call so."""
+    """A checker's message without the names that only our stubs use."""
 
     def ours(match: re.Match[str]) -> str:
         return f"`{match[1]}`" if _is_ours(match[1], names) else match[0]
@@ -162,11 +164,11 @@ def _in_the_authors_words(message: str, names: Iterable[str]) -> str:
 
 
 def _syntax_failure(source: str, line: int, column: int, message: str) -> Failure:
-    """The first mistake in the author's own text: what the checker says may be about the text that we add."""
+    """The first error in the author's own text: the checker's message may be about the text that we add."""
     try:
         ast.parse(source)
     except SyntaxError as error:
-        if error.msg != "invalid syntax" or error.lineno != line:  # else the checker knows more
+        if error.msg != "invalid syntax" or error.lineno != line:  # otherwise the checker's message is better
             line, column, message = error.lineno or line, error.offset or 0, error.msg
     except (ValueError, RecursionError, MemoryError):
         pass
@@ -177,7 +179,7 @@ def _syntax_failure(source: str, line: int, column: int, message: str) -> Failur
 
 
 def _unbound(source: str, names: Iterable[str]) -> list[str]:
-    """Those of `names` that the script reads and never binds: what it calls `results` itself is its own."""
+    """Those of `names` that the script reads but never binds: a script's own `results` is its own variable."""
     known = set(names)
     try:
         tree = ast.parse(source)

@@ -1,7 +1,7 @@
-"""One jailed process as the gateway sees it: a socket, a kill, an end, and its account in the kernel's books.
+"""One jailed process as the gateway sees it: a socket, a kill, an end, and the kernel's accounting.
 
-The account covers whatever the process has started, orphans and the dead included. Knows nothing of scripts, nor of
-who forked it.
+The accounting covers everything that the process has started, including orphans and ended processes. Knows nothing
+about scripts or about the process that forked it.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from typing import NamedTuple
 from wicket_mcp.scripts.worker import Order
 
 _MOST_PROCESSES = 8
-"""A driver, its worker, and those that took a worker's place; whoever starts more is hostile."""
-_MOST_THREADS = 256 + 4 * (os.cpu_count() or 1)  # of one process: each has to be looked at
+"""A driver, its worker, and replacements of a worker; a child with more is hostile."""
+_MOST_THREADS = 256 + 4 * (os.cpu_count() or 1)  # of one process: each must be checked
 
 
 class ZygoteError(Exception):
-    """No child could be fetched."""
+    """No child could be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Child:
     ) -> None:
         self.number, self.order, self.sock = number, order, sock
         self._orphans = orphans
-        """Processes that may be of its group, though who started them is gone."""
+        """Processes that may belong to its group although their parent is gone."""
         self.pid = 0
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.born: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pidfd = -1
         self._cpu: dict[tuple[int, int], float] = {}
-        """CPU seconds of each process of its group, by number and time of birth; the dead as they were last seen."""
+        """CPU seconds of each process of its group, by id and start time; ended ones as last seen."""
         self._threads = 0
 
     def __repr__(self) -> str:
@@ -61,10 +61,10 @@ class Child:
             self.born.set_result(None)
 
     def kill(self) -> None:
-        """End it now, whatever it does. By pidfd: the number may already be another's."""
+        """End it now. By pidfd, because the process id may already belong to another process."""
         if self.ended.done() or not self.pid:
             return
-        if self.order.kind == "python":  # with whatever it started: the zygote may not get a turn beside a fork bomb
+        if self.order.kind == "python":  # with everything it started: the zygote may get no CPU time beside a fork bomb
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
@@ -78,13 +78,13 @@ class Child:
             self.ended.set_result(end)
         if not self.born.done():
             self.born.set_exception(ZygoteError("the zygote ended"))
-            self.born.exception()  # seen: a child nobody waited for is not news
+            self.born.exception()  # mark as retrieved: a child that no one waited for is not an error
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
 
     def cpu_seconds(self) -> float:
-        """CPU time so far, its own and of all it started, from the kernel's books; 0 where there is no /proc."""
+        """CPU time so far, including everything it started, from the kernel; 0 without /proc."""
         for pid in self._group():
             if stat := _stat(pid):
                 self._cpu[pid, stat.born] = stat.cpu
@@ -93,7 +93,7 @@ class Child:
 
     @property
     def crowded(self) -> bool:
-        """Whether more was seen in its group so far than any engine starts."""
+        """Whether its group has had more processes than any engine starts."""
         return len(self._cpu) > _MOST_PROCESSES or self._threads > _MOST_THREADS
 
     def _group(self) -> list[int]:
@@ -109,7 +109,7 @@ class Child:
 
 
 class _Stat(NamedTuple):
-    """A process in the kernel's books."""
+    """A process in /proc."""
 
     group: int
     cpu: float
@@ -128,10 +128,10 @@ def _stat(pid: int) -> _Stat | None:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that `pid` has started, whichever of its threads did."""
+    """The processes that `pid` has started, from any of its threads."""
     pids: list[int] = []
     with contextlib.suppress(OSError):  # gone, or no /proc
         for thread in islice(Path(f"/proc/{pid}/task").iterdir(), _MOST_THREADS):
-            with contextlib.suppress(OSError):  # this thread alone is gone
+            with contextlib.suppress(OSError):  # only this thread is gone
                 pids += map(int, (thread / "children").read_text().split())
     return pids

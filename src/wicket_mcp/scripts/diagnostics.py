@@ -1,6 +1,6 @@
-"""From what a child said to what its author can fix: the line, and a hint where the cause is known.
+"""Turns a child's report into something its author can fix: the line, and a hint if the cause is known.
 
-Pure functions. A child's report is untrusted text: every field is checked, and cut to a sane length.
+Pure functions. A child's report is untrusted: every field is checked and limited in length.
 """
 
 import re
@@ -45,7 +45,7 @@ _NOT_AWAITED = re.compile(r"not awaited|pending call|['\"]coroutine['\"]|corouti
 
 
 def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem:
-    """A child's report as a problem with its place and a hint."""
+    """A child's report as a problem with its position and a hint."""
     kind = report.get("kind")
     kind = kind if isinstance(kind, str) and kind in _CHILD_KINDS else "runtime"
     message = _text(report.get("message")) or "The script failed without a message."
@@ -67,7 +67,7 @@ def problem(report: JsonObject, source: str, language: str, api: Api) -> Problem
 
 
 def with_line(problem: Problem, line: int, source: str) -> Problem:
-    """A problem with the line that was found for it afterwards."""
+    """A problem with the line that was found for it later."""
     return replace(problem, line=line, source_line=source.split("\n")[line - 1].rstrip("\r")[:200])
 
 
@@ -92,7 +92,7 @@ def _hint(kind: str, message: str, language: str, api: Api, source: str) -> str:
         return _syntax_hint(source, language, message)
     if _NOT_AWAITED.search(message):
         return f"A call gives its value only when it is awaited. {LANGUAGES[language].await_hint}"
-    if kind == "tool" and _NOT_CALLED in message:  # a rule or a person has refused it: the arguments are sound
+    if kind == "tool" and _NOT_CALLED in message:  # a rule or a person has refused it: the arguments are fine
         return f"{LANGUAGES[language].catch} lets the script go on."
     if kind == "tool":
         return f"Use tools.describe to see what the tool expects; {LANGUAGES[language].catch} lets the script go on."
@@ -124,7 +124,7 @@ def _tool_hint(server: str, tool: str, api: Api) -> str:
 
 
 def _syntax_hint(source: str, language: str, message: str) -> str:
-    """What an author of another language meant."""
+    """What an author used to another language meant."""
     if LANGUAGES[language].name == "lua":
         return next((hint for pattern, hint in _LUA_HABITS if pattern.search(source)), "")
     if LANGUAGES[language].name == "javascript" and _TYPED.search(source):

@@ -1,7 +1,8 @@
-"""The entry point of scripts: `Scripts.run(source, language, api, call)` gives an `Outcome`, whatever the script does.
+"""The entry point of scripts: `Scripts.run(source, language, api, call)` returns an `Outcome`, whatever the script
+does.
 
-Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per
-run, never reused. Knows of a language what its record says; what it means is in the children.
+Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per run, never
+reused. Knows only a language's record; the children know the language itself.
 """
 
 import asyncio
@@ -35,18 +36,18 @@ log = logging.getLogger(__name__)
 
 _QUEUE_PATIENCE = 30.0
 _SECOND_RUN_CPU, _SECOND_RUN_WALL = 4, 5  # times the CPU limit
-_SECOND_RUN_PATIENCE = 30.0  # a line is worth a wait, but not without end
-_AGAIN_WALL = 10.0  # seconds: somebody waits for the first run
-_RLIMIT_CPU_ROOM = 18.0  # above the watched limit: 32 MiB of replies take this long to convert, at worst
+_SECOND_RUN_PATIENCE = 30.0  # a line is worth a wait, but a limited one
+_AGAIN_WALL = 10.0  # seconds: the first run is waiting for it
+_RLIMIT_CPU_ROOM = 18.0  # above the watched limit: converting 32 MiB of replies takes this long in the worst case
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How scripts stand, for `wicket status`."""
+    """The state of scripts, for `wicket status`."""
 
     jail: jail.Strength
     refused: bool
-    """Scripts do not run: `scripts.jail = "strict"` and a wall is missing."""
+    """Scripts do not run: `scripts.jail = "strict"` and a part of the jail is missing."""
     languages: dict[str, bool]
     running: int
     warm: int
@@ -59,7 +60,7 @@ class Status:
 
 
 class Scripts:
-    """Runs agents' scripts. Made once per gateway; the first run starts the zygote."""
+    """Runs agents' scripts. One per gateway; the first run starts the zygote."""
 
     def __init__(
         self, limits: Limits | None = None, *, jail: Literal["auto", "strict"] | None = None, most: int = 0
@@ -68,7 +69,7 @@ class Scripts:
         self._jail = jail
         self._nursery = Nursery()
         width = most or max(16, 4 * (os.cpu_count() or 1))
-        # A quarter is left to others, whoever runs scripts that take their time.
+        # One principal's long scripts leave a quarter of the width to others.
         self._lane = Lane("scripts", width=width, share=max(1, width * 3 // 4), waiting=4 * width)
         self._second_runs = asyncio.Semaphore(os.cpu_count() or 1)
         self._warned = False
@@ -77,7 +78,7 @@ class Scripts:
         return f"<Scripts {self._nursery!r}>"
 
     def use(self, limits: Limits) -> None:
-        """Other limits, for the scripts from now on; processes that wait with the old ones are ended."""
+        """Apply other limits to new scripts; waiting processes with the old limits are ended."""
         self.limits = limits
         self._nursery.cool(limits.memory, limits.cpu + _RLIMIT_CPU_ROOM)
 
@@ -97,12 +98,12 @@ class Scripts:
 
     @property
     def peak_memory(self) -> int:
-        """The most memory that any script's process had, in bytes, by the kernel's account."""
+        """The most memory that any script's process used, in bytes, according to the kernel."""
         return self._nursery.peak
 
     @property
     def zygote_pid(self) -> int | None:
-        """The process that scripts are forked from, while it is up."""
+        """The process that scripts are forked from, while it runs."""
         return self._nursery.pid
 
     async def run(
@@ -119,7 +120,7 @@ class Scripts:
     ) -> Outcome:
         """Run one script to its end, for `principal`. Raises nothing except cancellation, which kills the script.
 
-        `seed` is where its random numbers start, for whoever wants the same ones again.
+        `seed` initialises its random numbers, so that a second run can use the same ones.
         """
         limits = limits or self.limits
         known = NAMES.get(language.lower())
@@ -142,9 +143,9 @@ class Scripts:
     async def run_again(
         self, source: str, language: str, api: Api, call: CallTool, limits: Limits, arguments: JsonObject, seed: Seed
     ) -> None:
-        """Run a script that runs already a second time, for the calls that it makes, beside the queue that it passed.
+        """Run an already running script a second time, to see the calls that it makes, without queueing again.
 
-        Until it ends, or is cancelled, or has taken too long.
+        Ends when the run ends, is cancelled or takes too long.
         """
         known = NAMES[language.lower()]
         job = _job(source, known, api, limits, arguments, seed)
@@ -180,14 +181,14 @@ class Scripts:
         return replace(outcome, problem=diagnostics.with_line(problem, line, source)) if line else outcome
 
     async def _find_line(self, order: Order, job: Job, recorded: list[RecordedReply], limits: Limits) -> int | None:
-        """The line at which CPU time ran out, by a second run: a slower one, played the calls' answers."""
+        """The line at which CPU time ran out, found by a second, slower run that replays the calls' answers."""
         replay = msgspec.structs.replace(job, recorded=recorded, stubs="")
         short = msgspec.structs.replace(
             limits, cpu=limits.cpu * _SECOND_RUN_CPU + 1, wall=min(limits.wall, limits.cpu * _SECOND_RUN_WALL + 2)
         )
         try:
             async with asyncio.timeout(min(limits.wall, _SECOND_RUN_PATIENCE)):
-                await self._second_runs.acquire()  # each needs all of a core, to be back soon
+                await self._second_runs.acquire()  # each needs a whole core to finish soon
         except TimeoutError:
             return None
         try:

@@ -1,7 +1,7 @@
 """Frames between the gateway and a jailed child: one byte of kind, four of length, then JSON.
 
-Both ends use this file. The child's end blocks; the gateway's end is asyncio, and takes nothing on trust:
-length is checked before a byte is read, nesting before anything walks a value.
+Both ends use this file. The child's end blocks; the gateway's end is asyncio and trusts nothing: the length is checked
+before a byte is read, the nesting before any code walks a value.
 """
 
 import asyncio
@@ -53,7 +53,9 @@ def parse(payload: bytes, depth: int) -> Json:
 
 
 def deeper(value: Json, depth: int) -> bool:
-    """Whether JSON nests deeper than `depth`. Goes level by level: a hostile value must not set our recursion."""
+    """Whether JSON nests deeper than `depth`. Works level by level, so that a hostile value cannot exhaust our
+    recursion.
+    """
     level: list[Any] = [value] if isinstance(value, dict | list) else []
     while level and depth:
         depth -= 1
@@ -75,7 +77,7 @@ class Channel:
         self.sock.sendall(pack(kind, payload))
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether there is something to receive, or comes within that time; None waits without a limit."""
+        """Whether there is something to receive, now or within that time; None waits without a limit."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))
@@ -85,7 +87,7 @@ class Channel:
         return kind, self._exactly(length)
 
     def linger(self) -> None:
-        """Stay until the other end hangs up: to end with something unread would take back what was sent last."""
+        """Wait until the other end hangs up: ending with unread data would discard what was sent last."""
         while self.sock.recv(1 << 16):
             pass
 

@@ -1,8 +1,8 @@
-"""The walls around a script's process: rlimits, no_new_privs, Landlock and a seccomp allow-list, by ctypes.
+"""The jail around a script's process: rlimits, no_new_privs, Landlock and a seccomp allow-list, by ctypes.
 
-`confine` is called in the child, after its imports and before it reads a byte of the script. `strength` says
-what this system offers. Where the kernel lacks a wall the rest still stand, and the caller says so. Knows
-nothing of scripts.
+`confine` is called in the child, after its imports and before it reads a byte of the script. `strength` reports what
+this system supports. If the kernel lacks a protection, the others still apply, and the caller reports it. Knows nothing
+about scripts.
 """
 
 import contextlib
@@ -32,25 +32,25 @@ _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _PT_INTERP = 3
 
 _FIRST_USER, _USERS = 61_184, 4336
-"""Numbers that systems keep for users that exist only while something runs."""
+"""Ids that systems reserve for users that exist only while something runs."""
 _MOST_OWN = 300
-"""Processes and threads of such a user, where the engine starts some: a bomb ends here."""
+"""Processes and threads of such a user, if the engine starts some: this stops a fork bomb."""
 
 
 class JailError(Exception):
-    """A wall that should stand could not be put up."""
+    """A protection that this system supports could not be applied."""
 
 
 class Strength(msgspec.Struct, frozen=True):
-    """Which walls this system has. Process, kill and rlimits are always there on POSIX."""
+    """Which protections this system has. A separate process, kill and rlimits are always available on POSIX."""
 
     landlock: int
-    """The Landlock ABI; 0 when the kernel has none."""
+    """The Landlock ABI; 0 if the kernel has none."""
     seccomp: bool
     pidfd: bool
     mounts: bool = True
-    """Whether the processes of Python scripts can have a file system of their own. Without, they can find out which
-    paths exist, and nothing more: the jail is complete all the same."""
+    """Whether the processes of Python scripts can have their own file system. Without it they can find out which paths
+    exist, but nothing more: the jail is still complete."""
 
     @property
     def complete(self) -> bool:
@@ -79,14 +79,14 @@ class Strength(msgspec.Struct, frozen=True):
 
 @cache
 def strength() -> Strength:
-    """What this system offers, without changing anything."""
+    """What this system supports, without changing anything."""
     if sys.platform != "linux":
         return Strength(0, False, False, mounts=False)
     return Strength(_landlock_abi(), seccomp.available(), hasattr(os, "pidfd_open"), mounts.available())
 
 
 def confine(*, memory: int, cpu: float) -> None:
-    """Put up every wall this system has, for good. Raises JailError when one that it has does not stand."""
+    """Apply every protection that this system has, permanently. Raises JailError if one of them fails."""
     available = strength()
     limit_resources(memory=memory, cpu=cpu)
     leave_root()
@@ -98,9 +98,9 @@ def confine(*, memory: int, cpu: float) -> None:
 
 
 def confine_tree(*, memory: int, cpu: float, program: str, readable: Iterable[str]) -> None:
-    """The same for a process that must still start one program, which may read its libraries, and little else.
+    """The same for a process that must still start one program, which may read little more than its libraries.
 
-    What is not `readable` is not even there, where the system lets a process have mounts of its own.
+    Paths that are not `readable` do not even exist for it, if the system allows a process its own mounts.
     """
     available = strength()
     readable, executable = tuple(readable), (program, *loader_of(program))
@@ -139,14 +139,14 @@ def loader_of(program: str) -> list[str]:
 
 
 def leave_root() -> None:
-    """Where we are root, become a user of our own without groups or capabilities: nobody else's processes and files.
+    """If we are root, switch to a separate user without groups, capabilities, processes or files.
 
-    To be called before `seal`, whose work it would undo; and after all that has to be read, our own modules included.
+    Call it before `seal`, whose effect it would undo, and after reading everything needed, including our own modules.
     """
     if sys.platform != "linux" or os.geteuid() != 0:
         return
     user = _FIRST_USER + os.getpid() % _USERS
-    with contextlib.suppress(OSError):  # root by name only: in a container that may not change users
+    with contextlib.suppress(OSError):  # root in name only: a container that may not change users
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
@@ -160,7 +160,7 @@ def _is_reachable(program: str) -> bool:
 
 
 def limit_resources(*, memory: int, cpu: float, processes: int | None = 0) -> None:
-    """Memory above what the process has now, CPU seconds, no files or cores, so many processes; None for any."""
+    """Limit memory above the current use, CPU seconds, files, core dumps, and processes; None for any number."""
     seconds = int(cpu) + 1
     limits = [
         (resource.RLIMIT_CPU, (seconds, seconds + 1)),
@@ -174,12 +174,12 @@ def limit_resources(*, memory: int, cpu: float, processes: int | None = 0) -> No
         ceiling = pages * resource.getpagesize() + memory
         limits.append((resource.RLIMIT_AS, (ceiling, ceiling)))
     for kind, pair in limits:
-        with contextlib.suppress(ValueError, OSError):  # a lower limit is already set: good
+        with contextlib.suppress(ValueError, OSError):  # a lower limit is already set
             resource.setrlimit(kind, pair)
 
 
 def seal() -> None:
-    """No new privileges, no core, no debugger from the same user, and gone when the parent is."""
+    """No new privileges, no core dump, no debugger of the same user, and killed with its parent."""
     if sys.platform != "linux":
         return
     for option, value in (
@@ -198,13 +198,13 @@ def protect_host() -> None:
 
 
 def adopt_orphans() -> None:
-    """For the zygote: what its children leave behind becomes its own to reap, not the system's."""
+    """For the zygote: it reaps what its children leave behind, instead of init."""
     if sys.platform == "linux":
         libc().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def restrict_files(readable: Iterable[str], abi: int, executable: Iterable[str] = ()) -> None:
-    """Landlock: nothing but reading below `readable`, executing `executable`, no TCP, no signals to the outside."""
+    """Landlock: only reading below `readable` and executing `executable`; no TCP, no signals to other processes."""
     handled_files = (1 << {1: 13, 2: 14}.get(abi, 15)) - 1
     if abi >= 5:
         handled_files |= 1 << 15  # device ioctls

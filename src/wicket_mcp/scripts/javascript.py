@@ -1,7 +1,7 @@
 """JavaScript in the jail: one quickjs-ng context, one script, driven by strings.
 
-No Python function is reachable from JavaScript; what scripts call is JavaScript (prelude.js), and the loop here
-pumps its jobs and carries JSON text between it and the channel. TypeScript is the same after its types are blanked.
+No Python function is reachable from JavaScript: scripts call JavaScript functions (prelude.js), and the loop here runs
+its jobs and passes JSON text between it and the channel. TypeScript is the same after its types are blanked.
 """
 
 import re
@@ -18,18 +18,18 @@ from wicket_mcp.scripts.worker import Failure, Job, cpu_failure, optional, repor
 
 quickjs = optional("_quickjs")
 
-_OFFSET = 100_000  # lines put in front of the prelude, so that its frames can be told from the script's
+_OFFSET = 100_000  # lines added before the prelude, so that its frames can be told from the script's
 _OPEN, _CLOSE = "(async () => {", "\n})"
 _STACK = 512 * 1024
 _PLACE = re.compile(r"<input>:(\d+):(\d+)")
 _LONG_DIGITS = re.compile(rb"\d{16}")
-_OURS = 10.0  # seconds for what is not the script's work
+_OURS = 10.0  # seconds for work that is not the script's
 _LONGEST_WAIT = 10.0
 _ready: list[tuple[Any, Any]] = []
 
 
 def prepare() -> None:
-    """Make one context with the prelude compiled, in the zygote; every fork finds its own copy of it."""
+    """Create a context with the compiled prelude, in the zygote; every fork has its own copy of it."""
     if quickjs is not None and not _ready:
         context = quickjs.Context()
         context.set_max_stack_size(_STACK)
@@ -52,7 +52,7 @@ def run(job: Job, channel: Channel) -> None:
 
 
 def _run_again(job: Job, replay: ReplayChannel, source: str) -> None:
-    """Find the line at which CPU time runs out: the engine's own idea of it is where something was last called."""
+    """Find the line at which CPU time runs out: the engine itself only knows where something was last called."""
     name = line_marks.name(source)
     script = _Script(job, replay)
     try:
@@ -65,7 +65,7 @@ def _run_again(job: Job, replay: ReplayChannel, source: str) -> None:
 class _Script:
     def __init__(self, job: Job, channel: Channel, returned: int = 0) -> None:
         self._returned = returned
-        """The line that begins with a `return` of ours."""
+        """The line that begins with a `return` that we added."""
         prepare()
         self._channel = channel
         self._context, boot = _ready.pop()
@@ -76,7 +76,7 @@ class _Script:
         self._waited = 0.0
 
     def run(self, function: str, mark: str = "") -> None:
-        """Run a script that was made an async function; `mark` is the variable that keeps its line."""
+        """Run a script that was turned into an async function; `mark` is the variable that holds its line."""
         try:
             status, payload = self._drive(function, mark)
         except quickjs.JSException as error:
@@ -121,7 +121,7 @@ class _Script:
                     self._take_replies()
 
     def _wait(self, seconds: float, *, replies: bool) -> None:
-        """Until the next timer is due; with `replies`, or until a call is answered."""
+        """Wait until the next timer is due or, with `replies`, until a call is answered."""
         self._waited += seconds
         if self._waited > _LONGEST_WAIT:
             raise Failure("runtime", f"a script may wait {_LONGEST_WAIT:g} seconds in all for setTimeout")
@@ -133,7 +133,7 @@ class _Script:
         self._enter(lambda: self._step("fire", ""))
 
     def _enter(self, work: Any) -> Any:
-        """Run the script's code under what is left of its CPU time."""
+        """Run the script's code with its remaining CPU time."""
         left = self._deadline - time.process_time()
         if left <= 0:
             raise cpu_failure()
@@ -151,17 +151,17 @@ class _Script:
         if kind != REPLIES:
             raise Failure("runtime", "the gateway sent something other than replies")
         before = time.process_time()
-        self._context.set_time_limit(_OURS)  # conversion is ours, not the script's
+        self._context.set_time_limit(_OURS)  # conversion is our work, not the script's
         self._step("digits" if _LONG_DIGITS.search(payload) else "replies", payload.decode())
         self._deadline += time.process_time() - before
 
     def _send_outbox(self) -> None:
-        """Calls that were started before the end go out all the same."""
+        """Send calls that were started before the end."""
         try:
             self._context.set_time_limit(_OURS)
             if calls := self._step("outbox", ""):
                 self._channel.send(CALLS, _utf8(calls))
-        except quickjs.JSException:  # no memory left to write them down
+        except quickjs.JSException:  # no memory left to write them
             pass
 
     def _place(self, stack: str) -> tuple[int | None, int | None]:
@@ -182,7 +182,7 @@ class _Script:
 
 
 def _with_mark(function: str, mark: str) -> str:
-    """Code that gives the script's function, or the line it is at."""
+    """Code that returns the script's function, or the current line."""
     return f"(() => {{ let {mark} = 0; return ({mark}_asked) => {mark}_asked ? {mark} : {function}; }})()"
 
 
@@ -200,7 +200,7 @@ def _config(job: Job) -> dict[str, Any]:
 
 
 def _place(stack: str) -> tuple[int | None, int | None]:
-    """The innermost line of the script in a stack; 1:1 is what the engine says when it does not know."""
+    """The innermost line of the script in a stack; 1:1 is the engine's value for unknown."""
     for match in _PLACE.finditer(stack):
         line, column = int(match[1]), int(match[2])
         if line < _OFFSET and (line, column) != (1, 1):

@@ -1,7 +1,7 @@
 """The languages of scripts, each described once: a new one is a record here and its engine's module.
 
 Read by the engine and its children, by the diagnostics, by `wicket run` and by the tool that agents call, so it imports
-almost nothing: the zygote and the command line both load it at start.
+almost nothing, because the zygote and the command line load it at start.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import Literal, TypeAlias
 import msgspec
 
 Kind: TypeAlias = Literal["vm", "python"]
-"""How a child is built: around an interpreter in its own process, or around a worker of the engine's."""
+"""How a child is built: around an interpreter in its own process, or around a worker of the engine."""
 
 
 class Language(msgspec.Struct, frozen=True):
-    """One language: its names, what must be installed, and what its authors need to be told."""
+    """One language: its names, its required packages, and what its authors need to know."""
 
     name: str
     title: str
@@ -28,17 +28,17 @@ class Language(msgspec.Struct, frozen=True):
     suffixes: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     example: str = ""
-    """A call as agents are shown it; a language without one is accepted and not offered to them."""
+    """A sample call for agents; a language without one is accepted but not offered to them."""
     await_hint: str = "Write `await server.tool(…)`."
     catch: str = "try/catch"
     places_errors: bool = False
-    """Its messages begin with the line, also when processor time runs out."""
+    """Its messages begin with the line, even when CPU time runs out."""
     interfaces: bool = False
     """Its scripts can read TypeScript interfaces of the tools."""
     missing_names: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """Names that authors know from elsewhere and that are not here, and what to use instead."""
+    """Names that authors know from elsewhere but that do not exist here, and their replacements."""
     reserved: str = ""
-    """Words that a server cannot be called by in it."""
+    """Words that cannot be a server's name in this language."""
 
 
 _JAVASCRIPT_WORDS = (
@@ -146,18 +146,18 @@ TYPESCRIPT = Language(
 
 LANGUAGES: dict[str, Language] = {entry.name: entry for entry in (PYTHON, LUA, JAVASCRIPT, TYPESCRIPT)}
 NAMES: dict[str, Language] = LANGUAGES | {alias: entry for entry in LANGUAGES.values() for alias in entry.aliases}
-"""Languages by every name they may be asked for by."""
+"""Languages by name and alias."""
 SUFFIXES: dict[str, Language] = {suffix: entry for entry in LANGUAGES.values() for suffix in entry.suffixes}
-"""Languages by how the names of their files end."""
+"""Languages by file suffix."""
 
 
 def missing_package(language: Language) -> str:
-    """The first of the language's packages that is not installed; empty where all are."""
+    """The first of the language's packages that is not installed; empty if all are."""
     return next((package for package, module in language.packages.items() if find_spec(module) is None), "")
 
 
 def installed_languages() -> list[Language]:
-    """The languages that scripts can be run in here, the default one first."""
+    """The languages that scripts can use here, the default first."""
     return [language for language in LANGUAGES.values() if not missing_package(language)]
 
 
@@ -167,8 +167,8 @@ _PYTHON_MODULES = (
     "shlex statistics string sys textwrap time types typing unicodedata urllib.parse uuid"
 )
 PYTHON_MODULES: tuple[str, ...] = tuple(_PYTHON_MODULES.split())
-"""What a Python script may import; some have only what makes sense here."""
+"""What a Python script may import; some modules have only the parts that make sense here."""
 
 _OURS = "result results tools args null array await_all settle_all"
 RESERVED = frozenset(" ".join((_OURS, *(entry.reserved for entry in LANGUAGES.values()))).split())
-"""Names that a script of some language already has; a server called by one of them gets a suffix."""
+"""Names that scripts of some language already use; a server with such a name gets a suffix."""

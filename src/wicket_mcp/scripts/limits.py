@@ -1,7 +1,7 @@
-"""The fixed bounds of a script: what nobody needs to change keeps one frame, reply and value small for the event loop.
+"""The fixed limits of a script: they keep each frame, reply and value small for the event loop.
 
-Read by both ends, the gateway's and the jailed child's, so it imports nothing of ours. The bounds that a user can
-change are the options in `config/model/scripts.py`.
+Used by both the gateway and the jailed child, so it imports none of our modules. The limits that a user can change are
+options in `config/model/scripts.py`.
 """
 
 KIB = 1024

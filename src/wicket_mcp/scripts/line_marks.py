@@ -1,7 +1,7 @@
-"""Marks of the current line, inserted before every statement, for the run that finds out where time went.
+"""Inserts marks of the current line before every statement, for the run that finds out where CPU time was used.
 
 Pure text to text, for JavaScript and Python: each statement, and each turn of a loop, is preceded by an assignment of
-its line to a variable. Runs in the jail: a source that cannot be taken apart is given back as it was.
+its line to a variable. Runs in the jail; a source that cannot be parsed is returned unchanged.
 """
 
 import ast
@@ -16,7 +16,7 @@ _UNMARKED = frozenset({"import_statement", "export_statement", "empty_statement"
 
 
 def name(source: str) -> str:
-    """A variable that the source does not have."""
+    """A variable name that does not occur in the source."""
     free = "wicket_line"
     while free in source:
         free += "_"
@@ -24,7 +24,7 @@ def name(source: str) -> str:
 
 
 def javascript(source: str, variable: str) -> str:
-    """JavaScript, without types, with its marks; the lines stay what they were."""
+    """JavaScript, without types, with marks; line numbers stay the same."""
     data = source.encode("utf-8", "replace")
     root = typescript.parse(data)
     if root is None or root.has_error:
@@ -66,11 +66,11 @@ def _is_markable(node: Any) -> bool:
 
 
 def python(source: str, variable: str) -> str:
-    """Python with its marks; the lines of the text move, what the marks say does not."""
+    """Python with marks; lines of the text move, but the marks have the original numbers."""
     try:
         tree = ast.parse(source)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):  # a mark would be a field of the class
+            if isinstance(node, ast.ClassDef):  # a mark would become a field of the class
                 continue
             for field in ("body", "orelse", "finalbody"):
                 statements = getattr(node, field, None)

@@ -1,7 +1,7 @@
 """Lua 5.4 in the jail: one runtime, one script, driven by strings.
 
-No Python object ever enters Lua: what scripts call is Lua (prelude.lua), and the loop here only carries JSON
-text between it and the channel.
+No Python object ever enters Lua: scripts call Lua functions (prelude.lua), and the loop here only passes JSON text
+between it and the channel.
 """
 
 from functools import partial
@@ -26,7 +26,7 @@ _ready: list[tuple[Any, Any]] = []
 
 
 def prepare() -> None:
-    """Make one runtime with the prelude compiled, in the zygote; every fork finds its own copy of it."""
+    """Create a runtime with the compiled prelude, in the zygote; every fork has its own copy of it."""
     if lua54 is None or _ready:
         return
     lua = lua54.LuaRuntime(
@@ -77,7 +77,7 @@ def run(job: Job, channel: Channel) -> None:
         report = msgspec.json.decode(payload)
         used: Any = lua.get_memory_used()
         if report["message"] == _UNSHOWN and used is not None and used > job.memory * _NEARLY_ALL:
-            raise Failure("memory", "not enough memory")  # not even for saying so
+            raise Failure("memory", "not enough memory")  # not even for the message
         raise Failure(report.pop("kind"), report.pop("message"), **report)
 
 
@@ -96,7 +96,7 @@ def _config(job: Job) -> dict[str, Any]:
 
 
 def _replies(channel: Channel, lua: Any, memory: int) -> bytes:
-    """The next replies. A push that does not fit would abort the process, so it fails as an ordinary call."""
+    """The next replies. A push that does not fit would abort the process, so it fails as a normal call."""
     kind, payload = channel.receive()
     if kind != REPLIES:
         raise Failure("runtime", "the gateway sent something other than replies")

@@ -1,9 +1,9 @@
-"""The modules of Python scripts: those that the engine has, and those that are added to it.
+"""The modules of Python scripts: the engine's own, and those that we add.
 
-Three kinds. The engine's own; functions of the standard library that take and give plain data, which the driver calls
-(`host_modules`); and what must live inside the engine because it takes functions or keeps state, written in Python in
-`prelude_python.txt` and run before the script (`section`). Loaded in the zygote, before the jail: nothing is imported
-later. Knows nothing of a script's text; `rewriting.py` decides what it needs.
+Three kinds. The engine's own; functions of the standard library with plain data as input and output, which the driver
+calls (`host_modules`); and code that must run inside the engine because it takes functions or keeps state, written in
+Python in `prelude_python.txt` and run before the script (`section`). Loaded in the zygote, before the jail: nothing is
+imported later. Knows nothing about a script's text; `rewriting.py` decides what it needs.
 """
 
 import calendar
@@ -29,7 +29,7 @@ from wicket_mcp.scripts.languages import PYTHON_MODULES
 
 
 class _Parsed(NamedTuple):
-    """An address taken apart. `hostname` and the rest are properties of the original; values cross by their fields."""
+    """A parsed URL. `hostname` and the rest are properties of the original; only fields are passed to the engine."""
 
     scheme: str
     netloc: str
@@ -107,7 +107,7 @@ _FUNCTIONS: Mapping[str, dict[str, Any]] = {
 
 
 def host_modules() -> dict[str, ExternalModule]:
-    """What the engine imports from us, as it wants it."""
+    """The modules that the engine imports from us, in its format."""
     modules = {name: ExternalModule(attributes) for name, attributes in _FUNCTIONS.items() if "." not in name}
     return modules | {"urllib": ExternalModule({"parse": ExternalModule(_FUNCTIONS["urllib.parse"])})}
 
@@ -127,12 +127,12 @@ def _sections() -> Mapping[str, str]:
 
 
 def section(name: str) -> str:
-    """The code that gives the engine what it lacks of this module; empty where it needs none."""
+    """The code that adds to the engine what it lacks of this module; empty if nothing is missing."""
     return _sections().get(name, "")
 
 
 def missing_module(name: str) -> str:
-    """What to say of a module that is not there."""
+    """The error message for a missing module."""
     return f"There is no module '{name}' in scripts. Modules: {', '.join(PYTHON_MODULES)}."
 
 

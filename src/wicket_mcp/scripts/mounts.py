@@ -1,8 +1,9 @@
-"""A file system of a process's own, with a few files of the host: what is not in it cannot be looked at.
+"""A separate file system for a process, with only a few files of the host.
 
-Landlock refuses to open a path, but says by its error whether there is one, and does not cover `stat`. `hide_host` puts
-the process into a mount namespace (and where it is not root, a user namespace) whose root has only what it must read.
-Linux alone, by ctypes; `jail.py` calls it, in a process of one thread, before the other walls. Knows nothing of them.
+Landlock refuses to open a path, but its error reveals whether the path exists, and it does not cover `stat`.
+`hide_host` puts the process into a mount namespace (and, without root, a user namespace) whose root has only what it
+must read. Linux only, by ctypes; `jail.py` calls it, in a single-threaded process, before the other protections. Knows
+nothing about them.
 """
 
 import contextlib
@@ -26,18 +27,18 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _CAPABILITY_VERSION = 0x20080522
 _SYS_ADMIN = 21
 _PLACES = ("/dev/shm", "/mnt", "/media", "/run", "/tmp")  # noqa: S108  (mounted over in our own namespace alone)
-"""Folders that most systems have: the new root is put over one of them, until it is the root."""
+"""Folders that most systems have: the new root is mounted over one of them until it becomes the root."""
 _LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")
 _LISTING_PATIENCE = 10.0
 
 
 class _Impossible(Exception):
-    """The kernel, or who configured it, does not allow it."""
+    """The kernel or its configuration does not allow it."""
 
 
 @cache
 def available() -> bool:
-    """Whether this system lets a process have its own mounts, as far as can be told without trying."""
+    """Whether this system allows a process its own mounts, as far as can be known without trying."""
     try:
         status = Path("/proc/self/status").read_text("utf-8")
     except OSError:
@@ -48,7 +49,7 @@ def available() -> bool:
         fields[name] = value.strip()
     if os.geteuid() == 0 and int(fields.get("CapEff", "0"), 16) >> _SYS_ADMIN & 1:
         return True
-    # A container's own filter refuses namespaces to whoever may not mount.
+    # A container's own filter forbids namespaces to processes that may not mount.
     free = fields.get("Seccomp", "0") == "0"
     return free and all(_setting(name, default) for name, default in _SETTINGS.items())
 
@@ -65,7 +66,7 @@ def _setting(name: str, default: int) -> bool:
 
 @cache
 def libraries_of(program: str, loader: str) -> tuple[str, ...] | None:
-    """The files that the dynamic loader maps for a program; None where it does not say."""
+    """The files that the dynamic loader maps for a program; None if it does not tell."""
     try:
         command = [loader, "--list", program]
         listed = subprocess.run(command, capture_output=True, text=True, timeout=_LISTING_PATIENCE, check=True, env={})
@@ -75,7 +76,7 @@ def libraries_of(program: str, loader: str) -> tuple[str, ...] | None:
 
 
 def hide_host(keep: Iterable[str]) -> bool:
-    """Leave nothing but these files and folders of the host in sight, for good; False where that is not possible."""
+    """Leave only these files and folders of the host visible, permanently; False if that is not possible."""
     if sys.platform != "linux" or os.uname().machine not in _PIVOT_ROOT:
         return False
     existing = [path for path in keep if Path(path).exists()]
@@ -85,7 +86,7 @@ def hide_host(keep: Iterable[str]) -> bool:
     try:
         if place is None:
             return False
-        os.umask(0o022)  # whoever we become must get through the folders that we make
+        os.umask(0o022)  # the user that we become must be able to enter the folders that we create
         _enter_namespace()
         _mount(None, "/", None, _RECURSIVE | _PRIVATE)
         _mount("tmpfs", str(place), "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS)
@@ -99,11 +100,11 @@ def hide_host(keep: Iterable[str]) -> bool:
 
 
 def _enter_namespace() -> None:
-    """Our own mounts: as root at once, else as the root of a user namespace in which there is nobody else."""
+    """Get our own mounts: directly as root, else as the root of a new user namespace."""
     if os.geteuid() == 0 and libc().unshare(_NEW_MOUNTS) == 0:
         return
     user, group = os.geteuid(), os.getegid()
-    # Who changed users may not write to its own books in /proc; the jail takes this back.
+    # A process that changed its user may not write to its own entries in /proc; the jail reverts this.
     if libc().prctl(_SET_DUMPABLE, 1, 0, 0, 0) != 0 or libc().unshare(_NEW_USERS | _NEW_MOUNTS) != 0:
         raise _Impossible
     Path("/proc/self/setgroups").write_text("deny", "utf-8")
@@ -126,14 +127,14 @@ def _change_root(root: Path) -> None:
     if libc().syscall(_PIVOT_ROOT[os.uname().machine], b".", b".") == 0:  # the old root is now over the new one
         if libc().umount2(b".", _DETACH) != 0:
             raise _Impossible
-    else:  # where the root is the kernel's first one, which cannot be put elsewhere
+    else:  # if the root is the kernel's initial one, which cannot be moved
         _mount(".", "/", None, _MOVE)
         os.chroot(".")
     os.chdir("/")
 
 
 def _drop_capabilities() -> None:
-    """What the user namespace gave us; root's own go with `leave_root`, which needs them."""
+    """Drop what the user namespace gave us; root's own capabilities end with `leave_root`, which needs them."""
     if os.geteuid() == 0:
         return
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)

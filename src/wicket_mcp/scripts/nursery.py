@@ -1,6 +1,6 @@
-"""The gateway's side of the zygote: starts it, asks it for children, keeps two warm, ends them.
+"""The gateway's side of the zygote: starts it, requests children, keeps two warm, ends them.
 
-Owns the zygote process. Knows nothing of scripts: it hands out children, each used once.
+Owns the zygote process. Knows nothing about scripts: it provides children, each used once.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Nursery:
         self._numbers = 0
         self._tasks = Tasks()
         self.peak = 0
-        """The largest memory that any child that ended had."""
+        """The highest memory use of any ended child."""
 
     def __repr__(self) -> str:
         warm = sum(map(len, self._warm.values()))
@@ -58,7 +58,7 @@ class Nursery:
         return sum(map(len, self._warm.values()))
 
     async def take(self, order: Order, *, keep_warm: bool) -> Child:
-        """A fresh child; a warm one when there is. Raises ZygoteError."""
+        """A fresh child; a warm one if available. Raises ZygoteError."""
         if self._link is None:
             self._start()
         queue = self._warm.get(order)
@@ -69,23 +69,23 @@ class Nursery:
         child = child or self._spawn(order)
         if keep_warm:
             self._kept_warm.add(order)
-            # A little later, so that the script at hand goes first; at once when none is left for the next.
+            # Slightly later, so that the current script goes first; at once if no warm child is left.
             wait = _WARM_LATER if queue else 0.0
             asyncio.get_running_loop().call_later(wait, self._warm_up, order)
         try:
             await child.born
-        except BaseException:  # cancelled while it is being born: it ends when it finds nobody there
+        except BaseException:  # cancelled while it is being created: it ends when its socket is closed
             child.sock.close()
             raise
         return child
 
     def cool(self, memory: int, cpu: float) -> None:
-        """End the warm children that were made for other limits than these, and make no more."""
+        """End the warm children with other limits, and create no more of them."""
         for order in [order for order in self._kept_warm if (order.memory, order.cpu) != (memory, cpu)]:
             self._kept_warm.discard(order)
             for child in self._warm.pop(order, ()):
                 child.kill()
-                child.sock.close()  # one that is still being born ends when it finds nobody there
+                child.sock.close()  # one that is still being created ends when its socket is closed
 
     def _warm_up(self, order: Order) -> None:
         if self._link is None or order not in self._kept_warm:
@@ -138,7 +138,9 @@ class Nursery:
         return child
 
     def _orphans(self) -> list[int]:
-        """What children had started and left behind: the zygote's, but none that it forked."""
+        """Processes that children had started and left behind: they are the zygote's children now, but not forked by
+        it.
+        """
         forked = {child.pid for child in self._children.values()}
         return [pid for pid in children_of(self._process.pid) if pid not in forked] if self._process else []
 
@@ -199,7 +201,7 @@ class Nursery:
 
 
 def _bury(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the zygote, which ends by itself once its link is closed; not forever."""
+    """Wait for the zygote, which ends by itself once its link is closed, for a limited time."""
     try:
         process.wait(_STOP_PATIENCE)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""What became of a script: its value or what went wrong, what it printed, and which calls it made.
+"""The outcome of a script: its value or error, its output, and the calls it made.
 
 Plain data and one rendering for agents. An outcome is returned, never raised: a failed script is an answer
 that its author can act on.
@@ -39,7 +39,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class CallRecord(msgspec.Struct, frozen=True):
-    """One call that a script made: side effects remain when the script fails, unless it was never sent."""
+    """One call of a script: its side effects remain if the script fails, unless it was never sent."""
 
     tool: str
     state: CallState
@@ -51,7 +51,7 @@ class CallRecord(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What a script cost. CPU time and memory are the child's own account where it ended by itself."""
+    """What a script cost. CPU time and memory are the child's own figures if it ended by itself."""
 
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
@@ -65,7 +65,7 @@ class Outcome(msgspec.Struct, frozen=True):
     language: str
     value: Json = None
     has_value: bool = False
-    """False when the script answered nothing (no `return`, no `result`)."""
+    """False if the script returned nothing (no `return`, no `result`)."""
     printed: str = ""
     problem: Problem | None = None
     calls: tuple[CallRecord, ...] = ()

@@ -1,8 +1,8 @@
 """Python in the jail: a driver that feeds one script to one `monty` worker and carries its calls.
 
-Two processes below the same walls: the worker interprets the script, the driver speaks frames with the gateway,
-so that the gateway neither loads the engine nor converts a value of the worker's. The driver blocks on one or the
-other, never on both: the worker stands still while a script waits.
+Two processes in the same jail: the worker interprets the script, the driver exchanges frames with the gateway, so that
+the gateway neither loads the engine nor converts values of the worker. The driver waits for one or the other, never for
+both: the worker is paused while a script waits.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ from wicket_mcp.scripts.worker import FORBIDDEN, NOT_JAILED, Failure, Job, Order
 _WORKER_MEMORY = 1024 * MIB  # address space: the type checker alone maps hundreds of MiB
 _DEVICES = ("/dev/null", "/dev/urandom")
 _FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
-"""Where a program's libraries are, if its loader does not say which they are."""
+"""The folders of a program's libraries, if its loader does not name them."""
 _GRACE = 0.5
 _RECURSION = 500
-_SUSPENSIONS = 1_000_000  # calls are counted here, and by the gateway
+_SUSPENSIONS = 1_000_000  # calls are counted here and by the gateway
 _LONGEST_SLEEP = 10.0
 _ATTEMPTS = 3
 _ENOUGH = 0.9
@@ -43,7 +43,7 @@ _CUT = "\n… cut: more was printed than is kept\n"
 
 
 def prepare() -> None:
-    """Ask for the worker's libraries, in the zygote: every fork knows them."""
+    """Find the worker's libraries, in the zygote, so that every fork knows them."""
     _libraries(find_monty_binary())
 
 
@@ -53,7 +53,7 @@ def _libraries(program: str) -> tuple[str, ...]:
 
 
 def main(channel: Channel, order: Order) -> int:
-    """The driver's whole life; returns its exit code."""
+    """The driver's main function; returns its exit code."""
     sys.modules["opentelemetry"] = None  # pyright: ignore[reportArgumentType]  (the engine would look for it, without success)
     binary = find_monty_binary()
     try:
@@ -67,7 +67,7 @@ def main(channel: Channel, order: Order) -> int:
         with contextlib.suppress(EOFError):  # a warm child that was not needed
             _serve(channel, pool, order)
             channel.linger()
-        # Out at once: an orderly end of the pool can meet a finalising interpreter, and abort.
+        # Exit at once: an orderly shutdown of the pool can run into a finalising interpreter and abort.
         os._exit(0)
 
 
@@ -104,7 +104,7 @@ def _checkout(pool: Any, memory: int, **options: Any) -> Any:
 
 
 def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
-    """What every script needs, before there is one; but no job waits for it."""
+    """Prepare what every script needs, before there is one; stop if a job arrives."""
     for step in (lambda: session.feed_run("0", skip_type_check=True), lambda: checker.warm_up(session)):
         if channel.wait(0):
             return
@@ -112,7 +112,7 @@ def _warm_up(channel: Channel, session: Any, checker: Checker) -> None:
 
 
 def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
-    """The line at which CPU time runs out. The engine stops by the clock on the wall, so what it used is looked at."""
+    """The line at which CPU time runs out. The engine stops by wall-clock time, so its CPU time is checked."""
     variable = line_marks.name(job.source)
     rewritten = rewrite(job.source)
     marked = replace(rewritten, source=line_marks.python(rewritten.source, variable))
@@ -140,7 +140,7 @@ def _find_line(job: Job, channel: Channel, pool: Any) -> int | None:
 
 
 def _cpu_seconds(pid: int | None) -> float:
-    """The CPU time of another process, by the clock that the kernel keeps for it."""
+    """The CPU time of another process, from its kernel clock."""
     return time.clock_gettime((~pid << 3) | 2) if pid is not None and sys.platform == "linux" else 0.0
 
 
@@ -153,7 +153,7 @@ def _line(session: Any, variable: str) -> int | None:
 
 
 def _call_host(function: Any, args: Any, kwargs: Any) -> Any:
-    """A function of the standard library, on plain data."""
+    """Call a function of the standard library with plain data."""
     try:
         return {"return_value": function(*args, **kwargs)}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -165,7 +165,7 @@ def _call_host(function: Any, args: Any, kwargs: Any) -> Any:
 
 
 class _Script:
-    """One script: its calls, its prints, its value."""
+    """One script: its calls, its output, its value."""
 
     def __init__(self, job: Job, channel: Channel) -> None:
         self._job, self._channel = job, channel
@@ -173,7 +173,7 @@ class _Script:
         self._rewritten = Rewritten(job.source)
         self._calls = 0
         self._waiting: dict[int, int] = {}
-        """Calls that were sent: the gateway's number, and the engine's."""
+        """Sent calls: the gateway's number and the engine's."""
         self._settled: dict[int, dict[str, Any]] = {}
         self._alarms: dict[int, float] = {}
         self._slept = 0.0
@@ -200,7 +200,7 @@ class _Script:
             raise (cpu_failure() if error.timed_out else Failure("memory", "The script ran out of memory.")) from None
         except (pydantic_monty.MontyError, RecursionError, ValueError, TypeError) as error:
             raise Failure("value", f"{type(error).__name__}: {error}") from None
-        while self._waiting:  # calls that nobody awaited are made all the same
+        while self._waiting:  # calls that were not awaited are made too
             self._receive()
         return self._encode(value)
 
@@ -223,7 +223,7 @@ class _Script:
                 raise Failure("runtime", f"the engine stopped at a {type(snapshot).__name__}")
 
     def _call(self, snapshot: Any) -> Any:
-        """Send one call at once; what it answers is waited for later."""
+        """Send one call at once; its answer is awaited later."""
         try:
             server, tool = self._servers.resolve_call(snapshot.object_id, snapshot.function_name)
             body = self._servers.arguments(server, tool, snapshot.args, snapshot.kwargs)
@@ -257,7 +257,7 @@ class _Script:
         return snapshot.resume({"future": ...})
 
     def _wait(self, numbers: list[int]) -> dict[int, Any]:
-        """What has settled of these, once something has."""
+        """Those of these calls that are settled, once at least one is."""
         while True:
             self._ring()
             if settled := {number: self._settled.pop(number) for number in numbers if number in self._settled}:
@@ -297,7 +297,7 @@ class _Script:
         message = str(error.display("type-msg"))
         shown_message = str(error.display("msg"))
         frames = error.traceback()
-        # The outermost frame is the script's own; those of the prelude have names of their own.
+        # The outermost frame is the script's own; those of the prelude have other file names.
         own = [frame for frame in frames if frame.filename == frames[0].filename]
         last = own[-1] if own else None
         where = {"line": self._rewritten.line(last.line), "column": last.column} if last else {}
@@ -318,11 +318,13 @@ class _Script:
         return Failure("runtime", message, **where)
 
     def _explain_access(self, message: str, line: int, session: Any) -> str:
-        """What there is where a key or attribute was not: asked of the engine, which still has the script's names."""
+        """What exists in place of a missing key or attribute: evaluated by the engine, which still has the script's
+        names.
+        """
         for expression in access.find_accesses(self._rewritten.source, line, message):
             try:
                 probed = session.feed_run(access.probe(expression), skip_type_check=True)
-            except pydantic_monty.MontyError:  # a name of a function's own, which is gone
+            except pydantic_monty.MontyError:  # a local name of a function, which is gone
                 continue
             return access.describe(expression, probed, message)
         return ""

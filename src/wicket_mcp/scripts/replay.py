@@ -1,7 +1,7 @@
-"""The recorded answers of a script's calls, replayed to a second run of it, so that nothing is called twice.
+"""Replays the recorded answers of a script's calls to a second run, so that nothing is called twice.
 
-The child's end of a channel, with a record where the gateway was: calls are compared with it and answered from it, in
-the order of the first run; only the end is sent on. Knows no language.
+The child's end of a channel, with a record in place of the gateway: calls are compared with it and answered from it, in
+the order of the first run; only the end is passed on. Knows no language.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ class RecordedReply(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Diverged(Exception):
-    """The script went another way than the first time, or further: nobody can answer it."""
+    """The script behaves differently from the first run, or goes further: its call has no recorded answer."""
 
 
 class ReplayChannel(Channel):
@@ -42,7 +42,7 @@ class ReplayChannel(Channel):
             super().send(kind, payload)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The answer that came first the first time, of those that are waited for. Raises Diverged."""
+        """The first recorded answer among the awaited ones. Raises Diverged."""
         for number, answer in self._answers.items():
             if number in self._asked:
                 del self._answers[number]

@@ -1,9 +1,9 @@
-"""What the calls of a script depend on: it is run again, with other words where others wrote, and compared.
+"""Finds what the calls of a script depend on: runs it again, with untrusted text replaced, and compares.
 
-No engine lets a text carry a label through a script, so the label is found out: an argument that comes out otherwise
-was made of what was concealed, however it was computed. `Reruns` keeps what the calls of a run were answered, and
-answers the second run from it, which makes no call; a third, with nothing concealed, shows whether the script gives the
-same twice at all. Knows no rule. `scripting.py` makes one for each script where the configuration follows data.
+No engine can carry labels of text through a script, so they are found by experiment: an argument that changes was
+derived from the concealed text, however it was computed. `Reruns` records the answers to the calls of a run and uses
+them for the second run, which makes no calls; a third run, with nothing concealed, shows whether the script is
+deterministic at all. Knows no rules. `scripting.py` creates one for each script if data flow is tracked.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from wicket_mcp.tasks import Tasks
 from wicket_mcp.trust.concealing import conceal, conceal_body
 
 MAX_KEPT = 4 * 1024**2
-"""Characters of answers that are kept of one run; where there are more nothing can be found out."""
+"""Characters of answers that are recorded per run; with more, nothing can be found out."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Which call of a run it is: the first, second … of its kind and name."""
+    """Identifies a call of a run: the first, second … of its kind and name."""
 
     kind: CallKind
     name: str
@@ -38,14 +38,14 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct):
-    """A call and its answer, which is a value or an error once it is there."""
+    """A call and its answer, which is a value or an error once it has arrived."""
 
     rerun: Rerun
     answered: bool = False
     value: Json = None
     problem: WicketError | None = None
     fields: frozenset[str] | None = None
-    """The fields of the value that others have not written; None where they have written nothing."""
+    """The fields of the value without untrusted text; None if there is no untrusted text."""
 
     def conceal(self, kind: CallKind) -> Json:
         if self.fields is None:
@@ -71,7 +71,7 @@ class Reruns:
 
     @contextlib.contextmanager
     def keep(self, kind: CallKind, name: str, arguments: JsonObject) -> Generator[Kept]:
-        """Keep one call and its answer, which whoever makes it fills in."""
+        """Record one call and its answer, which the caller fills in."""
         self._counts[kind, name] += 1
         place = Place(kind, name, self._counts[kind, name])
         record = self._calls[place] = Kept(lambda: self._compare(place, arguments))
@@ -88,7 +88,7 @@ class Reruns:
                 self._calls.clear()
 
     async def _compare(self, place: Place, arguments: JsonObject) -> frozenset[str] | None:
-        """The arguments of a call that change with what others wrote; None where that cannot be found out."""
+        """The arguments of a call that depend on untrusted text; None if that cannot be found out."""
         otherwise = await self._replay(place, Kept.conceal)
         if otherwise is None:
             return None
@@ -96,11 +96,11 @@ class Reruns:
         if changed:
             again = await self._replay(place, lambda record, _: record.value)
             if again is None or any(again.get(name) != arguments[name] for name in changed):
-                return None  # it has a clock, or throws dice
+                return None  # it uses a clock or random values
         return changed
 
     async def _replay(self, place: Place, give: Callable[[Kept, CallKind], Json]) -> JsonObject | None:
-        """The arguments of that call in a second run; None where it does not come so far."""
+        """The arguments of that call in a second run; None if the run does not get there."""
         if self._size > MAX_KEPT:
             return None
         tasks, replay = Tasks(), _Replay(self._calls, place, give)
@@ -114,7 +114,7 @@ class Reruns:
 
 
 class _Replay:
-    """Where the calls of a second run go; see `calls.CallTool`."""
+    """Answers the calls of a second run; see `calls.CallTool`."""
 
     def __init__(self, calls: dict[Place, Kept], target: Place, give: Callable[[Kept, CallKind], Json]) -> None:
         self._calls = calls
@@ -122,7 +122,7 @@ class _Replay:
         self._give = give
         self._counts: Counter[tuple[CallKind, str]] = Counter()
         self.caught: asyncio.Future[JsonObject | None] = asyncio.get_running_loop().create_future()
-        """The arguments of the call that is asked about; None where the run took another way."""
+        """The arguments of the call in question; None if the run took another path."""
 
     async def __call__(self, kind: CallKind, name: str, arguments: JsonObject) -> Json:
         self._counts[kind, name] += 1
@@ -138,6 +138,6 @@ class _Replay:
 
 
 async def _never() -> NoReturn:
-    """Wait with a call that had no answer in the first run either, until this run is ended."""
+    """Block on a call that had no answer in the first run either, until this run is ended."""
     await asyncio.get_running_loop().create_future()
     raise asyncio.CancelledError

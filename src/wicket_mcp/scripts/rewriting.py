@@ -1,9 +1,10 @@
-"""Python that the engine does not read, written as Python that it does: `del`, generators, `asyncio.create_task`, …
+"""Rewrites Python that the engine does not support into Python that it does: `del`, generators, `asyncio.create_task`,
+…
 
-Text to text. Edits touch only what they must, so that every line stays where it was, except for lines that are
-added: `Rewritten.line` gives the author's line for a line of the outcome. Runs in the jail, before the script; a source
-that cannot be taken apart is given back as it was, and the engine says what is wrong with it. What the added names
-(`_wicket_…`) mean is in `prelude_python.txt`.
+Text to text. Edits are minimal, so that every line keeps its place, except for added lines: `Rewritten.line` returns
+the author's line for a line of the result. Runs in the jail, before the script; a source that cannot be parsed is
+returned unchanged, and the engine reports what is wrong with it. The added names (`_wicket_…`) are defined in
+`prelude_python.txt`.
 
 A generator becomes a function that collects what it yields: it runs to its end before the first value is used.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 _ADDED = frozenset({"operator", "heapq", "io", "contextlib", "types", "uuid", "pprint", "logging"})
-"""Modules that live in the prelude as a whole."""
+"""Modules that exist only in the prelude."""
 _IGNORED = frozenset({"__future__", "abc", "warnings"})
 _ASYNCIO = "gather create_task ensure_future wait_for shield as_completed Semaphore BoundedSemaphore Lock timeout"
 _PATCHED = {
@@ -26,7 +27,7 @@ _PATCHED = {
     "functools": frozenset({"wraps"}),
     "collections": frozenset({"OrderedDict"}),
 }
-"""What the prelude has of modules that the engine has too."""
+"""What the prelude adds to modules that the engine has."""
 _TYPES = frozenset({"str", "dict", "list", "int", "float", "bytes", "set", "tuple"})
 _METHOD_NAMES = (
     "get lower upper strip lstrip rstrip split title casefold capitalize isdigit isalpha startswith endswith replace "
@@ -38,7 +39,7 @@ _YIELD = re.compile(rb"yield(\s+from\b)?")
 
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """A script as the engine reads it."""
+    """A script in the form that the engine supports."""
 
     source: str
     sections: tuple[str, ...] = ()
@@ -51,12 +52,12 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 def provides(module: str, name: str) -> bool:
-    """Whether a script finds this in a module of the engine's that lacks it."""
+    """Whether the prelude adds this name to a module of the engine."""
     return module in _ADDED or name in _PATCHED.get(module, ())
 
 
 def rewrite(source: str) -> Rewritten:
-    """`source` as the engine reads it."""
+    """`source` in the form that the engine supports."""
     try:
         tree = ast.parse(source)
         return _Rewriter(source).run(tree)
@@ -71,7 +72,7 @@ class _Rewriter:
             self._data += b"\n"
         self._starts = [0, *(at + 1 for at, byte in enumerate(self._data) if byte == 10)]
         self._edits: list[tuple[int, int, int, bytes]] = []
-        """Start, order among those of one start, end, text."""
+        """Start, order among edits with the same start, end, text."""
         self._added_before: dict[int, int] = {}
         self._sections: dict[str, None] = {}
         self._modules: dict[str, str] = {}
@@ -182,7 +183,7 @@ class _Rewriter:
         return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in self._functions)
 
     def _method_as_value(self, node: ast.expr) -> None:
-        """`counts.get` or `str.lower` as a value: the engine has methods only where they are called."""
+        """`counts.get` or `str.lower` as a value: the engine supports methods only in calls."""
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in _TYPES and attr in _METHODS:
                 text = f"(lambda _wicket_it, *_wicket_more: _wicket_it.{attr}(*_wicket_more))"
@@ -221,7 +222,7 @@ class _Rewriter:
         yields = [node for node in own if isinstance(node, ast.Yield | ast.YieldFrom)]
         statements = {node.value for node in own if isinstance(node, ast.Expr)}
         if not yields or not statements.issuperset(yields):
-            return  # a value that is sent back into a generator: the engine says that it cannot
+            return  # a value sent back into a generator: the engine reports that it is not supported
         self._need("generator")
         finish = b"return _wicket_yielded." + (
             b"finish_async()" if isinstance(function, ast.AsyncFunctionDef) else b"finish()"
@@ -293,7 +294,7 @@ class _Rewriter:
 
 
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function's body, without those of functions inside it."""
+    """The nodes of a function's body, without those of nested functions."""
     pending: list[ast.AST] = list(getattr(function, "body", []))
     while pending:
         node = pending.pop()
@@ -320,4 +321,4 @@ _ON_CALL = {
     ("re", "sub"): _replaces_by_function,
     ("re", "subn"): _replaces_by_function,
 }
-"""Where the engine's own will do unless the call asks for what it lacks."""
+"""Functions for which the engine's own are enough, unless the call needs what they lack."""

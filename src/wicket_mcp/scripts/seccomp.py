@@ -1,8 +1,8 @@
 """Which system calls a script's processes may make: two allow-lists, as programs for the kernel's seccomp.
 
-`interpreter` is for one process that runs a script by itself; `tree` for one that starts a single program, and for
-that program. Whatever is on neither list ends the process, except the few calls that a C library tries first and
-does without. Pure tables and arithmetic, and `install`, which gives a program to the kernel for good.
+`interpreter` is for one process that runs a script by itself; `tree` for one that starts a single program, and for that
+program. A call that is on neither list kills the process, except the few calls that a C library tries first but can do
+without. Pure tables and arithmetic, and `install`, which installs a program in the kernel permanently.
 """
 
 import ctypes
@@ -25,11 +25,11 @@ Program: TypeAlias = list[tuple[int, int, int, int]]
 
 
 class SeccompError(Exception):
-    """The kernel refused a program, or this machine has no table."""
+    """The kernel rejected a program, or this machine has no table."""
 
 
 class Machine(NamedTuple):
-    """A machine's column in the tables, its name for the kernel's audit, and its number of seccomp()."""
+    """A machine's column in the tables, its audit architecture, and its number of seccomp()."""
 
     column: int
     audit: int
@@ -71,7 +71,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "restart_syscall": (219, 128), "exit": (60, 93), "exit_group": (231, 94),
 }  # fmt: skip
 _NEWEST = 469
-"""The highest number that was looked at when the lists were made."""
+"""The highest system call number that was known when the lists were made."""
 
 _COMPUTES = """
     read write close poll ppoll recvfrom recvmsg munmap brk mremap madvise futex sched_yield membarrier rseq
@@ -90,11 +90,11 @@ _PROT_WRITE, _PROT_EXEC, _MAP_ANONYMOUS = 2, 4, 0x20
 _WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000  # wronly, rdwr, creat, trunc, append, tmpfile
 _AF_UNIX = 1
 _CONNECTED = tuple(kind | flags for kind in (1, 5) for flags in (0, 0o4000, 0o2000000, 0o2004000))
-"""Types of socket that speak to the other end only: stream and seqpacket, each as non-blocking, closed on exec."""
-_FD_COMMANDS = (0, 1, 2, 3, 4, 1030)  # duplicate, and the flags of a descriptor: no locks, leases or signals
+"""Socket types that only talk to their other end: stream and seqpacket, each also non-blocking or close-on-exec."""
+_FD_COMMANDS = (0, 1, 2, 3, 4, 1030)  # duplicate, and descriptor flags: no locks, leases or signals
 _IOCTLS = (0x5421, 0x5451, 0x5450)  # FIONBIO, FIOCLEX, FIONCLEX
 _PRCTLS = (15, 16)  # the name of a thread
-# Threads, fork and vfork as C libraries make them: any other bit, such as a new namespace, is not theirs.
+# Threads, fork and vfork as C libraries create them; any other bit, such as a new namespace, is forbidden.
 _CLONE_FLAGS = (
     0xFF | 0x100 | 0x200 | 0x400 | 0x800 | 0x4000 | 0x10000 | 0x40000 | 0x80000 | 0x100000 | 0x200000 | 0x400000
     | 0x1000000
@@ -102,7 +102,7 @@ _CLONE_FLAGS = (
 
 
 def machine(name: str = "") -> Machine | None:
-    """The machine of that name, or this one; None where there is no table for it."""
+    """The machine of that name, or this one; None if there is no table for it."""
     if name:
         return _MACHINES.get(name)
     return _MACHINES.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 2**32 else None
@@ -110,14 +110,14 @@ def machine(name: str = "") -> Machine | None:
 
 @cache
 def available() -> bool:
-    """Whether this system can end a process that makes a call it may not."""
+    """Whether this system can kill a process for a forbidden call."""
     current = machine()
     kill = ctypes.c_uint32(KILL)
     return current is not None and libc().syscall(current.seccomp, _GET_ACTION_AVAIL, 0, ctypes.byref(kill)) == 0
 
 
 def interpreter(on: str = "") -> Program:
-    """For a process that only computes, and talks over what it has open."""
+    """For a process that only computes and uses its open descriptors."""
     target, program = _prologue(on)
     program += _allow(target, _COMPUTES) + _sends_to_the_other_end(target)
     for memory in ("mmap", "mprotect"):  # memory, but never executable
@@ -127,12 +127,15 @@ def interpreter(on: str = "") -> Program:
 
 
 def tree(on: str = "") -> Program:
-    """For a process that starts one program, and for that program: which one, and what both may read, is Landlock's."""
+    """For a process that starts one program, and for that program: Landlock decides which one, and what both may
+    read.
+    """
     target, program = _prologue(on)
     program += _allow(target, _COMPUTES + _STARTS_ONE_PROGRAM) + _sends_to_the_other_end(target)
-    # The dynamic loader of the program maps code: from files that it may read, and never what it could have written.
+    # The program's dynamic loader maps code: only from files that it may read, never from memory that it could have
+    # written.
     program += _guard_call(target, "mmap", _code_from_files())
-    # Libraries that are marked for branch protection are protected again by the loader, on aarch64; it can do without.
+    # On aarch64 the loader sets protection again for libraries with branch protection; it works without.
     program += _guard_call(target, "mprotect", _without(2, _PROT_EXEC, _EPERM if target.column else KILL))
     program += _guard_call(target, "clone", _without(0, ~_CLONE_FLAGS & 0xFFFFFFFF, KILL))
     program += _guard_call(target, "socketpair", _one_of(0, (_AF_UNIX,), KILL) + _one_of(1, _CONNECTED, KILL))
@@ -143,16 +146,16 @@ def tree(on: str = "") -> Program:
     program += _guard_call(target, "prctl", _one_of(0, _PRCTLS, _EINVAL))
     program += _guard_call(target, "prlimit64", _one_of(0, (0,), _EPERM) + _null(2, _EPERM))  # its own, to read
     program += _guard_call(target, "tgkill", _one_of(0, (os.getpid(),), _EPERM))
-    program += _guard_call(target, "kill", [_verdict(_EPERM)])  # who is stuck is ended from outside
-    # Tried first, and done without: clone() and its flags can be checked, what clone3() reads from memory cannot.
+    program += _guard_call(target, "kill", [_verdict(_EPERM)])  # a stuck process is killed from outside
+    # Tried first, but not required: the flags of clone() can be checked, but clone3() reads them from memory.
     for newer in ("clone3", "pidfd_open", "openat2", "mseal", "map_shadow_stack"):
         program += _guard_call(target, newer, [_verdict(_ENOSYS)])
-    # What came later than this list may be a C library's first choice tomorrow: it finds an older kernel here.
+    # A newer system call may become a C library's first choice: for it, this looks like an older kernel.
     return [*program, (_ABOVE, 0, 1, _NEWEST), _verdict(_ENOSYS), _verdict(KILL)]
 
 
 def install(program: Program) -> None:
-    """Give a program to the kernel, for this process and all it starts. Raises SeccompError."""
+    """Install a program in the kernel, for this process and all its children. Raises SeccompError."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     description = _SockFprog(len(program), ctypes.cast(buffer, ctypes.c_void_p))
@@ -171,12 +174,12 @@ class _SockFprog(ctypes.Structure):
 
 
 def _prologue(on: str) -> tuple[Machine, Program]:
-    """The machine, and the check that a call is of that machine; then the call's number is at hand."""
+    """The machine, and the check that a call belongs to it; afterwards the call's number is loaded."""
     target = machine(on)
     if target is None:
         raise SeccompError("no seccomp table for this machine")
     program: Program = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, target.audit), _verdict(KILL), (_LOAD, 0, 0, 0)]
-    if target.column == 0:  # the x32 calls, a second door into the same kernel
+    if target.column == 0:  # the x32 calls, a second interface to the same kernel
         program += [(_AT_LEAST, 0, 1, 0x40000000), _verdict(KILL)]
     return target, program
 
@@ -195,7 +198,7 @@ def _guard_call(target: Machine, name: str, checks: Program) -> Program:
 
 
 def _sends_to_the_other_end(target: Machine) -> Program:
-    """No address: a datagram socket could reach any that has a name. What sendmsg() reads from memory is not seen."""
+    """No address: a datagram socket could reach any named one. What sendmsg() reads from memory cannot be seen."""
     return _guard_call(target, "sendto", _null(4, KILL))
 
 

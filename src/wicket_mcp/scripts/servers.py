@@ -1,6 +1,6 @@
-"""Servers as objects of a Python script: what stands for them in the engine, and which tool was meant by a call.
+"""Servers as objects of a Python script: their stand-ins in the engine, and the tool that a call means.
 
-Nothing of the driver's is in these objects but a name: every use of one comes back as a question. Knows no frames.
+These objects contain nothing of the driver but a name: the engine asks the driver about every use. Knows no frames.
 """
 
 import re
@@ -20,11 +20,11 @@ _NOT_AWAITED = re.compile(r"<coroutine external_future\(\d+\)>")
 
 
 class _Place:
-    """What stands for a server inside the sandbox; empty, the wrapper does all."""
+    """The stand-in for a server inside the sandbox; empty, because the wrapper does everything."""
 
 
 class _Server(ClassInstance):
-    """One server: knows its tools, and gives one as a value when asked, as in `f = server.tool`."""
+    """One server: knows its tools, and returns one as a value, as in `f = server.tool`."""
 
     def bind(self, name: str, tools: list[str] | None, values: dict[str, tuple[str, str]]) -> "_Server":
         self.name, self._tools, self._values = name, tools, values
@@ -34,7 +34,7 @@ class _Server(ClassInstance):
         self.check(name)
 
         def tool() -> None:
-            """Never called: the engine asks by the name that it is given here."""
+            """Never called: the engine asks by the name that it gets here."""
 
         tool.__name__ = f"{self.name}__{name}"
         self._values[tool.__name__] = self.name, name
@@ -46,7 +46,7 @@ class _Server(ClassInstance):
 
 
 class Servers:
-    """All that a script finds by name."""
+    """Everything that a script finds by name."""
 
     def __init__(
         self, servers: Mapping[str, list[str] | None], positions: Mapping[str, list[str]] | None = None
@@ -57,7 +57,7 @@ class Servers:
         self._by_id: dict[UUID, _Server] = {}
 
     def get(self, name: str) -> Any:
-        """The object of that name, made when it is asked for; the engine asks once."""
+        """The object of that name, created on demand; the engine asks once."""
         if name not in self._servers:
             return None
         server = _Server(_Place()).bind(name, self._servers[name], self._values)
@@ -65,7 +65,7 @@ class Servers:
         return server
 
     def resolve_call(self, receiver: UUID | None, function: str) -> tuple[str, str]:
-        """The server and the tool that a call means. Raises AttributeError, or NameError for a function of nobody."""
+        """The server and tool of a call. Raises AttributeError, or NameError for an unknown function."""
         if receiver is None:
             if function not in self._values:
                 raise NameError(f"name '{function}' is not defined")
@@ -92,5 +92,5 @@ class Servers:
 
 
 def is_not_awaited(value: Any) -> bool:
-    """Whether a script's value is the text that the engine makes of a call nobody awaited."""
+    """Whether a script's value is the engine's text for a call that was not awaited."""
     return isinstance(value, str) and _NOT_AWAITED.fullmatch(value) is not None

@@ -1,7 +1,7 @@
-"""One run, from the gateway's side: sends the job, hands the child's calls on, and ends it whatever it does.
+"""One run, from the gateway's side: sends the job, passes on the child's calls, and ends the child in any case.
 
-The child is hostile until proven dead. Every frame is bounded and checked, its CPU time is read from the kernel,
-and a child that breaks the protocol or stops reading is killed. Knows no language.
+The child is treated as hostile until it has ended. Every frame is limited and checked, its CPU time is read from the
+kernel, and a child that breaks the protocol or stops reading is killed. Knows no language.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 
 _WATCH_EVERY = 0.1
 _CPU_GRACE = {"vm": 0.5, "python": 0.1}  # the virtual machines stop by themselves
-_CPU_PER_BYTE = 0.5 / MIB  # conversion of what we sent is not the script's fault
+_CPU_PER_BYTE = 0.5 / MIB  # converting what we sent is not the script's fault
 _STALL = 5.0
-_FRAME_COST = 256  # bytes that a frame counts for, besides its own: the smallest take our time too
-_FRAMES_AT_ONCE = 64  # then others have their turn
+_FRAME_COST = 256  # extra bytes that a frame counts for: even the smallest takes our time
+_FRAMES_AT_ONCE = 64  # then other tasks get a turn
 
 
 class _Ended(Exception):
@@ -64,7 +64,7 @@ class Session:
 
     @property
     def recorded(self) -> list[RecordedReply] | None:
-        """What the script's calls were answered, for a second run; None when it was too much to keep."""
+        """The answers to the script's calls, for a second run; None if they were too large to keep."""
         return self._calls.recorded
 
     async def run(self) -> Outcome:
@@ -85,7 +85,7 @@ class Session:
             async with asyncio.timeout(self._limits.wall):
                 outcome = await self._outcome(reader)
                 self._hang_up()
-                if outcome.state != "crash":  # what was started goes on: its author must know what came of it
+                if outcome.state != "crash":  # started calls continue: the author must know their outcome
                     await self._calls.wait()
         except TimeoutError:
             late = _Ended("limit", "wall", f"The script took longer than {self._limits.wall:g} seconds.")
@@ -130,12 +130,12 @@ class Session:
             except (asyncio.IncompleteReadError, ConnectionError):
                 raise await self._post_mortem() from None
 
-    # The child speaks
+    # Messages from the child
 
     async def _count(self, size: int) -> None:
         self._frames += 1
         self._heard += size + _FRAME_COST
-        # What an honest child may need besides its arguments: each call and each printed letter in its own frame.
+        # What an honest child may need besides its arguments: each call and each printed character in its own frame.
         most = MAX_SENT + self._limits.calls * KIB + self._limits.printed * (_FRAME_COST + 8)
         if self._heard > most:
             raise _Ended("limit", "output", f"The script sent more than {MAX_SENT // MIB} MiB.")
@@ -145,7 +145,7 @@ class Session:
     def _take_printed(self, text: Json) -> None:
         if not isinstance(text, str):
             raise frames.BadFrame("printed text that is not text")
-        room = self._limits.printed + 256 - self._printed_size  # 256: the child's own note that it cut
+        room = self._limits.printed + 256 - self._printed_size  # 256: the child's own note that it truncated
         if room > 0:
             self._printed.append(text[:room])
             self._printed_size += len(text)
@@ -169,7 +169,7 @@ class Session:
         state: State = "limit" if problem.kind in diagnostics.LIMIT_KINDS else "error"
         return self._end(state, problem=problem, stats=_stats(known))
 
-    # It is answered
+    # Replies to the child
 
     def _reply(self, frame: bytes) -> None:
         if self._writer is not None and not self._writer.is_closing():
@@ -181,7 +181,7 @@ class Session:
         if self._writer is not None:
             self._writer.transport.abort()
 
-    # It is watched
+    # Watching the child
 
     def _watch(self) -> None:
         limits = self._limits
@@ -203,7 +203,7 @@ class Session:
         self._child.kill()
 
     async def _post_mortem(self) -> _Ended:
-        """Why a child is gone that did not say goodbye."""
+        """Why a child ended without a final message."""
         if self._killed:
             return self._killed
         try:
@@ -241,7 +241,7 @@ class Session:
 
 
 async def _parse(payload: bytes, depth: int) -> Json:
-    """The JSON of a frame; one that is large is parsed off the loop. Raises BadFrame."""
+    """The JSON of a frame; a large one is parsed off the loop. Raises BadFrame."""
     if len(payload) < LARGE:
         return frames.parse(payload, depth)
     try:

@@ -1,7 +1,7 @@
 """Types for scripts, from the tools' schemas: Python stubs for the checker, TypeScript interfaces for reading.
 
-Pure and lazy: only what a source mentions is written out, so that a catalogue of thousands costs nothing. A schema
-that says little becomes `Any`; a stub must never refuse what a tool would take.
+Pure and lazy: only what a source mentions is generated, so that a catalogue of thousands costs nothing. A vague schema
+becomes `Any`; a stub must never reject what a tool would accept.
 """
 
 import keyword
@@ -30,7 +30,7 @@ args: dict[str, Any]
 
 
 def python(api: Api, source: str) -> str:
-    """Stubs for what `source` mentions, as the checker reads them."""
+    """Stubs for what `source` mentions, for the checker."""
     words = set(_WORD.findall(source))
     parts = ["from typing import Any, Literal"]
     for ident, server in api.servers.items():
@@ -63,7 +63,7 @@ def _python_server(ident: str, server: Server, words: set[str], source: str) -> 
 
 def _python_parameters(name: str, tool: Tool, source: str) -> str:
     schema = tool.input_schema
-    # Called with something that is not `name=value`: a dict of arguments, say, which the checker cannot look into.
+    # Called with something other than `name=value`: for example a dict of arguments, which the checker cannot inspect.
     if re.search(rf"\.{name}\s*\(\s*(?!\w+\s*=[^=])[^)\s]", source):
         return "self, *arguments: Any, **more: Any"
     fields = _fields(schema)
@@ -96,12 +96,12 @@ def _python_type(schema: Any, depth: int = 0) -> str:
         return f"list[{_python_type(known.get('items'), depth + 1)}]"
     if kind_name == "object":
         return "dict[str, Any]"
-    # A number may be written without a point, and an absent optional may be None.
+    # A number may be written without a decimal point, and an absent optional may be None.
     return _PYTHON_TYPES.get(str(kind_name), "Any") if kind_name else "Any"
 
 
 def interfaces(api: Api, source: str) -> dict[str, str]:
-    """TypeScript interfaces by tool name, when `source` asks for any; bounded, in catalogue order."""
+    """TypeScript interfaces by tool name, if `source` asks for any; limited, in catalogue order."""
     if "__interfaces" not in source and "__getToolInterface" not in source:
         return {}
     texts: dict[str, str] = {}

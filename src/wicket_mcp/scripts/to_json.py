@@ -1,6 +1,7 @@
-"""Python values to JSON: what a script answers with or sends, converted, or an error that says where.
+"""Converts the Python values of a script to JSON, or raises an error that says where the problem is.
 
-Pure. Dates become ISO text, tuples and sets lists, dataclass instances objects; what JSON cannot carry is named.
+Pure. Dates become ISO text, tuples and sets become lists, dataclass instances become objects; the error names a value
+that JSON cannot represent.
 """
 
 import math
@@ -12,7 +13,7 @@ from wicket_mcp.scripts.limits import MAX_DEPTH
 
 
 class NotJson(ValueError):
-    """A value that JSON cannot carry; says which."""
+    """A value that JSON cannot represent; says which."""
 
 
 def to_json(value: Any, path: str, depth: int = 1) -> Any:

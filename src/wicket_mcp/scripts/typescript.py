@@ -1,7 +1,7 @@
 """TypeScript to JavaScript by blanking: types become spaces, so that every line and column stays where it was.
 
-Only what can be erased is accepted; what would need code to be generated (enum, namespace, parameter
-properties, decorators) is refused with its line. No type is checked.
+Only types that can be erased are accepted; syntax that would need generated code (enum, namespace, parameter
+properties, decorators) is rejected with its line. Types are not checked.
 """
 
 import re
@@ -42,7 +42,7 @@ def prepare() -> None:
 
 
 def parse(data: bytes) -> Any:
-    """The root of a source's tree, or None where there is no grammar."""
+    """The root of a source's tree, or None if there is no grammar."""
     prepare()
     return _parsers[0].parse(data).root_node if _parsers else None
 
@@ -57,7 +57,7 @@ def blank(source: str) -> str:
         if node.type in _REFUSED and node.is_named:
             _refuse(node, _REFUSED[node.type])
         if node.type == "type_arguments" and _LOGIC.search(data, node.start_byte, node.end_byte):
-            continue  # two comparisons that the grammar takes for a generic call
+            continue  # two comparisons that the grammar parses as a generic call
         if node.type in _BLANK:
             _erase(out, node.start_byte, node.end_byte)
         else:
@@ -67,9 +67,9 @@ def blank(source: str) -> str:
 
 
 def return_last(source: str) -> tuple[str, int]:
-    """`source` with `return` before its last expression, where it returns nothing itself, and the line of that.
+    """`source` with `return` before its last expression, unless it returns something itself, and the line of that.
 
-    The line is 0 where nothing was added.
+    The line is 0 if nothing was added.
     """
     data = source.encode("utf-8", "replace")
     root = parse(data)
@@ -116,7 +116,7 @@ def _erase_parameter(out: bytearray, node: Any) -> None:
             _refuse(child, "parameter properties")
         if child.type == "?":
             _erase(out, child.start_byte, child.end_byte)
-        if child.type == "this":  # the pseudo-parameter: with it goes the comma behind it
+        if child.type == "this":  # the pseudo-parameter is removed with the comma after it
             following = node.next_sibling
             stop = following.end_byte if following is not None and following.type == "," else node.end_byte
             _erase(out, node.start_byte, stop)

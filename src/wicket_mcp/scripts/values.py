@@ -1,8 +1,8 @@
-"""What a script gets of a tool's answer, and what a tool gets of a script's arguments.
+"""Converts a tool's answer for a script, and a script's arguments for a tool.
 
-Pure functions over JSON. A script wants the data, not the envelope: structured content, else text that is JSON,
-else the text. A tool wants what its schema says where a language cannot say it: Lua has one empty table, and
-one kind of number reads as another.
+Pure functions over JSON. A script wants the data, not the envelope: structured content, else text that is JSON, else
+the text. A tool wants the types of its schema, which a language cannot always express: Lua has one empty table, and its
+numbers may have the wrong type.
 """
 
 from typing import Any, cast
@@ -16,8 +16,8 @@ from wicket_mcp.scripts.limits import MAX_DEPTH
 def unwrap(body: JsonObject) -> tuple[bool, Json]:
     """Whether a tool's result is a success, and its data; a failure's data is its text.
 
-    A script gets structured content as the tool's schema declares it, and a result of several blocks whole: it may
-    want the pictures, too.
+    A script gets structured content as the tool's schema declares it, and the whole of a result with several blocks: it
+    may need the images too.
     """
     blocks = blocks_of(body)
     if body.get("isError"):
@@ -33,7 +33,7 @@ def unwrap(body: JsonObject) -> tuple[bool, Json]:
 
 
 def fit(value: Json, schema: Json, depth: int = 0) -> Json:
-    """`value` with empty objects made lists, and whole floats integers, where `schema` asks for them."""
+    """`value` with empty objects turned into lists, and whole floats into integers, if `schema` requires it."""
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return value
     known = cast("dict[str, Any]", schema)

@@ -1,7 +1,7 @@
 """The jailed child: confines itself, reads one job, runs it, answers, ends.
 
-Nothing here is trusted by the gateway once a script runs: this file is comfort (good errors, exact limits),
-the walls are the kernel's. Engines are loaded in the zygote, so that no file has to be opened in the jail.
+The gateway trusts nothing here once a script runs: this file gives good errors and exact limits, and the kernel
+enforces the jail. Engines are loaded in the zygote, so that no file has to be opened in the jail.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from wicket_mcp.scripts.languages import LANGUAGES, Kind
 from wicket_mcp.scripts.replay import RecordedReply
 
 NOT_JAILED, FORBIDDEN = 97, 96
-_HEADROOM = 128 * 1024 * 1024  # for the interpreter around the script's own heap
+_HEADROOM = 128 * 1024 * 1024  # for the interpreter, in addition to the script's own heap
 
 
 Seed: TypeAlias = tuple[int, int, int, int]
@@ -34,7 +34,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One script, and what it may use. The gateway enforces the limits again, from outside."""
+    """One script, and what it may use. The gateway also enforces the limits from outside."""
 
     language: str
     source: str
@@ -48,20 +48,20 @@ class Job(msgspec.Struct, frozen=True):
     args: dict[str, Any]
     stubs: str = ""
     positions: dict[str, list[str]] = {}
-    """Names of the parameters of tools that the source mentions, for arguments that it gives without names."""
+    """Parameter names of the tools that the source mentions, for positional arguments."""
     interfaces: dict[str, str] = {}
     seed: Seed = (1, 1, 1, 1)
-    """Where random numbers start; 32 bits each."""
+    """The seed of random numbers; 32 bits each."""
     recorded: list[RecordedReply] | None = None
-    """For a second run of a script that used up its CPU time: what its calls were answered. It is there to find the
-    line, and makes no calls."""
+    """For a second run of a script that used up its CPU time: the answers to its calls. It only finds the line, and
+    makes no calls."""
 
 
 Engine: TypeAlias = Callable[[Job, Channel], None]
 
 
 class Failure(Exception):
-    """A script that ended badly: what the child can say about it."""
+    """A script that failed: what the child can report about it."""
 
     def __init__(self, kind: str, message: str, **where: Any) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ def cpu_failure(**where: Any) -> Failure:
 
 
 def optional(module: str) -> Any:
-    """An engine's module, or None where it is not installed; the gateway says so before it asks for a child."""
+    """An engine's module, or None if it is not installed; the gateway reports that before it asks for a child."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -88,7 +88,7 @@ def load(kind: Kind) -> None:
 
 
 def main(sock: socket.socket, order: Order) -> int:
-    """The whole life of a child; returns its exit code."""
+    """A child's main function; returns its exit code."""
     channel = Channel(sock)
     if order.kind == "python":
         return importlib.import_module("wicket_mcp.scripts.python").main(channel, order)
@@ -111,21 +111,21 @@ def main(sock: socket.socket, order: Order) -> int:
 
 
 def fail(channel: Channel, failure: Failure) -> None:
-    """Answer with what went wrong."""
+    """Answer with an error."""
     channel.send(FAILED, msgspec.json.encode({**failure.report, **usage()}))
 
 
 def report_value(channel: Channel, value: bytes) -> None:
-    """Answer with the script's value, JSON text already; empty when it gave none."""
+    """Answer with the script's value, already JSON text; empty if there is none."""
     stats = msgspec.json.encode(usage())
     channel.send(DONE, b'{"value":%s,"stats":%s}' % (value, stats) if value else b'{"stats":%s}' % stats)
 
 
-_cpu_before = [0.0]  # of this process, which runs one script and ends: nothing to share it with
+_cpu_before = [0.0]  # of this process, which runs one script and ends
 
 
 def begin() -> None:
-    """Count processor time from here: what was used before was the jail's making, not the script's."""
+    """Count CPU time from here: what was used before went into the jail, not the script."""
     _cpu_before[0] = time.process_time()
 
 

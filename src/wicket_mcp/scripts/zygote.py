@@ -1,8 +1,8 @@
 """The clean process that every script's process is forked from.
 
-Started by a fresh exec with an empty environment and one socket, before it could know anything worth stealing.
-It loads interpreters, forks when asked, hands back a pidfd, and reports how each child ended. It never runs a
-script, and holds nothing of the gateway's.
+Started by a fresh exec with an empty environment and one socket, so that it knows nothing worth stealing. It loads
+interpreters, forks on request, returns a pidfd, and reports how each child ended. It never runs a script, and has no
+data of the gateway.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def main(control: int) -> None:
         if link.fileno() in ready:
             try:
                 data, handles, _, _ = socket.recv_fds(link, _MAX_MESSAGE, 1)
-            except ConnectionResetError:  # it closed without reading our last words
+            except ConnectionResetError:  # it closed without reading our last message
                 data, handles = b"", []
             if not data:
                 _end_all(children)
@@ -55,7 +55,7 @@ def main(control: int) -> None:
 
 
 def _wake(_signal: int, _frame: object) -> None:
-    """A handler has to be there for the wakeup descriptor to be written to."""
+    """The wakeup descriptor needs a signal handler."""
 
 
 def _spawn(link: socket.socket, request: dict[str, Any], handle: int, children: dict[int, int]) -> None:
@@ -83,11 +83,11 @@ def _become_child(handle: int, order: worker.Order) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setpgid(0, 0)  # whatever it starts dies with it
-        os.nice(10)  # the gateway's event loop goes first, and so does the zygote, which has to end what runs wild
+        os.setpgid(0, 0)  # everything it starts dies with it
+        os.nice(10)  # the event loop has priority, and so does the zygote, which must end runaway children
         os.dup2(handle, _CHILD_SOCKET)
         os.closerange(_CHILD_SOCKET + 1, 4096)
-        sock = socket.socket(fileno=_CHILD_SOCKET)  # kept by name: to let go of one asks the kernel for its address
+        sock = socket.socket(fileno=_CHILD_SOCKET)  # kept in a variable: closing one asks the kernel for its address
         code = worker.main(sock, order)
     except BaseException:  # noqa: BLE001  (a child must never return into the zygote's loop)
         code = 1
@@ -100,7 +100,7 @@ def _report_ended(link: socket.socket, children: dict[int, int]) -> None:
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             continue
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)  # before it is reaped, so that the number is still its own
+            os.killpg(pid, signal.SIGKILL)  # before it is reaped, while the id is still its own
         code, cpu, peak = _reap(pid)
         orphans = _reap_group(pid)
         report = {"cpu": cpu + sum(o[1] for o in orphans), "peak": max([peak, *(o[2] for o in orphans)])}
@@ -123,7 +123,7 @@ def _reap(pid: int) -> tuple[int, float, int]:
 
 
 def _reap_group(group: int) -> list[tuple[int, float, int]]:
-    """Reap what a child had started: it was killed with the child, and became ours as its nearest living ancestor."""
+    """Reap what a child had started: it was killed with the child, and became ours as the nearest living ancestor."""
     reaped: list[tuple[int, float, int]] = []
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -132,5 +132,5 @@ def _reap_group(group: int) -> list[tuple[int, float, int]]:
 
 
 def _tell(link: socket.socket, message: dict[str, Any], handle: int = -1) -> None:
-    with contextlib.suppress(OSError):  # the gateway is gone: the next read says so
+    with contextlib.suppress(OSError):  # the gateway is gone: the next read shows it
         socket.send_fds(link, [msgspec.json.encode(message)], [handle] if handle >= 0 else [])
