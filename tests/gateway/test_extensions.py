@@ -48,7 +48,7 @@ async def ask(client: Raw, method: str, params: dict[str, Any], extensions: dict
     return body.get("result", body.get("error"))
 
 
-@shows("any", "declared by a client, told to servers", clients="modern", servers="modern")
+@shows("any", "declared by a client, passed to servers", clients="modern", servers="modern")
 async def test_what_a_client_declares_reaches_a_modern_server_with_that_request_alone(
     open_gateway: OpenGateway,
 ) -> None:
@@ -62,7 +62,7 @@ async def test_what_a_client_declares_reaches_a_modern_server_with_that_request_
         assert without["structuredContent"]["meta"][CAPABILITIES] == {}
 
 
-@shows("any", "declared by a client, told to servers", clients="legacy", servers="modern")
+@shows("any", "declared by a client, passed to servers", clients="legacy", servers="modern")
 async def test_what_a_legacy_client_declared_for_its_session_reaches_a_modern_server(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern", "flat") as client:
         declared: dict[str, Any] = {"extensions": {TALLY: {"depth": 4}}, "tasks": {"requests": {}}}
@@ -79,7 +79,7 @@ async def test_what_a_legacy_client_declared_for_its_session_reaches_a_modern_se
         assert meta[CAPABILITIES] == {"extensions": {TALLY: {"depth": 4}}}
 
 
-@shows("any", "declared by servers, told to clients", clients="both", servers="both")
+@shows("any", "declared by servers, passed to clients", clients="both", servers="both")
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_union_of_the_servers_extensions_and_ours_is_told(open_gateway: OpenGateway, era: str) -> None:
     async with house(open_gateway, era) as client:
@@ -267,7 +267,7 @@ async def test_an_app_reaches_its_own_server_and_no_other(open_gateway: OpenGate
         assert (await ask(client, "groups/list", mark, {UI: {}}))["code"] == -32601
 
 
-@shows("ui", "our own tools are not for apps", clients="modern", servers="Wicket")
+@shows("ui", "apps cannot use Wicket's own tools", clients="modern", servers="Wicket")
 async def test_hosts_are_told_that_our_own_tools_are_not_for_apps(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, "modern") as client:
         tools = {tool["name"]: tool for tool in (await ask(client, "tools/list", {}, {UI: {}}))["tools"]}
@@ -276,7 +276,7 @@ async def test_hosts_are_told_that_our_own_tools_are_not_for_apps(open_gateway: 
         assert "ui" not in plain["call_tool"].get("_meta", {})
 
 
-@shows("ui", "the only app is confined too", clients="modern", servers="modern")
+@shows("ui", "a single app is confined too", clients="modern", servers="modern")
 async def test_the_only_app_is_kept_from_other_servers_and_from_our_own_tools_too(open_gateway: OpenGateway) -> None:
     async with (
         open_gateway({"one": extended("modern", "one"), "x": peer("Echo")}) as gateway,
@@ -346,7 +346,7 @@ async def test_skills_of_all_servers_are_listed_read_and_found(open_gateway: Ope
         assert "size differs" in forged["message"]
 
 
-@shows("skills", "what is not listed", clients="modern", servers="modern")
+@shows("skills", "skills that are not listed", clients="modern", servers="modern")
 async def test_a_skill_that_is_not_listed_is_still_told_of_and_read(open_gateway: OpenGateway) -> None:
     server = {"command": sys.executable, "args": ["-m", "tests.conformance.skill_server", "--stdio"], "cwd": str(ROOT)}
     async with (

@@ -83,7 +83,7 @@ EVERY_LIST = {
 }
 
 
-@shows("any", "every list in pages, of servers and to clients", clients="modern", servers="legacy")
+@shows("any", "pages of every list, from servers and to clients", clients="modern", servers="legacy")
 async def test_every_list_is_read_and_given_in_pages(open_gateway: OpenGateway) -> None:
     many = {"command": sys.executable, "args": [str(PEERS / "many_resources.py"), "2600"]}
     servers = {"one": {**many, "tags": [f"t{n}" for n in range(600)]}, "two": many}

@@ -96,7 +96,7 @@ async def test_input_reaches_a_servers_task_and_cancelling_ends_it(open_gateway:
         assert len(counted["cancelled"]) == 1
 
 
-@shows("tasks", "a client without waits", clients="modern", servers="modern with tasks")
+@shows("tasks", "a client without tasks waits", clients="modern", servers="modern with tasks")
 async def test_a_client_without_tasks_waits_and_gets_a_plain_answer(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": MODERN}) as at:
         plain: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -108,7 +108,7 @@ async def test_a_client_without_tasks_waits_and_gets_a_plain_answer(open_gateway
         assert "taskId" not in required
 
 
-@shows("tasks", "ids are the principal's alone", clients="modern", servers="both")
+@shows("tasks", "only the principal can use an id", clients="modern", servers="both")
 async def test_an_id_is_its_principals_alone(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": MODERN, "echo": peer("Echo")}, "flat", promote_after=0.0) as at:
         ann, _ = await at.gateway.registry.keys.create("ann", ["discover", "invoke"])
@@ -221,7 +221,7 @@ async def test_a_task_ends_and_is_forgotten_when_its_time_is_over(open_gateway: 
         assert (await at.ask("tasks/get", {"taskId": task["taskId"]}))["code"] == -32602
 
 
-@shows("tasks", "a slow call becomes one; cancel", clients="modern", servers="legacy without tasks")
+@shows("tasks", "a slow call becomes a task; cancel", clients="modern", servers="legacy without tasks")
 async def test_a_slow_call_of_a_server_without_tasks_becomes_one(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": peer("Echo")}, "flat", promote_after=0.0) as at:
         created = await at.call("x__slow")
@@ -270,7 +270,7 @@ async def test_a_script_can_be_a_task(open_gateway: OpenGateway) -> None:
 # Legacy servers whose tools are tasks only
 
 
-@shows("tasks", "tools that are tasks only", clients="modern", servers="legacy with tasks")
+@shows("tasks", "tools that run only as tasks", clients="modern", servers="legacy with tasks")
 async def test_a_legacy_servers_task_is_waited_for_and_its_question_asked(open_gateway: OpenGateway) -> None:
     async with house(open_gateway, {"x": LEGACY}, "flat") as at:
         done = await at.call("x__job")

@@ -155,7 +155,7 @@ async def test_unknown_fields_of_requests_and_results_pass(tmp_path: Path, clien
         await hold(check, st.sampled_from(sorted(REQUESTS)), *[EXTRAS] * 5)
 
 
-@shows("any", "unknown fields of what servers ask, and of the answers", clients="both", servers="both")
+@shows("any", "unknown fields of servers' requests and of the answers", clients="both", servers="both")
 @both_ways
 async def test_unknown_fields_of_questions_and_answers_pass(tmp_path: Path, client: str, server: str) -> None:
     async with house(tmp_path, client, server) as speaker:

@@ -65,7 +65,7 @@ def catalogue(*cards: str) -> str:
     return json.dumps({"specVersion": "1.0", "entries": [other, *entries]})
 
 
-@shows("server cards", "others' cards, by `wicket add DOMAIN`", clients="Wicket", servers="any")
+@shows("server cards", "cards of other servers, by `wicket add DOMAIN`", clients="Wicket", servers="any")
 async def test_each_server_is_asked_about_and_added_by_a_yes(place: Place) -> None:
     async with place.site("shop.example") as site:
         site.pages |= {

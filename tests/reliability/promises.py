@@ -121,32 +121,32 @@ FIGURES = {
     "F12": "16 MiB, decompressed",
     "F15": "2 messages a second; a listing every 2.5 s",
     "F16": "5,000 entries, 32 MiB a list, 512 KiB a definition",
-    "F18": "a reader waits for no writer",
+    "F18": "readers do not wait for a writer",
     "F23": "50 of 50 answered",
     "F25": "100 kills, nothing lost",
-    "F27": "256 KiB and more in pieces of 64 KiB; a message of 6 MiB: the longest piece 15 ms; two million records: "
+    "F27": "256 KiB and more in pieces of 64 KiB; longest piece of a 6 MiB message: 15 ms; with two million records: "
     "22 ms (`bench/audit.py`)",
     "F28": "half of the descriptors, 8,192 at most; half of those for one address",
     "F29": "95 % of the memory: 4 requests at once",
     "F30": "8 at a time; 200 servers listed in 2.6 s",
     "F31": "a head within 10 s, a body within 30 s",
-    "F33": "25 minutes on a busy machine: no task or thread more, one descriptor; 222 to 288 MiB, 64 of them results "
-    "that a starved state did not take within 3 s (`bench/soak.py`)",
-    "F34": "64 begin in a turn of the loop; 2 s of waiting; 256 at work; a tenth of what is answered may come back "
-    "each second. Goodput of the best on a busy machine: 1,000 clients 97 %, 3,000 clients 59 %; for a second of the "
-    "gateway's processor time 84 and 71 % (`bench/load.py`)",
+    "F33": "25 minutes on a busy machine: no more tasks or threads, one more descriptor; 222 to 288 MiB, 64 of them "
+    "results that could not be stored within 3 s because the machine was busy (`bench/soak.py`)",
+    "F34": "64 start in a turn of the loop; wait at most 2 s; 256 at a time; clients return at a tenth of the rate of "
+    "answers. Goodput, compared with the best load, on a busy machine: 97 % with 1,000 clients, 59 % with 3,000; per "
+    "second of the gateway's processor time 84 and 71 % (`bench/load.py`)",
     "T23": "2,000 characters, 50 names, 16 references, 200,000 values",
     "T24": "10,000 steps",
     "V2": "16 references, 4 MiB",
     "V3": "1 MiB for each client",
     "V6": "64 KiB, 100 headers, an address of 16 KiB",
     "V12": "4,000 characters of a description, 40 of a word",
-    "V13": "300 processes; a user of its own",
+    "V13": "300 processes; a separate user",
     "V18": "60 s",
     "V21": "128 levels",
-    "V26": "2,000 messages a second, 10,000 at once; cut after 60 s. Beside four bad servers, on a busy machine, the "
-    "others' p50 is 1.15 times what it is without, their p99 1.33 times, and one of their calls takes 0.25 ms of "
-    "processor time instead of 0.23; no error, nobody turned away (`bench/load.py`)",
+    "V26": "2,000 messages a second, 10,000 at once; cut off after 60 s. With four bad servers, on a busy machine, the "
+    "p50 of the others is 1.15 times as long, their p99 1.33 times, and a call takes 0.25 ms of processor time instead "
+    "of 0.23; no call failed or was refused (`bench/load.py`)",
 }
 """The bound that is kept, or what was measured, where there is a figure to give."""
 
