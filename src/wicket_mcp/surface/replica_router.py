@@ -7,6 +7,7 @@ is forwarded. Called by `streamable_http.py` when there are replicas, and not lo
 """
 
 import asyncio
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -24,6 +25,8 @@ from wicket_mcp.tasks import Tasks
 SESSION = b"mcp-session-id"
 KEPT = 24 * 3600.0
 """Seconds for which another replica can restore a session."""
+SEEK_EVERY = 1.0  # seconds between two looks for the same replica
+MAX_SOUGHT = 1000
 _LARGEST = 4096
 """The most bytes of capabilities that an id may carry. A client with more counts elsewhere as one without
 capabilities.
@@ -36,6 +39,8 @@ class ReplicaRouter:
     def __init__(self, me: str, ring: Ring, relay: Relay, sessions: Sessions, max_body: int) -> None:
         self.me = me
         self.members: Members | None = None
+        self._sought: dict[str, float] = {}
+        """When we looked for a replica that we did not know."""
         self._ring = ring
         self._relay = relay
         self._sessions = sessions
@@ -71,6 +76,7 @@ class ReplicaRouter:
             return receive
         body = await read_body(receive, headers, self._max_body) if scope["method"] == "POST" else b""
         if headers.get(PEER) is None:
+            await self._seek(untag(number)[0])
             for member in self._candidates(number):
                 if member.id == self.me:
                     break
@@ -101,6 +107,17 @@ class ReplicaRouter:
 
     def _find(self, number: str) -> Member | None:
         return self.members.all.get(number) if self.members is not None and number else None
+
+    async def _seek(self, home: str) -> None:
+        """Look for a replica that we do not know: it may have come a moment ago, and must not lose its sessions."""
+        if self.members is None or home in {self.me, *self.members.all, *self.members.suspects}:
+            return
+        now = time.monotonic()
+        if now - self._sought.get(home, -SEEK_EVERY) >= SEEK_EVERY:
+            if len(self._sought) >= MAX_SOUGHT:
+                self._sought.clear()
+            self._sought[home] = now
+            await self.members.look()
 
     def _candidates(self, session: str) -> "list[Member]":
         """Where a session may be: where it began, then where all members agree that it continues."""
