@@ -34,19 +34,24 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_calls_total": Family("counter", ("server", "tool", "outcome"), "Requests to servers, by how they ended."),
     "wicket_call_duration_seconds": Family("histogram", ("server",), "How long requests to servers took.", SECONDS),
     "wicket_gateway_duration_seconds": Family(
-        "histogram", (), "The part of it that the gateway itself took.", (0.0005, 0.001, 0.002, 0.005, *SECONDS[1:7])
+        "histogram",
+        (),
+        "The part of this time that the gateway itself took.",
+        (0.0005, 0.001, 0.002, 0.005, *SECONDS[1:7]),
     ),
     "wicket_calls_in_flight": Family("gauge", (), "Requests to servers under way."),
-    "wicket_upstream_up": Family("gauge", ("server",), "1 where a server is connected, 0 where it is not."),
-    "wicket_upstream_breaker_open": Family("gauge", ("server",), "1 where a server failed too often to be asked now."),
+    "wicket_upstream_up": Family("gauge", ("server",), "1 if a server is connected, else 0."),
+    "wicket_upstream_breaker_open": Family(
+        "gauge", ("server",), "1 if a server gets no calls now because it failed too often."
+    ),
     "wicket_upstream_restarts_total": Family("counter", ("server",), "Connections to a server after its first."),
     "wicket_upstream_in_flight": Family("gauge", ("server",), "Requests that a server works on."),
     "wicket_upstream_waiting": Family("gauge", ("server",), "Requests that wait for a slot or a connection."),
     "wicket_upstream_strays_total": Family(
-        "counter", ("server",), "Output of a server that was not a message, or an answer to no request."
+        "counter", ("server",), "Output of a server that was not a message, or that answered no request."
     ),
     "wicket_sessions": Family("gauge", (), "Open sessions of clients of the handshake era."),
-    "wicket_held_calls": Family("gauge", (), "Calls that wait for an answer of their client."),
+    "wicket_held_calls": Family("gauge", (), "Calls that wait for an answer from their client."),
     "wicket_scripts_total": Family("counter", ("language", "outcome"), "Scripts that ended."),
     "wicket_results_bytes": Family("histogram", (), "Characters of results that a model would read.", BYTES),
     "wicket_tokens_disclosed_total": Family(
@@ -57,10 +62,10 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "wicket_oauth_refresh_total": Family("counter", ("server", "outcome"), "Refreshed access tokens of servers."),
     "wicket_event_loop_lag_seconds": Family("gauge", (), "The longest delay of the event loop since the last scrape."),
-    "wicket_event_loop_held_total": Family("counter", (), "Times that the event loop was held; the log says by what."),
-    "wicket_requests_rejected_total": Family("counter", (), "Requests that were turned away because of too much load."),
+    "wicket_event_loop_held_total": Family("counter", (), "Times that the event loop was blocked; the log says why."),
+    "wicket_requests_rejected_total": Family("counter", (), "Requests that were refused because of too much load."),
     "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be kept."),
-    "wicket_auth_failures_total": Family("counter", (), "Requests that came with no token or a wrong one."),
+    "wicket_auth_failures_total": Family("counter", (), "Requests without a token or with a wrong one."),
     "wicket_background_failures_total": Family("counter", (), "Background tasks that failed; the log says which."),
     "wicket_outbox_dropped_total": Family("counter", (), "Messages that were dropped for slow clients."),
     "wicket_outbox_replaced_total": Family("counter", (), "Notifications that were replaced by a later one."),

@@ -41,9 +41,9 @@ class AuthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str, Meta(description="PEM of the key that signs for the client (`private_key_jwt`), as `${file:path}`.")
     ] = ""
     algorithm: Annotated[str, Meta(description="How `private_key` signs.")] = "ES256"
-    issuer: Annotated[
-        str, Meta(description="The authorization server to use; needed where the server names several.")
-    ] = ""
+    issuer: Annotated[str, Meta(description="The authorization server to use; needed if the server names several.")] = (
+        ""
+    )
     scopes: Annotated[
         tuple[str, ...], Meta(description="Scopes to ask for. When empty, those that the server names.")
     ] = ()

@@ -180,7 +180,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "native",
     )
     dotted_names: Annotated[
-        bool, Meta(description="Show tool names with dots (`broker.search`) where a dialect has them.")
+        bool, Meta(description="Show tool names with dots (`broker.search`) if a dialect has them.")
     ] = False
     unprefixed: Annotated[
         bool,
