@@ -1,5 +1,5 @@
-"""What several gateways need to act as one: who is there, what they seal for one another, who has what.
+"""What several gateways need to act as one: membership, sealed messages between them, and ownership.
 
-Loaded only where replicas are configured. Knows nothing of MCP, of calls or of databases: `store/postgres/` has the
-means, the surface and the pool ask. Start at `members.py`.
+Loaded only if replicas are configured. Knows nothing about MCP, calls or databases: `store/postgres/` implements it,
+the surface and the pool use it. Start with `members.py`.
 """

@@ -1,4 +1,4 @@
-"""Locks by which members agree who has what: each dies with its holder's connection, and a row says who that is.
+"""Locks by which members agree on owners: each lock ends with its holder's connection, and a row names the holder.
 
 The engine behind them (`store/postgres/members.py`) knows no servers; `upstream/lock_ownership.py` knows no database.
 """
@@ -10,34 +10,34 @@ from wicket_mcp.cluster.members import Member, Members
 
 
 class Taken(NamedTuple):
-    """That we have it."""
+    """Our claim succeeded."""
 
     epoch: int
     earlier: Member | None
-    """Who had it before and has not said that it let go."""
+    """The previous owner, if it did not report a release."""
 
 
 class Holder(NamedTuple):
-    """Who has it."""
+    """The owner of a claim."""
 
     member: Member
     epoch: int
 
 
 class ClaimsAway(Exception):
-    """The engine that has the locks does not answer."""
+    """The engine that holds the locks does not answer."""
 
 
 class ClaimingMembers(Members, Protocol):
-    """Members whose engine has locks. What asks it raises ClaimsAway where it does not answer."""
+    """Members whose engine has locks. Calls to it raise ClaimsAway if it does not answer."""
 
     on_lost: list[Callable[[], None]]
-    """Called when the engine was away for too long: others may have by now what we had."""
+    """Called when the engine was unreachable for too long: others may own by now what we owned."""
     on_back: list[Callable[[], None]]
-    """Called when its connection was made again: what we have must be claimed again."""
+    """Called when its connection is back: what we own must be claimed again."""
 
     async def claim(self, name: str) -> Taken | None:
-        """Have `name` from now on; None where another member has it."""
+        """Own `name` from now on; None if another member owns it."""
         ...
 
     async def holder(self, name: str) -> Holder | None: ...

@@ -1,7 +1,7 @@
-"""The workers of one machine as members: each holds a lock (`flock`) on a file that says where it is reached.
+"""The workers of one machine as members: each holds a lock (`flock`) on a file with its address.
 
-The kernel lets go of a lock with the process that held it, however that ended, so a file that can be locked is a dead
-worker's and is removed. There are no suspects on one machine. The folder is the master's (`workers.py`), for its own
+The kernel releases a lock when its process ends for any reason, so a file that can be locked belongs to a dead worker
+and is removed. There are no suspects on one machine. The folder belongs to the master (`workers.py`), for its own
 workers. Implements `cluster/members.py`.
 """
 
@@ -40,7 +40,7 @@ class FileMembers:
     @classmethod
     async def join(cls, folder: Path, me: str, address: str) -> "FileMembers":
         members = cls(folder, me, address)
-        # Written under another name first: a file that others see is whole, and locked.
+        # Written under another name first: a file that others see is complete and locked.
         new_path = folder / f"{me}.new"
         members._file = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(members._file, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ class FileMembers:
         self._look()
 
     async def forget(self, member: Member) -> None:
-        """Nobody is a suspect here."""
+        """There are no suspects here."""
 
     async def leave(self) -> None:
         with suppress(FileNotFoundError):
@@ -84,7 +84,7 @@ class FileMembers:
                 hear()
 
     def _read(self, path: Path) -> str:
-        """The address of the worker whose file it is; empty where it is dead."""
+        """The address of the worker whose file it is; empty if it is dead."""
         if path.stem == self.me:
             return self._address
         try:

@@ -1,8 +1,8 @@
-"""Who is there: the gateways that serve together, each with an id of its own and an address for the others.
+"""The members of a cluster: the gateways that serve together, each with its own id and an address for the others.
 
-`Members` is what the surface and the pool ask; a snapshot in memory answers, nobody waits. An implementation knows by
-its engine's means, not by a clock of ours, that a member is gone. What is tagged with a member's id (`tag`) is found
-again by all (`home_of`).
+The surface and the pool use `Members`, which answers from a snapshot in memory without waiting. An implementation
+learns from its engine, not from a clock of ours, that a member is gone. Text tagged with a member's id (`tag`) leads
+every member back to it.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ class Member(msgspec.Struct, frozen=True):
 
     id: str
     address: str
-    """Where the others reach it: `http://host:port`."""
+    """The address for other members: `http://host:port`."""
 
 
 class Members(Protocol):
@@ -32,56 +32,58 @@ class Members(Protocol):
 
     @property
     def all(self) -> Mapping[str, Member]:
-        """Those who are there now, by id."""
+        """The current members, by id."""
         ...
 
     @property
     def suspects(self) -> Mapping[str, Member]:
-        """Those who did not say that they leave, and do not seem to be there: dead, or out of touch for a moment."""
+        """Members that did not announce that they leave, but do not seem to be running: dead, or unreachable for a
+        moment.
+        """
         ...
 
     @property
     def problem(self) -> str:
-        """Why we are not one of them at the moment; empty where we are."""
+        """Why we are not a member at the moment; empty if we are."""
         ...
 
     @property
     def on_change(self) -> list[Callable[[], None]]:
-        """Called when somebody came or went."""
+        """Called when a member joined or left."""
         ...
 
     def clock(self) -> float:
-        """The time that all agree on."""
+        """The time that all members share."""
         ...
 
     async def look(self) -> None:
-        """See at once who is there: somebody did not answer."""
+        """Check the members at once, because one did not answer."""
         ...
 
     async def forget(self, member: Member) -> None:
-        """A suspect is dead: nobody needs to look for it again."""
+        """A suspect is dead: stop looking for it."""
         ...
 
     async def leave(self) -> None:
-        """Tell the others that we are about to go: what is new goes to them."""
+        """Tell the others that we are about to stop: new work goes to them."""
         ...
 
     async def close(self) -> None: ...
 
 
 def tag(member: str, text: str) -> str:
-    """`text` so that everybody sees whose it is."""
+    """`text` with the id of its member."""
     return f"{member}{MARK}{text}"
 
 
 def untag(text: str) -> tuple[str, str]:
-    """The member's id, or nothing, and the text."""
+    """The member's id (or empty) and the text."""
     member, mark, tail = text.partition(MARK)
     return (member, tail) if mark else ("", text)
 
 
 def choose(members: Mapping[str, Member], key: str) -> Member | None:
-    """The member that everybody who sees the same ones agrees on for `key`."""
+    """The member for `key`: the same for everyone who sees the same members."""
 
     def weight(member: Member) -> bytes:
         return hashlib.blake2b(f"{member.id} {key}".encode(), digest_size=8).digest()

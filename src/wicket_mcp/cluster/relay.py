@@ -1,8 +1,8 @@
-"""Hands a request to the member that has what it is about, and its answer back as it comes.
+"""Forwards a request to the member that can answer it, and streams the answer back.
 
-Plain HTTP over connections that are kept open. The member that got the request has checked who asks; it vouches for the
-principal in a sealed header, for this method and path and a minute. A request that was handed on is never handed on
-again. Whether a request was sent at all is known: what was not may be taken by another member.
+Plain HTTP over persistent connections. The member that got the request has authenticated it; it vouches for the
+principal in a sealed header, for this method and path and for one minute. A forwarded request is never forwarded again.
+It is always known whether a request was sent: one that was not may go to another member.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from wicket_mcp.model import Principal
 log = logging.getLogger(__name__)
 
 PEER = b"wicket-peer"
-"""The header by which a member vouches for a principal."""
+"""The header in which a member vouches for a principal."""
 LIFETIME = 60.0
 CONNECT_TIMEOUT = 2.0
 REMEMBERED = 1000
-"""Principals whose sealed word is kept to be used again."""
+"""Principals whose sealed header is cached."""
 _DROPPED = frozenset(
     {b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"upgrade", b"te", b"expect", PEER}
 )
@@ -34,7 +34,7 @@ RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 
 class Lost(Exception):
-    """The member went away after it was sent the request: what it did is not known."""
+    """The member disappeared after the request was sent: what it did is unknown."""
 
 
 class Relay:
@@ -43,11 +43,11 @@ class Relay:
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
         self._sessions: dict[str, aiohttp.ClientSession] = {}
-        """One for all addresses of the network, and one for each socket of this machine."""
+        """One for all network addresses, and one for each Unix socket of this machine."""
         self._vouched: dict[Principal, tuple[str, float]] = {}
         self._admitted: dict[str, tuple[Principal, float]] = {}
         self.relayed = 0
-        """Requests that were handed on."""
+        """Forwarded requests."""
 
     def vouch(self, principal: Principal, method: str, path: str) -> str:
         p = principal
@@ -55,7 +55,7 @@ class Relay:
         return self._ring.close("peer", fields, LIFETIME, f"{method} {path}")
 
     def admit(self, vouched: str, method: str, path: str) -> Principal | None:
-        """Who a member says it is; None where no member of ours says so."""
+        """The principal that a member vouches for; None if no member of ours did."""
         fields = self._ring.open("peer", vouched, f"{method} {path}")
         if fields is None:
             return None
@@ -64,7 +64,7 @@ class Relay:
         return Principal(name, frozenset(scopes), limits, issuer, subject, frozenset(groups), label, profile)
 
     def vouch_for(self, principal: Principal) -> str:
-        """Our word about who asks, for a connection between members; the same one for a while."""
+        """Our sealed statement about the principal, for a connection between members; the same one for a while."""
         known = self._vouched.get(principal)
         now = time.monotonic()
         if known is None or known[1] < now:
@@ -74,7 +74,7 @@ class Relay:
         return known[0]
 
     def admit_asker(self, vouched: str) -> Principal | None:
-        """Who a member says it is, by its word for such a connection."""
+        """The principal in a member's sealed statement for such a connection."""
         known = self._admitted.get(vouched)
         now = time.monotonic()
         if known is not None and known[1] >= now:
@@ -89,7 +89,7 @@ class Relay:
     async def relay(
         self, member: Member, method: str, path: str, headers: RawHeaders, body: bytes, send: Send, principal: Principal
     ) -> bool:
-        """Whether it was handed on; False where nothing was sent. Raises Lost where the member went away meanwhile."""
+        """Whether it was forwarded; False if nothing was sent. Raises Lost if the member disappeared meanwhile."""
         forwarded = [(key.decode(), value.decode("latin-1")) for key, value in headers if key not in _DROPPED]
         forwarded.append((PEER.decode(), self.vouch(principal, method, path.partition("?")[0])))
         try:
@@ -108,7 +108,7 @@ class Relay:
         return True
 
     async def ask(self, member: Member, path: str, principal: Principal, headers: Mapping[str, str]) -> int | None:
-        """The status with which a member answers an empty message; 0 where it is dead, None where it is silent."""
+        """The status of a member's answer to an empty message; 0 if it is dead, None if it is silent."""
         vouched = {PEER.decode(): self.vouch(principal, "POST", path), **headers}
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -123,7 +123,7 @@ class Relay:
             return None
 
     async def locate(self, member: Member, path: str, principal: Principal) -> tuple[int, str] | None:
-        """The epoch and address of who owns what a path names, as a member knows it; None where it does not say."""
+        """The epoch and address of the owner of a path, according to a member; None if it does not answer."""
         vouched = {PEER.decode(): self.vouch(principal, "GET", path)}
         client, address = self._client(member)
         try:
@@ -136,13 +136,13 @@ class Relay:
             return None
 
     async def fetch(self, member: Member, path: str, principal: Principal, within: float) -> Any:
-        """What a member says at a path, as JSON; None where it says nothing in time."""
+        """A member's answer at a path, as JSON; None if there is none in time."""
         vouched = {PEER.decode(): self.vouch(principal, "GET", path)}
         client, address = self._client(member)
         try:
             async with asyncio.timeout(within), client.get(f"{address}{path}", headers=vouched) as response:
                 return await response.json() if response.status == 200 else None
-        except (aiohttp.ClientError, OSError, ValueError):  # among them TimeoutError
+        except (aiohttp.ClientError, OSError, ValueError):  # including TimeoutError
             return None
 
     async def close(self) -> None:
@@ -150,7 +150,7 @@ class Relay:
             await session.close()
 
     def _client(self, member: Member) -> tuple[aiohttp.ClientSession, str]:
-        """Who asks a member, and at which address."""
+        """The HTTP client and the address for a member."""
         path = member.address.removeprefix("unix:") if member.address.startswith("unix:") else ""
         session = self._sessions.get(path)
         if session is None:
@@ -176,7 +176,7 @@ async def _pass_on(response: aiohttp.ClientResponse, send: Send) -> None:
         async for chunk in response.content.iter_any():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (aiohttp.ClientError, asyncio.IncompleteReadError) as problem:
-        # The answer has begun: cutting it off is how the client learns that it is not whole.
+        # The answer has begun: only breaking it off shows the client that it is incomplete.
         log.warning("an answer of another replica broke off: %s", problem)
         raise Lost(str(problem)) from None
     await send({"type": "http.response.body", "body": b""})

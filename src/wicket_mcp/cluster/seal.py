@@ -1,8 +1,8 @@
-"""Sealed records: what clients and peers carry for us, which any gateway with the same keys can open and nobody else.
+"""Sealed records that clients and peers carry for us: only gateways with the same keys can open them.
 
-AES-256-GCM under keys derived from the vault's, one for each purpose; the id of the key stands in front, so that keys
-can be changed by configuration (the new one first, the old one after it) while records of both are about. A record is
-bound to its purpose and to what the caller binds it to, and ends at its time by the clock that all share.
+AES-256-GCM with keys derived from the vault's keys, one for each purpose. The id of the key comes first, so that keys
+can be changed by configuration (new one first, then the old one) while records of both exist. A record is bound to its
+purpose and to the caller's value, and expires by the shared clock.
 """
 
 import base64
@@ -23,18 +23,18 @@ _NONCE = 12
 
 
 class Ring:
-    """The keys, the one in use first. `clock` tells the time that all members agree on."""
+    """The keys, the one in use first. `clock` returns the time that all members share."""
 
     def __init__(self, keys: Sequence[bytes], clock: Callable[[], float] = time.time) -> None:
         self._keys = tuple(keys)
         self._clock = clock
 
     def now(self) -> float:
-        """The time by the clock that all members share."""
+        """The time that all members share."""
         return self._clock()
 
     def use_clock(self, clock: Callable[[], float]) -> None:
-        """Tell the time by another clock: the one that all members share."""
+        """Use another clock: the one that all members share."""
         self._clock = clock
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class Ring:
         return f"{_name(key)}.{base64.urlsafe_b64encode(sealed).decode().rstrip('=')}"
 
     def open(self, purpose: str, sealed: str, bound: str = "") -> Any:
-        """The content; None for anything that we did not seal for this, or that has ended."""
+        """The content; None for anything that we did not seal for this purpose, or that has expired."""
         name, _, text = sealed.partition(".")
         key = next((key for key in self.derive(purpose) if _name(key) == name), None)
         try:

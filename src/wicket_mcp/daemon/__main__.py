@@ -1,7 +1,7 @@
-"""Where a daemon begins: `python -m wicket_mcp.daemon [--config FILE]`, started by a shim (`shim/finding.py`).
+"""The entry point of a daemon: `python -m wicket_mcp.daemon [--config FILE]`, started by a shim (`shim/finding.py`).
 
-It inherits the listening socket, the lock and a log as stderr. Where it cannot serve, it says so to everybody who has
-connected already: each of them then starts a gateway of its own, which tells its person what is wrong.
+It inherits the listening socket, the lock and a log as stderr. If it cannot serve, it tells all connected shims: each
+of them then starts its own gateway, which tells its user what is wrong.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ async def _serve(config: Config, listener: socket.socket) -> None:
 
 
 def _refuse(listener: socket.socket) -> None:
-    """Send away whoever waits."""
+    """Reject all waiting shims."""
     with contextlib.suppress(OSError):
         while True:
             waiting, _ = listener.accept()

@@ -1,6 +1,6 @@
-"""Daemons from outside: which ones of this user run, what they do, and how to stop them. Used by `wicket daemon`.
+"""Controls daemons from outside: finds this user's daemons, shows their status and stops them. Used by `wicket daemon`.
 
-Asks each over its own socket; whether one lives is said by its lock, never by a process id.
+Asks each over its own socket; its lock shows whether it runs, never a process id.
 """
 
 import fcntl
@@ -21,14 +21,14 @@ PAUSE = 0.05
 
 
 def find_daemons(folder: Path | None = None) -> Iterator[tuple[Path, JsonObject]]:
-    """The socket of every daemon that answers, and what it says of itself."""
+    """The socket and status of every daemon that answers."""
     for path in sorted((folder or Path(runtime_folder())).glob("*.sock")):
         if status := ask(path, "status"):
             yield path, status
 
 
 def ask(path: Path, question: str) -> JsonObject:
-    """What the daemon at `path` says when it is told `status` or `stop`; empty where none is there."""
+    """The answer of the daemon at `path` to `status` or `stop`; empty if there is no daemon."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(PATIENCE)
         try:
@@ -44,7 +44,7 @@ def ask(path: Path, question: str) -> JsonObject:
 
 
 def stop(path: Path) -> bool:
-    """Stop the daemon at `path` once its calls in flight have ended; False where it still runs after a while."""
+    """Stop the daemon at `path` once its calls in flight have ended; False if it still runs after a while."""
     ask(path, "stop")
     deadline = time.monotonic() + STOPPED_WITHIN
     while _is_locked(path.with_suffix(".lock")):

@@ -1,9 +1,9 @@
-"""Accepts shims, serves each client over its connection, and ends when nobody has used it for a while.
+"""Accepts shims, serves each client over its connection, and ends after an idle time.
 
-A connection begins with one line: of a shim, what belongs to its client alone (keys, log level, profile, dialects); of
-`wicket daemon`, what it wants to know. Lines that begin with `!` are for the shim and not for its client. A daemon that
-should be replaced (the package was upgraded, its socket was deleted) gives up its place at once, asks its clients to
-move, and ends with the last of them; what is in flight is answered.
+A connection begins with one line: from a shim, the settings of its client (keys, log level, profile, dialects); from
+`wicket daemon`, its question. Lines that begin with `!` are for the shim, not for its client. A daemon that must be
+replaced (the package was upgraded, its socket was deleted) releases its lock and socket at once, asks its clients to
+move, and ends with the last of them; calls in flight are answered.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from wicket_mcp.telemetry.log import LineHandler
 log = logging.getLogger(__name__)
 
 IDLE = 300.0
-"""Seconds after its last client in which a daemon waits for another."""
+"""Seconds for which a daemon without clients waits for another."""
 LOOK_EVERY = 1.0
 HELLO_WITHIN = 10.0
 LONGEST_HELLO = 64 * 1024
 LONGEST_HELD = 600.0
-"""Seconds for which an outdated daemon waits for clients that were asked something, before they must move."""
+"""Seconds for which an outdated daemon waits for clients with an open question before they must move."""
 LARGEST_LOG, KEPT_LOG = 4 * 1024 * 1024, 256 * 1024
 
 
@@ -71,7 +71,7 @@ class Daemon:
         return self._path.with_suffix(".log")
 
     async def run(self) -> None:
-        """Serve until we are told to stop, or nobody has used us for a while."""
+        """Serve until we are told to stop, or the idle time is over."""
         self._server = await asyncio.get_running_loop().create_unix_server(self._greet, sock=self._listener)
         log.info("daemon %d serves %s", os.getpid(), self._gateway.config.path)
         try:
@@ -94,7 +94,7 @@ class Daemon:
         return _Greeting(self._begin, self._on_left)
 
     def _on_left(self) -> None:
-        """A connection is over that never became a client."""
+        """A connection ended without becoming a client."""
         self._connections -= 1
 
     def _begin(self, transport: asyncio.Transport, hello: str, early: bytes) -> None:
@@ -141,14 +141,14 @@ class Daemon:
                 await self._gateway.pool.close_session(client.session)
 
     def _names(self, profile: str, dialects: str) -> tuple[str, ...]:
-        """What is served to a client that asks for this profile or these dialects. Raises ConfigError."""
+        """The dialect names for a client that asks for this profile or these dialects. Raises ConfigError."""
         if not profile:
             return tuple(name for name in dialects.split(",") if name)
         if profile not in {entry.name for entry in self._gateway.config.profiles}:
             raise ConfigError(f"there is no profile '{profile}'")
         return (profile_name(profile),)
 
-    # What is looked at now and then
+    # Periodic checks
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -167,12 +167,12 @@ class Daemon:
                     client.order("move")
         if not self._connections and (self._retired_at or now - self._unused_since >= self._idle):
             self._retire("nobody uses it")
-            if not self._connections:  # nobody came in the last moment
+            if not self._connections:  # no client came meanwhile
                 self._stop.set()
         _shorten(self.log_file)
 
     def _retire(self, why: str) -> None:
-        """Give up our place: whoever comes from now on finds or starts another daemon. Clients stay until they move."""
+        """Release our lock and socket: new shims find or start another daemon. Clients stay until they move."""
         if self._retired_at:
             return
         self._retired_at = time.monotonic()
@@ -182,7 +182,7 @@ class Daemon:
         os.close(self._lock)
         if self._server is not None:
             with contextlib.suppress(BlockingIOError, OSError):
-                while True:  # who has connected and not been accepted yet
+                while True:  # shims that have connected but are not accepted yet
                     accepted, _ = self._listener.accept()
                     accepted.setblocking(False)
                     work = asyncio.get_running_loop().connect_accepted_socket(self._greet, accepted)
@@ -190,7 +190,7 @@ class Daemon:
             self._server.close()
 
     def _on_reloaded(self, config: Config) -> None:
-        """The configuration may name other variables now: every shim looks whether this is still its daemon."""
+        """The configuration may name other variables now: every shim checks whether this is still its daemon."""
         level_logs(config.log_level)
         for client in self._clients:
             client.order("check")
@@ -213,7 +213,7 @@ class Daemon:
 
 
 class _Greeting(asyncio.Protocol):
-    """A connection until its first line is there."""
+    """A connection before its first line has arrived."""
 
     def __init__(self, begin: "Callable[[asyncio.Transport, str, bytes], None]", left: Callable[[], None]) -> None:
         self._begin = begin
@@ -254,7 +254,7 @@ class _Greeting(asyncio.Protocol):
 
 
 def _nothing() -> None:
-    """Somebody else counts the connection from now on."""
+    """The connection is counted elsewhere from now on."""
 
 
 def _refuse(transport: asyncio.Transport, why: str) -> None:
@@ -265,7 +265,7 @@ def _refuse(transport: asyncio.Transport, why: str) -> None:
 
 @contextlib.contextmanager
 def _logging_to(client: SocketClient, level: str) -> Generator[None]:
-    """While it is connected, a client that asked for logs reads those of the daemon on its stderr."""
+    """While connected, a client that asked for logs gets the daemon's logs on its stderr."""
     if not level:
         yield
         return
@@ -282,7 +282,7 @@ def _logging_to(client: SocketClient, level: str) -> Generator[None]:
 
 
 def level_logs(own: str = "") -> None:
-    """Log what anybody wants to read: our file, which wants `own` from now on, and the clients that asked for logs."""
+    """Log at the lowest wanted level: that of our file, from now on `own`, and those of clients that asked for logs."""
     root = logging.getLogger("wicket_mcp")
     if own and root.handlers:
         root.handlers[0].setLevel(own.upper())
@@ -312,7 +312,7 @@ def _inode(path: Path) -> int:
 
 
 def _shorten(path: Path) -> None:
-    """Keep the end of a log that has grown long. It is appended to, by us alone."""
+    """Keep only the end of a log that has grown long. Only we append to it."""
     with contextlib.suppress(OSError):
         if path.stat().st_size > LARGEST_LOG:
             tail = path.read_bytes()[-KEPT_LOG:].partition(b"\n")[2]

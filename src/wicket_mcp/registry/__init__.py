@@ -1,5 +1,5 @@
-"""The registry: which MCP servers exist, who vouches for them, how healthy they are, and installing them.
+"""The registry: which MCP servers exist, who owns them, how healthy they are, and how to install them.
 
 Owns records, domains, health, installed servers and calls to servers that are not installed. Must not know a dialect or
-HTTP: `dialects`, `surface/rest.py` and the command line come in through `facade.py`, which is where to start reading.
+HTTP: `dialects`, `surface/rest.py` and the command line use `facade.py`, which is where to start reading.
 """

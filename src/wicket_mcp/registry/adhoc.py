@@ -1,8 +1,8 @@
-"""Calling a tool on a server that is not installed, at an address that an agent names.
+"""Calls a tool of a server that is not installed, at an address that an agent provides.
 
-The address obeys the egress rules, and so do the headers: only those that carry credentials or select an account
-pass, and nothing of the client's own request ever does. Connections are kept for each address and credentials, so
-that nobody speaks through somebody else's.
+The egress rules apply to the address. Headers are filtered too: only those that carry credentials or select an account
+are sent, and none of the client's own request. Connections are separate for each address and credentials, so that no
+principal uses another's.
 """
 
 import hashlib
@@ -43,8 +43,8 @@ class Guests:
     """See the module's docstring."""
 
     def __init__(self, rules: EgressRules, guard: Callable[[], Callable[[Handler], Handler]]) -> None:
-        """`guard` gives what puts the layers that are about the caller around a handler; it is asked at every
-        call, because the rules of today may not be those of yesterday.
+        """`guard` returns the function that puts the layers about the caller around a handler; it is called for every
+        call, because the rules may change.
         """
         self.client = HttpClient(rules=rules)
         self._rules = rules
@@ -56,7 +56,7 @@ class Guests:
     async def call(
         self, endpoint: str, tool: str, arguments: JsonObject, headers: Mapping[str, str], caller: Caller, label: str
     ) -> JsonObject:
-        """The result, untouched. Raises WicketError. `label` is the server's name in the audit."""
+        """The unchanged result. Raises WicketError. `label` is the server's name in the audit."""
         request = Request(
             method="tools/call",
             caller=caller,
@@ -71,7 +71,7 @@ class Guests:
     async def _connect_and_send(self, request: Request) -> Result:
         principal = request.caller.principal
         name = await self._guest(request.server, request.headers or {}, principal)
-        # A server that nobody configured is told nothing of the client, and cannot ask it anything.
+        # A server that is not configured learns nothing about the client, and cannot ask it anything.
         forwarded = replace(request, caller=Silent(principal, session=""), server=name, headers=None)
         try:
             return await self._forward(forwarded)
@@ -84,7 +84,7 @@ class Guests:
             raise
 
     async def probe(self, endpoint: str, principal: Principal) -> None:
-        """Ask whether a server at an address is there. Raises WicketError."""
+        """Check whether a server answers at an address. Raises WicketError."""
         name = await self._guest(endpoint, {}, principal)
         greeting = await self._pool.start(name)
         method = "server/discover" if greeting.modern else "ping"
@@ -121,7 +121,7 @@ class Guests:
         return name
 
     async def _name_tools(self, name: str, tool: str, problem: Refused) -> None:
-        """Say which tools there are when the one asked for is not among them; the call has failed already."""
+        """Name the existing tools in the error if the requested one is not among them; the call has already failed."""
         try:
             listed = (await self._forward(internal(name, "tools/list", {}, CONNECT_TIMEOUT))).body
         except WicketError:
@@ -146,7 +146,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 
 def label_of(endpoint: str) -> str:
-    """How an address is called in the audit: without what may be secret in it."""
+    """An address as the audit names it: without possible secrets."""
     return mask_url(endpoint)
 
 
@@ -155,4 +155,4 @@ def _host(name: str) -> str:
 
 
 def _pass_over(event: UpstreamEvent) -> None:
-    """Nobody listens to what guests say unasked."""
+    """Unsolicited messages of guests are ignored."""

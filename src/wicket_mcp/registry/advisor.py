@@ -1,11 +1,11 @@
-"""A second opinion on recommendations, from a language model that the environment may name. Nothing needs it.
+"""A second opinion on recommendations, from a language model set in the environment. Optional.
 
     WICKET_ADVISOR       an OpenAI-compatible chat endpoint and a model: https://host/v1/chat/completions#model
-    WICKET_ADVISOR_KEY   the key for it, where it needs one
+    WICKET_ADVISOR_KEY   the key for it, if it needs one
 
-The model sees the need and what the records say of themselves, and may only reorder what the registry's own search
-has found: it cannot add a server, and what records say cannot make it do more than that. When it does not answer in
-time, or not in the form asked for, its opinion is passed over.
+The model sees the need and the records' own descriptions, and may only reorder what the registry's search has found: it
+cannot add a server, and the text of a record cannot make it do more. If it does not answer in time or in the required
+form, its opinion is ignored.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Advisor:
         self._client = HttpClient()
 
     async def order(self, need: str, servers: Mapping[str, str]) -> list[str]:
-        """The ids of `servers` (id and description) that the model names, in its order; none when it fails."""
+        """The ids of `servers` (id and description) that the model names, in its order; empty if it fails."""
         lines = "\n".join(f"- {name}: {words[:300]}" for name, words in servers.items())
         messages = [{"role": "system", "content": _TASK}, {"role": "user", "content": f"Need: {need}\n\n{lines}"}]
         body = encode({"model": self._model, "messages": messages, "temperature": 0})
@@ -64,12 +64,12 @@ class Advisor:
 
 
 def advisor_of(environ: Mapping[str, str]) -> Advisor | None:
-    """The advisor that the environment names."""
+    """The advisor that is set in the environment."""
     url, _, model = environ.get("WICKET_ADVISOR", "").partition("#")
     return Advisor(url, model, environ.get("WICKET_ADVISOR_KEY", "")) if url else None
 
 
 def reorder(items: Sequence[tuple[str, T]], order: Sequence[str]) -> list[T]:
-    """The items whose ids `order` names, in that order, then the others as they were."""
+    """The items whose ids `order` names, in that order, then the others in their own order."""
     places = {name: place for place, name in enumerate(order)}
     return [item for _, item in sorted(items, key=lambda pair: places.get(pair[0], len(places)))]

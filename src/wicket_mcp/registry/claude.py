@@ -1,7 +1,7 @@
-"""Claude Desktop's own list of servers: shown with its secrets masked, added to, and removed from.
+"""Claude Desktop's own list of servers: shows it with masked secrets, adds entries and removes them.
 
-The file belongs to another program: everything in it that is not the entry in question stays, comments too, a file
-that cannot be understood is never written, and a write replaces it in one step. Called by the registry's facade.
+The file belongs to another program: everything except the entry in question stays, including comments; a file that
+cannot be parsed is never written; and a write replaces it atomically. Called by the registry's facade.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def servers(path: Path) -> list[JsonObject]:
 
 
 def put(path: Path, name: str, entry: JsonObject) -> None:
-    """Add an entry. Raises BadArguments when there is one of that name."""
+    """Add an entry. Raises BadArguments if the name exists."""
     text, content = _read(path)
     if name in as_object(content.get(_SECTION)):
         raise BadArguments(
@@ -57,7 +57,7 @@ def remove(path: Path, name: str) -> None:
 
 
 def _read(path: Path) -> tuple[str, JsonObject]:
-    """The file's text and what it says; neither where it does not exist."""
+    """The file's text and data; both empty if it does not exist."""
     try:
         text = path.read_bytes().decode("utf-8")
         document = syntax.read(text) if text.strip() else None

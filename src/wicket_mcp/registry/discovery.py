@@ -1,8 +1,8 @@
-"""Finding servers for a need, with reasons: the registry's search, a compound need split into its parts.
+"""Finds servers for a need, with reasons: the registry's search, with a compound need split into its parts.
 
-Ranking is the core's, over servers and their tools; no model is asked. A need that names two things ("files and
-emails") is answered for each: the best server of every part comes first, then the second best. Confidence says
-how much of the part's own words a server's text has, and how it compares with the best one.
+Ranking uses the normal search, over servers and their tools, without a model. A need that names two things ("files and
+emails") is answered for each: the best server of every part comes first, then the second best. Confidence shows how
+many of the part's words a server's text has, and how it compares with the best server.
 """
 
 import re
@@ -18,7 +18,7 @@ from wicket_mcp.store.model import StoredRecord
 
 MAX_NEEDS = 6
 PER_NEED = 10
-CONFIDENT = 0.35  # what a recommendation needs at least
+CONFIDENT = 0.35  # the minimum for a recommendation
 
 _SPLIT = re.compile(r"\s*(?:[,;.!?\n]+|\b(?:and also|as well as|and|then|plus|also)\b|&)\s*", re.IGNORECASE)
 _FILLER_WORDS = """
@@ -32,7 +32,7 @@ _FILLER = STOP | frozenset(_FILLER_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One part of what was asked for."""
+    """One part of a request."""
 
     text: str
     """In the user's words."""
@@ -60,7 +60,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 def needs_of(query: str, context: str = "") -> tuple[Need, ...]:
-    """The separate needs in a query and its context; a text without a border between needs is one."""
+    """The separate needs in a query and its context; a text without a boundary is one need."""
     needs: dict[tuple[str, ...], Need] = {}
     for text in (query, context):
         parts = [_need(part) for part in _SPLIT.split(text)]
@@ -98,7 +98,7 @@ def advise(index: RecordIndex, query: str, context: str, limit: int, scores: Map
 
 
 def _rank(index: RecordIndex, need: Need, scores: Mapping[str, int | None]) -> list[tuple[float, Match]]:
-    """The servers that serve one need, the surest first; those that have none of its words are left out."""
+    """The servers for one need, the most certain first; those without any of its words are left out."""
     matches = index.search(" ".join(need.terms))[:PER_NEED]
     if not matches:
         return []
@@ -110,7 +110,7 @@ def _rank(index: RecordIndex, need: Need, scores: Mapping[str, int | None]) -> l
 
 
 def _bonus(match: Match, scores: Mapping[str, int | None]) -> float:
-    """Measured health breaks near ties, and only those."""
+    """Measured health only breaks near ties."""
     score = scores.get(match.record.name)
     return 0.0 if score is None else 0.02 * (score - 50) / 50
 
@@ -121,7 +121,7 @@ def _confidence(need: Need, match: Match, best: float) -> float:
 
 
 def matched_terms(need: Need, record: StoredRecord) -> list[str]:
-    """Which of a need's terms the server's own text has."""
+    """The terms of a need that occur in the server's own text."""
     entry = listing(record)
     text = " ".join(f"{tool.name} {tool.title} {tool.description}" for tool in entry.tools)
     have = {stem(word) for word in words(f"{record.name} {text}")}

@@ -1,7 +1,7 @@
-"""Questions to DNS: the TXT records of a name, or its addresses, from the configured resolvers.
+"""DNS lookups: the TXT records of a name, or its addresses, from the configured resolvers.
 
-Speaks through dnspython, which the extra `registry` brings and which is loaded at the first question: serving needs
-none of it. The addresses of resolvers are read without it. Called by `domains`, and by `settings` to check options.
+Uses dnspython, which the extra `registry` installs and which is loaded for the first lookup: serving does not need it.
+The addresses of resolvers are parsed without it. Called by `domains`, and by `settings` to check options.
 """
 
 import socket
@@ -53,22 +53,22 @@ class Resolver:
 
 
 def require_client() -> None:
-    """Raises ConfigError where resolvers are configured and the extra that asks them is missing."""
+    """Raises ConfigError if resolvers are configured but the extra is missing."""
     if not find_spec("dns"):
         raise ConfigError("the package dnspython is missing", key="registry.resolvers", hint=INSTALL)
 
 
 async def txt_records(name: str, resolvers: Sequence[Resolver], timeout: float = TIMEOUT) -> list[str]:
-    """The TXT records of `name`; none where the name does not exist. Raises LookupFailed.
+    """The TXT records of `name`; empty if the name does not exist. Raises LookupFailed.
 
-    Asks the system's resolvers where none are given; `timeout` counts for each resolver.
+    Uses the system's resolvers if none are given; `timeout` applies to each resolver.
     """
     records = await _query(name, "TXT", resolvers, timeout)
     return [b"".join(record.strings).decode("utf-8", "replace") for record in records]
 
 
 def lookup(resolvers: Sequence[Resolver]) -> Lookup:
-    """Finds the addresses of names by asking these resolvers, and nobody else."""
+    """Finds the addresses of names with these resolvers only."""
 
     async def addresses(name: str, port: int) -> list[ResolvedAddress]:
         results: list[ResolvedAddress] = []

@@ -3,7 +3,7 @@
     GET https://<domain>/.well-known/ai-catalog.json    entries, of which those of server cards count
     GET the address of each card                        name, title, description, where the server is
 
-Read over https under the egress rules, with bounds, and believed in nothing: what is found is shown to a person, who
+Read over https under the egress rules, with size limits. Nothing in it is trusted: it is shown to a person, who
 decides. Called by `wicket add DOMAIN`; knows no configuration file.
 """
 
@@ -28,22 +28,22 @@ _TRANSPORTS = {"streamable-http": "http", "sse": "sse"}
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One server of a domain, as its card has it."""
+    """One server of a domain, from its card."""
 
     name: str
-    """What it could be called here."""
+    """A suggested name for it here."""
     title: str
     description: str
     url: str
     transport: str
     headers: tuple[str, ...] = ()
-    """Headers without which it does not answer."""
+    """Headers that it requires."""
 
 
 async def read_offers(domain: str, rules: EgressRules) -> tuple[list[Offer], list[str]]:
-    """What a domain offers, and the cards that could not be used, with the reason.
+    """The servers of a domain, and the cards that could not be used, with the reason.
 
-    Raises Unavailable or another WicketError where there is no catalogue to read.
+    Raises Unavailable or another WicketError if there is no readable catalogue.
     """
     client = HttpClient(rules=rules)
     offers: list[Offer] = []
@@ -101,6 +101,6 @@ def _read_card(domain: str, card: JsonObject) -> Offer:
 
 
 def _short_name(name: str, domain: str) -> str:
-    """A name for the server here: the last part of its own, or of the domain where it has none."""
+    """A name for the server here: the last part of its own name, or of the domain if it has none."""
     last = name.rpartition("/")[2] or domain.split(".")[-2]
     return re.sub(r"[^a-z0-9_-]+", "-", last.lower()).strip("-_")[:40] or "server"

@@ -1,10 +1,10 @@
-"""Proof that somebody owns a domain: a TXT record or a file on it that repeats a token made for the two of them.
+"""Proof of domain ownership: a TXT record or a file on the domain repeats a token for this principal and domain.
 
     pending ──found──> verified ──90 days──> expired
        └──looked, not there──> failed ──found──> verified;   24 h without proof: expired
 
-A proof covers subdomains, never a parent. Tokens are one principal's: two may prove the same domain. Where the
-configuration names resolvers, they are the only ones who are asked about a domain, for its file too.
+A proof covers subdomains, never a parent. Each principal has its own tokens: two may prove the same domain. If the
+configuration names resolvers, only these are used for a domain, also to fetch its file.
 """
 
 import re
@@ -32,7 +32,7 @@ _DOMAIN = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]
 
 
 class Domains:
-    """Proofs of ownership: `begin` gives the challenge, `check` looks for the answer, `covers` asks for the result."""
+    """Proofs of ownership: `begin` returns the challenge, `check` looks for the answer, `covers` returns the result."""
 
     def __init__(self, store: DomainStore, terms: Terms, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -40,13 +40,13 @@ class Domains:
         self.use(terms)
 
     def use(self, terms: Terms) -> None:
-        """Ask these resolvers, and reach these addresses, from now on."""
+        """Use these resolvers and allowed addresses from now on."""
         named = terms.resolvers
         self._rules = EgressRules(terms.allowed, lookup(named) if named else None)
         self._resolvers = named
 
     async def begin(self, domain: str, principal: Principal) -> StoredDomain:
-        """The challenge for a domain; the same one as long as it can still be met or is met."""
+        """The challenge for a domain; the same one while it is open or met."""
         name = normalise(domain)
         claim = await self._claim(name, principal)
         if claim is None or claim.state == "expired":
@@ -55,7 +55,7 @@ class Domains:
         return claim
 
     async def check(self, domain: str, principal: Principal) -> StoredDomain:
-        """Look for the proof now, where it is still wanted. Raises UnknownName when nothing was begun."""
+        """Look for the proof now, if it is still needed. Raises UnknownName if nothing was begun."""
         name = normalise(domain)
         claim = await self._claim(name, principal)
         if claim is None or claim.state == "expired":
@@ -76,7 +76,7 @@ class Domains:
         return claim
 
     async def covers(self, principal: Principal, domain: str) -> bool:
-        """Whether the principal has proved this domain or one above it."""
+        """Whether the principal has proved this domain or a parent of it."""
         return await self._covering(domain.lower(), principal) is not None
 
     async def _covering(self, domain: str, principal: Principal) -> StoredDomain | None:
@@ -90,7 +90,7 @@ class Domains:
         return next((self._expire_claim(claim) for claim in claims if claim.domain == domain), None)
 
     def _expire_claim(self, claim: StoredDomain) -> StoredDomain:
-        """The claim as time has made it."""
+        """The claim, expired if its time is over."""
         since = claim.created_at if claim.verified_at is None else claim.verified_at
         allowed = PROVE_WITHIN if claim.verified_at is None else VALID_FOR
         return replace(claim, state="expired") if self._clock() > since + allowed else claim
@@ -115,7 +115,7 @@ class Domains:
 
 
 def normalise(domain: str) -> str:
-    """A domain name in its one spelling. Raises BadArguments."""
+    """A domain name in normal form. Raises BadArguments."""
     text = domain.strip().rstrip(".").lower()
     try:
         plain = text if text.isascii() else text.encode("idna").decode("ascii")
@@ -127,7 +127,7 @@ def normalise(domain: str) -> str:
 
 
 def challenge(claim: StoredDomain) -> JsonObject:
-    """What its owner has to do, and by when."""
+    """What the owner has to do, and by when."""
     value = f"{VALUE}{claim.token}"
     return {
         "dns_record": {"type": "TXT", "name": f"{LABEL}.{claim.domain}", "value": value},
@@ -138,5 +138,5 @@ def challenge(claim: StoredDomain) -> JsonObject:
 
 
 def timestamp(at: float) -> str:
-    """Seconds as the registry's API writes times."""
+    """Seconds in the time format of the registry's API."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""The registry's facade: everything the `bridge` dialect, the REST API and the command line ask for.
+"""The registry's facade: everything that the `bridge` dialect, the REST API and the command line use.
 
-Builds the parts of this room from the configuration and the rooms below, admits each request (scope, rate), and
-joins what several parts know about one server. `app.py` makes one and ends it.
+Builds the parts of this package from the configuration, checks each request (scope, rate), and combines what several
+parts know about one server. `app.py` creates it and closes it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ MAX_HEALTH = 100
 
 @dataclass(frozen=True, slots=True)
 class RatedRecord:
-    """A record with what is measured of it here."""
+    """A record with its local measurements."""
 
     id: str
     record: StoredRecord
@@ -54,7 +54,7 @@ class RatedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServerHealth:
-    """A server that runs here or is registered, and how well it is over each window."""
+    """A server that runs here or is registered, and its health over each window."""
 
     id: str
     title: str
@@ -66,7 +66,7 @@ class ServerHealth:
 
 
 class RegistryFacade:
-    """Everything that callers ask of the registry, each request checked against scope and rate first."""
+    """Everything that callers request from the registry; each request is checked against scope and rate first."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class RegistryFacade:
         act: Callable[[str, str, str], None] = lambda principal, act, detail: None,
         on_successor: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """`pinned` says whether the user has favourite tools; `act` hears who did what to the gateway; `on_successor`
-        hears a name that another API key has from now on.
+        """`pinned` returns whether the user has favourite tools; `act` is called for the audit; `on_successor` is
+        called with a name that another API key has from now on.
         """
         self.act = act
         settings = config.registry
@@ -108,9 +108,9 @@ class RegistryFacade:
         self._tasks = Tasks()
 
     def reconfigure(self, config: Config) -> None:
-        """Use another configuration from now on; to be called before the pool and the catalogue take up its servers.
+        """Use another configuration from now on; call it before the pool and the catalogue apply its servers.
 
-        Raises ConfigError where it cannot be used, and then nothing has changed.
+        Raises ConfigError if it cannot be used, and then nothing has changed.
         """
         terms = read(config.registry)
         self.domains.use(terms)
@@ -122,7 +122,7 @@ class RegistryFacade:
             self._tasks.start(self.managed.restore(), "restore installed servers")
 
     async def wait_until_settled(self) -> None:
-        """Wait for what a new configuration has set going."""
+        """Wait for the background work of a new configuration."""
         await self._tasks.wait()
 
     async def close(self) -> None:
@@ -137,7 +137,7 @@ class RegistryFacade:
     async def discover(
         self, query: str, principal: Principal, *, limit: int, category: str = "", tags: tuple[str, ...] = ()
     ) -> tuple[list[RatedRecord], int]:
-        """The records that fit, and how many there are in all."""
+        """The matching records, and their total number."""
         await self.keys.admit(principal, "discover", "discovery")
         index = await self.registry.index()
         names = index.filter(category, tags) if category or tags else None
@@ -148,7 +148,7 @@ class RegistryFacade:
     async def advise(
         self, query: str, context: str, limit: int, principal: Principal
     ) -> tuple[Advice, list[RatedRecord]]:
-        """Recommendations for a need, and what is known of each, in the same order."""
+        """Recommendations for a need, and what is known about each, in the same order."""
         await self.keys.admit(principal, "discover", "discovery")
         index = await self.registry.index()
         scores = await self._scores(index)
@@ -164,13 +164,13 @@ class RegistryFacade:
         return replace(advice, recommendations=ordered), reorder(list(zip(ids, known, strict=True)), order)
 
     async def progress(self, principal: Principal) -> Progress:
-        """How far a principal has come."""
+        """The onboarding progress of a principal."""
         if principal == LOCAL and self._pinned():
             await self.onboarding.took(principal, "favourite_pinned")
         return await self.onboarding.progress(principal)
 
     async def suggestions(self, limit: int = 2) -> list[str]:
-        """Servers worth having that are not here yet: the most used, then those the seed file begins with."""
+        """Suggested servers that are not here yet: the most used, then the first of the seed file."""
         index = await self.registry.index()
         linked = self.links(index)
         calls = await self.store.call_counts(self._clock() - USAGE_WINDOW)
@@ -179,7 +179,7 @@ class RegistryFacade:
         return [index.ids[record.name] for record in absent[:limit]]
 
     async def describe(self, record: StoredRecord) -> RatedRecord | None:
-        """What is measured of a record; None when it is not the latest version."""
+        """The measurements of a record; None if it is not the latest version."""
         index = await self.registry.index()
         if record.name not in index.records:
             return None
@@ -221,7 +221,7 @@ class RegistryFacade:
     # Health
 
     async def measure(self, server: str | None, limit: int, principal: Principal) -> list[ServerHealth]:
-        """One server's health, which is watched from now on; or that of all servers here. Raises UnknownName."""
+        """One server's health, which is monitored from now on; or that of all servers here. Raises UnknownName."""
         await self.keys.admit(principal, "discover", "health")
         if server is not None:
             return [await self._measure_one(server, principal)]
@@ -231,9 +231,10 @@ class RegistryFacade:
         return [await self._measure(name, index) for name in names]
 
     async def _visible_servers(self, principal: Principal) -> set[str]:
-        """Who was called or probed lately: servers of this gateway and of the registry, and what the principal called.
+        """The servers that were called or probed recently: those of this gateway and of the registry, and what the
+        principal called.
 
-        Addresses that somebody else gave are not shown.
+        Addresses that another principal used are not shown.
         """
         index = await self.registry.index()
         own = {key.rpartition(".")[0] for key in await self.store.usage(principal)}
@@ -281,7 +282,7 @@ class RegistryFacade:
 
 
 def response(record: StoredRecord, known: RatedRecord | None = None) -> JsonObject:
-    """A record as the registry's API answers with it."""
+    """A record in the format of the registry's API."""
     about: JsonObject = {
         "status": record.status,
         "publishedAt": timestamp(record.published_at),
@@ -303,7 +304,7 @@ def _identities(body: JsonObject) -> list[str]:
 
 
 def _strip_version(word: str) -> str:
-    """A package without its version: `@scope/name@1.2` and `name==1.2` are the package all the same."""
+    """A package without its version: `@scope/name@1.2` and `name==1.2` name the same package as without."""
     head, at, _ = word.rpartition("@")
     return head if at and head else word.partition("==")[0]
 

@@ -1,4 +1,4 @@
-"""How well servers are, measured and never guessed: from every real call, and from probes in between.
+"""The health of servers, measured and never guessed: from every real call, and from probes in between.
 
 Over a window, with an observation for each call and probe:
 
@@ -8,8 +8,8 @@ Over a window, with an observation for each call and probe:
     score         round(100 × (0.5 × uptime + 0.3 × (1 − error rate) + 0.2 × speed))
     speed         1 up to half a second, 0 from ten seconds, in between falling with the logarithm of the median
 
-A tool that answers `isError` has answered: that is the caller's affair, not the server's health. Nothing observed
-means `unknown`. What is probed, and when, is the business of `probes.py`.
+A tool that answers `isError` has answered: that does not affect the server's health. No observations means `unknown`.
+`probes.py` decides what is probed, and when.
 """
 
 import math
@@ -73,7 +73,7 @@ class Health:
 
 
 def summarise(seen: Sequence[Observation]) -> Measurement:
-    """What observations, oldest first, amount to."""
+    """The measurement from observations, oldest first."""
     if not seen:
         return UNKNOWN
     minutes: dict[int, bool] = {}

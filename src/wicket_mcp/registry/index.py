@@ -1,6 +1,6 @@
 """All active records at one moment, with short ids and a search index over servers and their tools.
 
-Immutable; a change makes a new one that indexes only what changed. Ranking is the core's search: every record is a
+Immutable; a change creates a new one that indexes only what changed. Ranking uses the normal search: every record is a
 listing whose first entry stands for the server itself.
 """
 
@@ -16,15 +16,15 @@ from wicket_mcp.search.segment import NoModel
 from wicket_mcp.store.model import StoredRecord
 
 ITSELF = ""
-"""The name of the entry that stands for the server, which no tool can have."""
+"""The name of the entry for the server itself, which no tool can have."""
 
-_REINDEX_ALL = 100  # changed records from which indexing everything again is cheaper than one by one
-_FLOOR = 0.2  # share of the best score below which a server is not an answer
+_REINDEX_ALL = 100  # changed records from which indexing everything again is cheaper
+_FLOOR = 0.2  # share of the best score below which a server is not a result
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A record that fits a query: how well, and through which of its tools."""
+    """A record that matches a query: how well, and through which of its tools."""
 
     record: StoredRecord
     score: float
@@ -44,7 +44,7 @@ class RecordIndex:
         return cls((0, -1.0), {}, SearchIndex.build((), model=NoModel()))
 
     def renew(self, stamp: tuple[int, float], records: Sequence[StoredRecord]) -> "RecordIndex":
-        """The index with these records. Pure CPU; call it away from the event loop."""
+        """The index with these records. Pure CPU; call it off the event loop."""
         now = {record.name: record for record in records}
         removed = self.records.keys() - now.keys()
         changed = [record for name, record in now.items() if not _same(self.records.get(name), record)]
@@ -59,7 +59,7 @@ class RecordIndex:
 
     @cached_property
     def ids(self) -> dict[str, str]:
-        """The short id of every record: the part after the slash where that is enough, else the whole name."""
+        """The short id of every record: the part after the slash if that is unique, else the whole name."""
         short = {name: name.partition("/")[2] for name in self.records}
         shared = Counter(short.values())
         return {name: part if shared[part] == 1 else name for name, part in short.items()}
@@ -71,7 +71,7 @@ class RecordIndex:
         return spellings | {name.lower(): name for name in self.records}
 
     def get(self, name: str) -> StoredRecord | None:
-        """The record of this id, name or title."""
+        """The record with this id, name or title."""
         return self.records.get(self._spellings.get(name.lower(), ""))
 
     def filter(self, category: str = "", tags: Collection[str] = ()) -> list[str]:
@@ -85,7 +85,7 @@ class RecordIndex:
         ]
 
     def search(self, query: str, names: Collection[str] | None = None) -> list[Match]:
-        """Records that fit, best first: a server counts as much as its best entry, and a little for further ones."""
+        """Matching records, best first: a server has the score of its best entry, plus a little for further ones."""
         answer = self.index.search(query, limit=200, servers=names)
         scores: dict[str, float] = {}
         tools: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ class RecordIndex:
 
 
 def listing(record: StoredRecord) -> Listing:
-    """A record as the core's search reads it."""
+    """A record as a listing for the search."""
     body = record.body
     words = ". ".join(
         part

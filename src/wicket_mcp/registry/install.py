@@ -1,7 +1,7 @@
-"""What to start for a package: the command line of each package manager, made of a checked name and arguments.
+"""The command line that starts a package with its package manager, from a checked name and arguments.
 
-A name that could be anything but a package (a path, an address, an option, a shell's punctuation) is refused, no
-shell is involved, and nothing that a package or registry says about itself gets into the command.
+A name that could be anything else (a path, an address, an option, shell syntax) is rejected, no shell is involved, and
+no text from a package or registry gets into the command.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _LIMITS = ("--memory", "512m", "--cpus", "1", "--pids-limit", "256", "--cap-drop
 
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
-    """A server that somebody wants to have."""
+    """A request to install a server."""
 
     name: str
     kind: Kind
@@ -47,7 +47,7 @@ class InstallRequest:
 
 
 async def prepare(request: InstallRequest, rules: EgressRules) -> ServerConfig:
-    """How the server is started or reached. Raises BadArguments, Denied, or Unavailable when a program is missing."""
+    """How the server is started or reached. Raises BadArguments, Denied, or Unavailable if a program is missing."""
     _check(request)
     if request.kind == "remote":
         rules.check_url(request.command)
@@ -113,7 +113,7 @@ async def _launcher(request: InstallRequest, package: str) -> tuple[str, ...]:
 
 
 def pin(package: str) -> str:
-    """A PyPI package as pip writes it: `name==1.2` also where it was given as `name@1.2`."""
+    """A PyPI package in pip's format: `name==1.2`, even if given as `name@1.2`."""
     name, at, version = package.partition("@")
     return name if version == "latest" else f"{name}{'==' if at else ''}{version}"
 
@@ -121,7 +121,7 @@ def pin(package: str) -> str:
 def container(image: str, env: Iterable[str]) -> tuple[str, ...]:
     """The command line that runs an image, with limits on what it may use.
 
-    Variables are passed by name: their values stay out of the command line, which every user can read.
+    Variables are passed by name: their values stay out of the command line, which every user can see.
     """
     passed = tuple(part for name in env for part in ("-e", name))
     return "docker", "run", "--rm", "-i", *_LIMITS, *passed, image

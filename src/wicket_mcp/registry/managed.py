@@ -1,8 +1,8 @@
-"""Servers installed while the gateway runs: kept, started, stopped and removed; their tools come and go with them.
+"""Servers installed at run time: stored, started, stopped and removed, together with their tools.
 
-Off unless the configuration says `allow_runtime_servers`, because it is the only way in which somebody other than
-the configuration decides what is started. A server of the configuration is never touched. The configuration can change
-at every await: what it allows is looked up again behind each, right before a server is added or kept.
+Off unless the configuration sets `allow_runtime_servers`, because only this lets something other than the configuration
+decide what is started. A configured server is never changed. The configuration can change at every await, so its
+permission is checked again after each, right before a server is added or stored.
 """
 
 import logging
@@ -49,7 +49,7 @@ class ManagedServer:
 
 
 class Managed:
-    """Installs, starts, stops and removes servers at runtime, and restores them at the next start."""
+    """Installs, starts, stops and removes servers at run time, and restores them at the next start."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Managed:
         self._allowed = config.allow_runtime_servers
         self._configured = _names(config)
         self._ours: dict[str, StoredManaged] = {}
-        """The installed servers that run now, and those being tried, by name."""
+        """The running installed servers, and those being tried, by name."""
 
     @property
     def running(self) -> frozenset[str]:
@@ -80,10 +80,10 @@ class Managed:
         return frozenset(self._ours)
 
     def use(self, config: Config) -> bool:
-        """Obey another configuration, before the pool and the catalogue take up its servers.
+        """Apply another configuration, before the pool and the catalogue apply its servers.
 
-        What it forbids, or has a server of the same name for, is ours no more. Says whether there is something to
-        `restore` when they did.
+        Servers that it forbids or replaces by name are dropped. Returns whether there is something to `restore`
+        afterwards.
         """
         before = self._allowed, self._configured
         self._allowed, self._configured = config.allow_runtime_servers, _names(config)
@@ -94,7 +94,7 @@ class Managed:
         return before != (self._allowed, self._configured)
 
     async def restore(self) -> None:
-        """Bring back what ran when the gateway ended, or when a configuration got in its way. Connects to nothing."""
+        """Restore what ran when the gateway ended, or what a configuration had displaced. Connects to nothing."""
         if not self._allowed:
             return
         for stored in await self._store.managed_servers():
@@ -108,7 +108,7 @@ class Managed:
                 self._add(stored)
 
     def permit(self) -> None:
-        """Raises Denied when the configuration does not let servers be installed."""
+        """Raises Denied if the configuration does not allow installing servers."""
         if not self._allowed:
             raise Denied(
                 "Servers cannot be installed or changed here.",
@@ -116,14 +116,14 @@ class Managed:
             )
 
     async def plan(self, request: InstallRequest) -> ServerConfig:
-        """How a server would be started; checks everything but whether its name is free."""
+        """How a server would be started; checks everything except whether its name is free."""
         self.permit()
         return await prepare(request, self._rules)
 
     async def install(self, request: InstallRequest, principal: Principal, *, start: bool) -> tuple[str, ...]:
-        """Keep a server and, with `start`, have its tools at once; their names.
+        """Store a server and, with `start`, make its tools available at once; returns their names.
 
-        Raises WicketError; then nothing is kept.
+        Raises WicketError, and then nothing is stored.
         """
         config = await self.plan(request)
         known = {record.name.lower() for record in await self._store.managed_servers()}
@@ -138,9 +138,9 @@ class Managed:
         return self._tools(record.name)
 
     async def register(self, config: ServerConfig, principal: Principal) -> tuple[str, ...]:
-        """Keep a server that a client described itself, and have its tools at once; their names.
+        """Store a server that a client described, and make its tools available at once; returns their names.
 
-        Raises WicketError; then nothing is kept.
+        Raises WicketError, and then nothing is stored.
         """
         self.permit()
         managed = await self._store.managed_servers()
@@ -158,7 +158,7 @@ class Managed:
         return self._tools(record.name)
 
     async def deregister(self, name: str) -> str:
-        """Remove a server that was registered by a client; its name. Raises BadArguments or UnknownName."""
+        """Remove a server that a client registered; returns its name. Raises BadArguments or UnknownName."""
         self.permit()
         if name.lower() in self._configured:
             raise BadArguments(
@@ -203,7 +203,7 @@ class Managed:
             await self._listings.drop_listing(name)
 
     def _permit_name(self, name: str) -> None:
-        """Raises Denied or BadArguments where the configuration does not let us have a server of this name."""
+        """Raises Denied or BadArguments if the configuration does not allow a server of this name."""
         self.permit()
         if name.lower() in self._configured:
             raise BadArguments(
@@ -216,7 +216,7 @@ class Managed:
 
     @property
     def _taken_names(self) -> frozenset[str]:
-        """Names of servers that are configured, or being installed by somebody else just now."""
+        """Names of servers that are configured, or being installed at the moment."""
         return self._configured | {name.lower() for name in self._ours}
 
     async def _find(self, name: str) -> StoredManaged:
@@ -234,16 +234,16 @@ class Managed:
         self._ours[stored.name] = stored
 
     async def _withdraw(self, stored: StoredManaged) -> None:
-        """Take a server out, unless its name is the configuration's or somebody else's by now."""
+        """Remove a server, unless its name belongs to the configuration or another installation by now."""
         if self._ours.get(stored.name) is stored:
             del self._ours[stored.name]
             self._catalogue.remove(stored.name)
             await self._pool.remove(stored.name)
 
     async def _try(self, stored: StoredManaged) -> None:
-        """Start a server that is not kept yet; when this returns it runs, and may be kept.
+        """Start a server that is not stored yet; when this returns it runs, and may be stored.
 
-        Nothing is left of one that fails, that the configuration forbids, or that nobody waits for any more.
+        A server that fails, that the configuration forbids, or whose installation was cancelled is removed completely.
         """
         self._permit_name(stored.name)
         self._add(stored)
@@ -277,7 +277,7 @@ class Managed:
 
 
 def _names(config: Config) -> frozenset[str]:
-    """What nothing can be installed over, in any spelling; disabled servers too, which may be enabled again."""
+    """Names that cannot be installed over, in any spelling, including disabled servers, which may be enabled again."""
     return frozenset(server.name.lower() for server in config.servers)
 
 

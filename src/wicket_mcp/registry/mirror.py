@@ -1,7 +1,7 @@
-"""Following another registry that speaks the official API: page by page, then only what changed since.
+"""Mirrors another registry with the official API: page by page, then only the changes.
 
-What comes from there is checked like anything published here, never replaces a record that was published here, and
-keeps its origin. A record that is wrong costs itself and not the others.
+Its records are checked like those published here, never replace a record that was published here, and keep their
+origin. An invalid record does not affect the others.
 """
 
 import time
@@ -24,13 +24,13 @@ from wicket_mcp.upstream.egress import Endpoint, HttpClient
 PAGE = 100
 MAX_PAGES = 10_000
 MAX_PAGE_BYTES = 16 * 1024 * 1024
-OVERLAP = 60.0  # seconds read twice, for records that were being written when we last looked
+OVERLAP = 60.0  # seconds read twice, for records that were being written at the last visit
 _STATUSES: dict[str, Status] = {"active": "active", "deprecated": "deprecated", "deleted": "deleted"}
 
 
 @dataclass(slots=True)
 class Synced:
-    """What one visit brought."""
+    """The result of one visit."""
 
     taken: int = 0
     unchanged: int = 0
@@ -39,7 +39,7 @@ class Synced:
 
 
 class Mirror:
-    """Follows one registry. `key` is sent as a bearer token."""
+    """Mirrors one registry. `key` is sent as a bearer token."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Mirror:
         self._clock = clock
 
     async def sync(self, on_page: Callable[[Synced], None] | None = None) -> Synced:
-        """Take over what is new or changed. Raises WicketError when the registry cannot be read to the end."""
+        """Import what is new or changed. Raises WicketError if the registry cannot be read to the end."""
         mark = f"mirror {self._origin}"
         since = await self._notes.load_note(mark)
         newest = float(since or 0.0)
@@ -106,7 +106,7 @@ class Mirror:
             raise Unavailable("registry", f"The registry at {self._origin} did not answer with JSON.") from None
 
     async def _take(self, entry: JsonObject, done: Synced) -> float:
-        """Keep one record where it is new; when it was last changed over there."""
+        """Store one record if it is new; returns when it last changed there."""
         about = as_object(as_object(entry.get("_meta")).get(server_json.OFFICIAL))
         updated = _seconds(about.get("updatedAt"))
         try:

@@ -1,6 +1,6 @@
-"""How far somebody has come, from what they really did; nothing is asked and nothing assumed.
+"""A principal's onboarding progress, from their actual steps; nothing is asked or assumed.
 
-Five steps make it complete. Pinning a favourite is shown when it happened, and is not needed.
+Five steps make it complete. Pinning a favourite is shown if it happened, but not required.
 """
 
 import time
@@ -29,7 +29,7 @@ class Progress:
 
 
 class Onboarding:
-    """The steps that a principal has taken, read from calls, keys and records."""
+    """The steps of a principal, read from calls, keys and records."""
 
     def __init__(self, store: OnboardingStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class Onboarding:
         self._noted: set[tuple[str, str]] = set()
 
     async def took(self, principal: Principal, step: str) -> None:
-        """Note a step; after the first time this costs nothing."""
+        """Record a step; after the first time this costs nothing."""
         if (principal.name, step) not in self._noted:
             await self._store.record_step(principal.name, step, self._clock())
             self._noted.add((principal.name, step))

@@ -1,9 +1,8 @@
-"""Asking servers whether they are there, in the background: few at a time, at jittered intervals, and only those
-that somebody uses or watches.
+"""Probes servers in the background: few at a time, at jittered intervals, and only those that are in use or monitored.
 
-In use are servers with a call in the last minutes; watched are installed ones that run, and those whose health was
-asked for within a day. A local server that does not run is never started for this, and one that runs with the keys of
-its users is not asked. A record that is not installed is asked at its public address, under the egress rules.
+In use are servers with a call in the last minutes; monitored are running installed ones, and those whose health was
+requested within a day. A local server that does not run is never started for this, and one that runs with its users'
+keys is not probed. A record that is not installed is probed at its public address, under the egress rules.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from wicket_mcp.upstream.pool import Pool
 
 log = logging.getLogger(__name__)
 
-IN_USE = 300.0  # seconds after its last call in which a server counts as used
+IN_USE = 300.0  # seconds after its last call for which a server counts as in use
 WATCH_FOR = 86400.0
 KEEP = 8 * 86400.0
 AT_ONCE = 4
@@ -64,7 +63,7 @@ class Probes:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Probe from now on, unless the configuration says never."""
+        """Start probing, unless the configuration disables it."""
         self._wanted = True
         if self._every and self._running is None:
             self._running = self._tasks.start(self._run(self._every), "health probes")
@@ -74,7 +73,7 @@ class Probes:
         return self._running is not None
 
     def use(self, every: float) -> None:
-        """Another time between two rounds, from now on; 0 ends them."""
+        """Change the time between two rounds; 0 ends them."""
         if every == self._every:
             return
         self._every = every
@@ -88,11 +87,11 @@ class Probes:
         await self._tasks.close()
 
     async def watch(self, server: str) -> None:
-        """Somebody asked about this server: look after it for a day."""
+        """A user asked about this server: monitor it for a day."""
         await self._store.watch(server, self._clock() + WATCH_FOR)
 
     async def round(self) -> frozenset[str]:
-        """Probe everything that is due once; the names of what was asked."""
+        """Probe everything that is due, once; returns the names."""
         due = await self._due()
         probed = await asyncio.gather(*(self._probe(server) for server in sorted(due)))
         return frozenset(server for server in probed if server)
@@ -118,7 +117,7 @@ class Probes:
                     if not await self._ask(server):
                         return ""
             except NeedsSignIn:
-                pass  # it answered: that nobody, or only its users, have an account there does not make it ill
+                pass  # it answered: a missing account does not make it unhealthy
             except (WicketError, TimeoutError) as problem:
                 ok = False
                 log.info("probe of '%s' failed: %s", server, problem)
@@ -128,7 +127,7 @@ class Probes:
             return server
 
     async def _ask(self, server: str) -> bool:
-        """Whether there was a way to ask. Raises when the server does not answer."""
+        """Whether the server could be probed. Raises if it does not answer."""
         config = self._pool.config(server)
         if config is not None:
             runs = self._pool.state(server)[0] is State.READY or server in self._managed.running

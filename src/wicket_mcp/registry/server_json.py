@@ -1,7 +1,7 @@
-"""A record in the official registry's `server.json` form: its schema, reading it, and making one.
+"""A record in the official registry's `server.json` format: its schema, parsing it, and creating one.
 
-What that form has no field for (category, tags, author, tools, the long description) travels in the part of
-`_meta` that it reserves for publishers, so that any other registry can carry it. Pure; knows no store.
+Data without a field in that format (category, tags, author, tools, the long description) goes into the part of `_meta`
+that is reserved for publishers, so that any other registry can carry it. Pure; knows no store.
 """
 
 import re
@@ -114,7 +114,7 @@ def check(body: Any) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What `register_server` was told."""
+    """The input of `register_server`."""
 
     name: str
     description: str
@@ -126,7 +126,7 @@ class Registration:
 
 
 def from_registration(registration: Registration, author: str) -> JsonObject:
-    """The record that a registration stands for. Raises BadArguments."""
+    """The record for a registration. Raises BadArguments."""
     source, namespace, name = _locate(registration.repository_url)
     packages = [
         {"registryType": kind, "identifier": identifier, "transport": {"type": "stdio"}}
@@ -155,7 +155,7 @@ def from_registration(registration: Registration, author: str) -> JsonObject:
 
 
 def _locate(url: str) -> tuple[str, str, str]:
-    """The source, namespace and name that a repository's address gives a record."""
+    """The source, namespace and name for a record, from a repository's address."""
     try:
         split = urlsplit(url)
         host = (split.hostname or "").lower()
@@ -179,7 +179,7 @@ def reversed_domain(domain: str) -> str:
 
 
 def domain_of(name: str) -> str | None:
-    """The domain whose owner alone may publish under this name; None for accounts at a forge."""
+    """The domain whose owner may publish under this name; None for accounts at a forge."""
     namespace = name.partition("/")[0].lower()
     if any(namespace.startswith(f"{prefix}.") for prefix in _FORGES.values()):
         return None
@@ -216,7 +216,7 @@ def long_description(body: JsonObject) -> str:
 
 
 def tools(body: JsonObject) -> dict[str, str]:
-    """The tools that the publisher names, and what each does: a table, or a list of names."""
+    """The tools that the publisher names, and their descriptions: a table, or a list of names."""
     named: Any = publisher_meta(body).get("tools")
     if isinstance(named, dict):
         pairs: Iterable[tuple[str, Any]] = as_object(named).items()
@@ -232,13 +232,13 @@ def package(body: JsonObject, kind: str) -> str | None:
 
 
 def remotes(body: JsonObject) -> list[str]:
-    """Addresses that can be used as they stand: those with a variable in them need the user first."""
+    """Addresses that can be used directly: those with a variable need the user's input first."""
     addresses = [as_text(as_object(entry).get("url")) for entry in as_list(body.get("remotes"))]
     return [address for address in addresses if address.startswith(("https://", "http://")) and "{" not in address]
 
 
 def newest(versions: Sequence[str]) -> int:
-    """Which of these is the latest, given in order of publication: by semantic version where all have one."""
+    """Which of these is the latest, given in order of publication: by semantic version if all have one."""
     keys = [_semantic(version) for version in versions]
     if not keys or any(key is None for key in keys):
         return len(versions) - 1

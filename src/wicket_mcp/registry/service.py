@@ -1,7 +1,7 @@
-"""The records: reading them page by page, finding one, publishing, deleting; and who may do so.
+"""The records: reading them page by page, finding one, publishing, deleting; and the permissions for this.
 
-A name belongs to whoever published it first; a name under a domain belongs to who proved that domain. Seeded and
-mirrored records belong to nobody and can be changed by administrators alone.
+A name belongs to its first publisher; a name under a domain belongs to the principal that proved the domain. Seeded and
+mirrored records have no owner, and only administrators can change them.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SEED_MARK = "registry seed"
 
 
 class Registry:
-    """The registry's records: list, find, publish and delete, each within what the principal may do."""
+    """The registry's records: list, find, publish and delete, each within the principal's rights."""
 
     def __init__(
         self, records: RecordStore, notes: NoteStore, domains: Domains, clock: Callable[[], float] = time.time
@@ -41,7 +41,7 @@ class Registry:
         self._lock = asyncio.Lock()
 
     async def index(self) -> RecordIndex:
-        """The latest version of every active record, searchable; brought up to date when records changed."""
+        """The latest version of every active record, searchable; updated when records have changed."""
         async with self._lock:
             await self._seed()
             stamp = await self._records.record_stamp()
@@ -77,7 +77,7 @@ class Registry:
         return record
 
     async def publish(self, body: Any, principal: Principal, *, origin: str = "published") -> StoredRecord:
-        """Take in a new version. Raises BadArguments, Denied, or Taken."""
+        """Add a new version. Raises BadArguments, Denied, or Taken."""
         checked = server_json.check(body)
         name, version = checked["name"], checked["version"]
         await self.plant()
@@ -96,7 +96,7 @@ class Registry:
         return record
 
     async def delete(self, name: str, version: str, principal: Principal) -> StoredRecord:
-        """Mark a version as deleted; mirrors hear of it. Raises UnknownName or Denied."""
+        """Mark a version as deleted, which mirrors can see. Raises UnknownName or Denied."""
         record = await self.version(name, version)
         await self._permit(name, [record], principal)
         deleted = replace(record, status="deleted", latest=False, updated_at=self._clock())
@@ -124,7 +124,7 @@ class Registry:
             )
 
     async def _permit_account(self, name: str, principal: Principal) -> None:
-        """An account at a forge belongs to who first published under it, however it is spelled."""
+        """An account at a forge belongs to the first publisher under it, whatever the spelling."""
         account = f"{name.partition('/')[0].lower()}/"
         query = RecordQuery(limit=1000, search=account, include_deleted=True)
         while page := await self._records.page(query):
@@ -142,12 +142,12 @@ class Registry:
         return records
 
     async def plant(self) -> None:
-        """Have the records that ship with Wicket; nothing, where they are there already."""
+        """Add the records that ship with Wicket, unless they are already there."""
         async with self._lock:
             await self._seed()
 
     async def _seed(self) -> None:
-        """Take in the records that ship with Wicket, once for each edition of that file."""
+        """Add the records that ship with Wicket, once for each edition of that file."""
         if self._seeded:
             return
         data = await asyncio.to_thread(files("wicket_mcp.registry").joinpath("seed.json").read_bytes)

@@ -1,7 +1,7 @@
-"""What `[registry]` says, read and checked in one place.
+"""Reads and checks the `[registry]` options in one place.
 
-Needs no registry and imports little: every start and every reload asks here, also of a gateway that never opens its
-registry. What was read here can be used without another check.
+Needs no registry and imports little, because every start and reload calls it, even for a gateway that never opens its
+registry. Its result needs no further checks.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from wicket_mcp.upstream.egress_rules import Allowed
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The options of `[registry]` that can be wrong, in the form in which they are used."""
+    """The options of `[registry]` that can be wrong, in parsed form."""
 
     rates: Mapping[str, int]
     resolvers: tuple[Resolver, ...]
@@ -33,7 +33,7 @@ def read(settings: RegistryConfig) -> Terms:
 
 
 def check(settings: RegistryConfig) -> None:
-    """Raises ConfigError where the options cannot be used."""
+    """Raises ConfigError if the options cannot be used."""
     read(settings)
 
 

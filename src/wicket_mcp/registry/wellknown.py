@@ -1,6 +1,6 @@
-"""The file with which a domain's owner proves the ownership: read over https, under the egress rules.
+"""The file that proves the ownership of a domain: read over https, under the egress rules.
 
-Every reading has a connection of its own, so that it sees the domain as it is now.
+Every read uses a new connection, so that it sees the domain's current state.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ TIMEOUT = 10.0
 
 
 async def read(domain: str, rules: EgressRules, principal: Principal) -> str:
-    """What the file on `domain` says. Raises LookupFailed, with as much of the reason as `principal` may know."""
+    """The content of the file on `domain`. Raises LookupFailed, with as much of the reason as `principal` may know."""
     url = f"https://{domain}{PATH}"
     client = HttpClient(rules=rules)
     try:

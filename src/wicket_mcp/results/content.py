@@ -1,7 +1,7 @@
-"""What the body of a tool result says: its blocks, the text of a block, and the value that it stands for.
+"""Interprets the body of a tool result: its blocks, the text of a block, and its value.
 
 Pure functions over the JSON of a result, read by stored results, scripts, the audit and the command line, so that a
-result means the same everywhere. A body comes from an upstream: nothing in it is trusted to have the right type.
+result means the same everywhere. A body comes from an upstream, so no type in it is trusted.
 """
 
 from contextlib import suppress
@@ -18,7 +18,7 @@ def blocks_of(body: JsonObject) -> list[JsonObject]:
 
 
 def text_of(block: JsonObject) -> str | None:
-    """The text of a text block or of an embedded resource; None for pictures, sounds, links and binary files."""
+    """The text of a text block or of an embedded resource; None for images, audio, links and binary files."""
     if block.get("type") == "text":
         text: Any = block.get("text")
     else:
@@ -32,7 +32,7 @@ def texts_of(body: JsonObject) -> list[str]:
 
 
 def parse_text(text: str) -> Any:
-    """The object or list when the text is JSON of one, else the text: a lone `42` stays the text that it is."""
+    """The object or list if the text is JSON of one, else the text: a lone `42` stays text."""
     if text.lstrip()[:1] in ("{", "["):
         with suppress(ValueError):
             return decode(text) if len(text) < LARGE else decode_in_pieces(text)
@@ -40,7 +40,7 @@ def parse_text(text: str) -> Any:
 
 
 def value_of(body: JsonObject) -> Any:
-    """What a result means: its structured content, else its text (parsed when it is a JSON object or array)."""
+    """The value of a result: its structured content, else its text (parsed if it is a JSON object or array)."""
     structured: Any = body.get("structuredContent")
     if structured is not None:
         return unwrap_structured(structured)
@@ -49,7 +49,7 @@ def value_of(body: JsonObject) -> Any:
 
 
 def unwrap_structured(structured: Any) -> Any:
-    """Structured content without the object that many servers put around a function's value: `{"result": value}`."""
+    """Structured content without the object that many servers wrap around a function's value: `{"result": value}`."""
     if len(as_object(structured)) != 1 or "result" not in structured:
         return structured
     value = structured["result"]
@@ -57,7 +57,7 @@ def unwrap_structured(structured: Any) -> Any:
 
 
 def size_of(body: JsonObject) -> int:
-    """Characters of what a model would read of a result, `LARGE` standing for any more; pictures do not count."""
+    """Characters of a result that a model would read, at most `LARGE`; images do not count."""
     texts = 0
     content: Any = body.get("content")
     for block in cast("list[Any]", content) if isinstance(content, list) else ():
@@ -66,5 +66,5 @@ def size_of(body: JsonObject) -> int:
     structured: Any = body.get("structuredContent")
     if structured is None:
         return texts
-    # What is large is not written out only to be measured.
+    # A large value is not encoded just to be measured.
     return max(texts, LARGE if weighs_over(structured) else len(encode(structured)))

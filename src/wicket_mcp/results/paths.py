@@ -1,6 +1,6 @@
-"""Selecting a part of a JSON value: `items[0].id`, `items[*].name`, `rows[-3:]`, `["odd key"].x`, with or without `$`.
+"""Selects a part of a JSON value: `items[0].id`, `items[*].name`, `rows[-3:]`, `["odd key"].x`, with or without `$`.
 
-A small language on purpose: every expression takes time linear in the value, and every miss says what is there.
+Deliberately small: every expression takes time linear in the value, and every error says what exists instead.
 """
 
 import re
@@ -38,7 +38,7 @@ def select(value: Any, path: str) -> Any:
 
 
 def _follow(value: Any, step: re.Match[str], where: str, *, strict: bool) -> list[Any]:
-    """What one step leads to. Behind a `*` a miss is not an error: not every item has every key."""
+    """The value after one step. After a `*` a missing key is not an error: not every item has every key."""
     if step["star"] is not None or step["all"] is not None:
         return list(as_object(value).values()) if isinstance(value, dict) else _items(value, where)
     if step["slice"] is not None:

@@ -1,7 +1,7 @@
 """References to stored results among the arguments of a call: `{"$result": id, "path": "items[0].id"}`.
 
-Finds them, and puts in their place what they stand for. Pure: who calls it (`results.py`) has loaded and decoded the
-results, off the event loop.
+Finds them, and replaces them by their values. Pure: the caller (`results.py`) has loaded and decoded the results, off
+the event loop.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,11 +19,11 @@ from wicket_mcp.results.paths import select
 REFERENCE = "$result"
 Path: TypeAlias = tuple[str | int, ...]
 TextAt: TypeAlias = Callable[[Path], bool]
-"""Whether at this place in the arguments only text goes."""
+"""Whether only text is allowed at this place in the arguments."""
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """One of them: where it stands, and what it refers to."""
+    """One reference: its position, and what it refers to."""
 
     place: Path
     handle: str
@@ -31,7 +31,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def refers(value: Any) -> bool:
-    """Whether there is a reference anywhere in `value`: nearly always not, which must cost little to see."""
+    """Whether `value` contains a reference: nearly always not, so the check must be cheap."""
     if isinstance(value, dict):
         fields = cast("JsonObject", value)
         if REFERENCE in fields:
@@ -43,7 +43,7 @@ def refers(value: Any) -> bool:
 
 
 def find_references(arguments: Any) -> list[Reference]:
-    """All of them. Raises BadArguments where one is not well formed."""
+    """All references. Raises BadArguments for a malformed one."""
     references: list[Reference] = []
     waiting: list[tuple[Path, Any]] = [((), arguments)]
     while waiting:
@@ -67,7 +67,7 @@ def is_reference(fields: JsonObject) -> bool:
 def replace_references(
     arguments: Any, references: list[Reference], bodies: Mapping[str, JsonObject], text_at: TextAt
 ) -> Any:
-    """`arguments` with what each reference stands for in its place. Raises BadArguments when that is too much."""
+    """`arguments` with each reference replaced by its value. Raises BadArguments if that is too much."""
     values: dict[tuple[str, str, bool], tuple[Any, int]] = {}
     replaced: dict[Path, Any] = {}
     total = 0
@@ -111,7 +111,7 @@ def _read(place: Path, fields: JsonObject) -> Reference:
 
 def _value(body: JsonObject, path: str, *, as_text: bool) -> Any:
     if as_text and not path and (texts := texts_of(body)):
-        return "\n".join(texts)  # as the server wrote it, not as we would
+        return "\n".join(texts)  # as the server wrote it
     value = value_of(body)
     value = select_part(body, value, path) if path else value
     return pretty(value) if as_text and not isinstance(value, str) else value

@@ -1,7 +1,7 @@
-"""Large results: stored whole, shown in part, read by handle, passed to other calls by reference.
+"""Large results: stored completely, shown in part, read by handle, passed to other calls by reference.
 
-Nothing is lost by shortening: what the agent gets names the handle under which the rest can be read. A handle cannot
-be guessed and works only for the principal whose call made it.
+Shortening loses nothing: the agent's answer names the handle for reading the rest. A handle cannot be guessed and works
+only for the principal whose call made it.
 """
 
 import asyncio
@@ -36,17 +36,17 @@ from wicket_mcp.results.storage import ResultStorage
 from wicket_mcp.store.base import ResultStore
 from wicket_mcp.store.model import StoredResult
 
-CHARS_PER_TOKEN = 4  # what text costs on average; good enough to decide what is large
+CHARS_PER_TOKEN = 4  # average cost of text; good enough to decide what is large
 FIRST_PART = 4000  # characters of a large result that are shown at once
 DEFAULT_LINES = 200
-PARTS = 4  # times what may be substituted that may be read for it, where several results are referred to
-KEPT = 30.0  # seconds for which the result that was read last stays decoded
+PARTS = 4  # factor by which reading may exceed substituting, if several results are referred to
+KEPT = 30.0  # seconds for which the last read result stays decoded
 
 T = TypeVar("T")
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A part of a stored result, as text, and what there is beyond it."""
+    """A part of a stored result, as text, and what comes after it."""
 
     text: str
     note: str
@@ -59,7 +59,7 @@ class Results:
         self._storage = ResultStorage(store)
         self.config = config
         self.shown = (config.large + 1) * CHARS_PER_TOKEN - 1
-        """Characters up to which a result is shown whole."""
+        """Characters up to which a result is shown completely."""
         self._lane = Lane("reads of stored results", width=2, share=1, waiting=64)
         self._latest: _Decoded | None = None
         self._forgetting: asyncio.TimerHandle | None = None
@@ -67,9 +67,9 @@ class Results:
     async def shape(
         self, body: JsonObject, of: str, principal: Principal, *, most: int | None = None, size: int | None = None
     ) -> JsonObject:
-        """`body` itself, or, when it has over `most` tokens, its beginning with a handle to the whole.
+        """`body` itself or, if it has over `most` tokens, its beginning with a handle to the whole.
 
-        `of` names the tool in the text; `size` is `size_of(body)` where somebody has measured it already.
+        `of` names the tool in the text; `size` is `size_of(body)` if it is already known.
         """
         tokens = (size_of(body) if size is None else size) // CHARS_PER_TOKEN
         if tokens <= (self.config.large if most is None else min(most, self.config.large)):
@@ -95,14 +95,14 @@ class Results:
         offset: int = 0,
         limit: int | None = None,
     ) -> Slice:
-        """A slice of a stored result: items where `path` leads to a list, lines otherwise."""
+        """A slice of a stored result: items if `path` leads to a list, lines otherwise."""
         check_length(path, MAX_PATH, "A path")
         check_length(grep, MAX_PATH, "A pattern")
         stored, most = await self._load(handle, principal), self.config.large * CHARS_PER_TOKEN
         return await self.compute(principal, lambda: _slice(self._decode(stored).part(path), grep, offset, limit, most))
 
     async def value(self, handle: str, principal: Principal, path: str = "", *, most: int | None = None) -> Any:
-        """The value of a stored result, or the part of it at `path`; BadArguments when it has over `most` bytes."""
+        """The value of a stored result, or the part at `path`; raises BadArguments if it has over `most` bytes."""
         check_length(path, MAX_PATH, "A path")
         stored = await self._load(handle, principal)
 
@@ -115,7 +115,7 @@ class Results:
         return await self.compute(principal, compute)
 
     async def origin(self, handle: str, principal: Principal) -> tuple[str, JsonObject]:
-        """The tool that a stored result is of, and the result's `_meta`."""
+        """The tool that produced a stored result, and the result's `_meta`."""
         stored = await self._load(handle, principal)
         meta = await self.compute(principal, lambda: as_object(self._decode(stored).body.get("_meta")))
         return stored.tool, meta
@@ -123,9 +123,8 @@ class Results:
     async def substitute(self, arguments: Any, principal: Principal, text_at: TextAt) -> Any:
         """`arguments` with every `{"$result": id, "path": …}` in it replaced by the value it refers to.
 
-        Where `text_at` says that only text goes, it is the text of that value. Each result is read once. Raises
-        BadArguments where there are too many references, or they stand for too much: before anything is decoded where
-        the stored length shows it.
+        If `text_at` allows only text, the value is inserted as text. Each result is read once. Raises BadArguments if
+        there are too many references or their values are too large; before decoding, if the stored length shows it.
         """
         references = find_references(arguments)
         check_length(references, MAX_REFERENCES, "The arguments of a call", "references to results")
@@ -134,9 +133,9 @@ class Results:
         for reference in references:
             if reference.handle not in stored:
                 stored[reference.handle] = await self._load(reference.handle, principal)
-                if len(stored) > 1:  # one alone may be as large as a result can be
+                if len(stored) > 1:  # a single one may be as large as a result can be
                     check_substituted(sum(len(result.body) for result in stored.values()) // PARTS)
-            # Nothing says how large a part is, but what is taken whole is as long as it is stored.
+            # The size of a part is unknown, but a complete value is as long as stored.
             whole += 0 if reference.path else len(stored[reference.handle].body)
             check_substituted(whole)
 
@@ -159,14 +158,16 @@ class Results:
         return stored
 
     async def compute(self, principal: Principal, work: Callable[[], T]) -> T:
-        """What `work` gives that takes a while, in a thread, in the lane of all reads of stored results."""
+        """Run slow `work` in a thread, in the lane of all reads of stored results."""
         result = await self._lane.compute(principal.name, work)
         if self._latest is not None and self._forgetting is None:
             self._forgetting = asyncio.get_running_loop().call_later(KEPT, self._forget)
         return result
 
     def _decode(self, stored: StoredResult) -> "_Decoded":
-        """What was stored. The latest is kept for a moment: who reads in a result most often reads on in it."""
+        """The decoded result. The latest is kept for a moment, because reads of the same result often follow each
+        other.
+        """
         latest = self._latest
         if latest is not None and latest.stored is stored:
             return latest
@@ -199,7 +200,7 @@ class Results:
 
 
 class _Decoded:
-    """A stored result in memory, which nobody may change."""
+    """A stored result in memory, which must not be changed."""
 
     def __init__(self, stored: StoredResult) -> None:
         self.stored = stored
@@ -219,12 +220,12 @@ class _Decoded:
 
 
 def _tokens(body: JsonObject, data: bytes) -> int:
-    """About how many tokens the structured content has, which was too large to be measured before."""
+    """The approximate number of tokens of structured content that was too large to measure before."""
     return len(data) // CHARS_PER_TOKEN if weighs_over(body.get("structuredContent")) else 0
 
 
 def _beginning(value: Any) -> str:
-    """How a value begins that is written for people."""
+    """The beginning of a value, formatted for people."""
     parts, size = list[str](), 0
     for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):  # step by step, unlike `pretty`
         parts.append(part)
@@ -235,7 +236,7 @@ def _beginning(value: Any) -> str:
 
 
 def _say_unsaved(summary: JsonObject) -> JsonObject:
-    """The beginning of a result with a word that its handle works only as long as this process lives."""
+    """The beginning of a result, with a note that its handle works only while this process runs."""
     words = "[The state file cannot be written: this result is kept in memory only.]"
     return {**summary, "content": [*summary["content"], {"type": "text", "text": words}]}
 
@@ -269,7 +270,7 @@ def _slice(value: Any, grep: str, offset: int, limit: int | None, max_chars: int
 
 
 def _matching(lines: list[str], pattern: str) -> list[str]:
-    re2: Any = import_module("re2")  # loaded when somebody greps, not when the gateway starts
+    re2: Any = import_module("re2")  # loaded for the first search with a pattern, not at start
 
     try:
         expression = re2.compile(pattern)

@@ -1,6 +1,6 @@
-"""`wicket serve` over stdio: a small process that carries bytes between its client and the user's shared daemon.
+"""`wicket serve` over stdio: a small process that passes bytes between its client and the user's shared daemon.
 
-Owns finding or starting the daemon, the client's session while daemons come and go, and typed errors for what was in
-flight when one died. Imports the standard library alone, and little of that: a client waits for every module. Must not
-know configuration beyond which file it is. Start reading at `main.py`; the other side is `wicket_mcp.daemon`.
+Owns finding or starting the daemon, the client's session across daemons, and typed errors for calls in flight when a
+daemon dies. Imports only a little of the standard library, because a client waits for every module. Must not know the
+configuration, only its path. Start with `main.py`; the other side is `wicket_mcp.daemon`.
 """

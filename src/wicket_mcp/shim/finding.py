@@ -1,8 +1,9 @@
-"""Finds the daemon of an identity, or starts it; or starts a gateway of our own where that cannot be done.
+"""Finds or starts the daemon of an identity; if that is impossible, starts our own gateway.
 
-Who may start one is decided by a lock file (`flock`), which the daemon inherits and holds for as long as it lives: no
-process id is ever guessed. The starter also makes the listening socket, so that everybody can connect at once and waits
-in the kernel's queue until the daemon is there. The folder is private to the user; both ends check who the other is.
+A lock file (`flock`) decides which shim may start it; the daemon inherits the lock and holds it while it runs, so
+process ids are never guessed. The starter also creates the listening socket, so that all shims can connect at once and
+wait in the kernel's queue until the daemon is ready. The folder is private to the user; both ends check the other's
+user.
 """
 
 import _socket
@@ -16,10 +17,10 @@ from wicket_mcp.shim.identity import Identity
 
 BACKLOG = 128
 PATIENCE = 5.0
-"""Seconds in which somebody who holds the lock must listen."""
+"""Seconds in which the holder of the lock must listen."""
 PAUSE = 0.01
 LISTENER, LOCK = 3, 4
-"""The descriptors that a daemon starts with, after the standard three."""
+"""The descriptors that a daemon inherits, after the standard three."""
 LARGEST_LOG = 1024 * 1024
 
 
@@ -28,7 +29,7 @@ class CannotShare(Exception):
 
 
 def find_or_start(identity: Identity) -> int:
-    """A descriptor that is connected to the daemon; started where there is none. Raises CannotShare."""
+    """A descriptor connected to the daemon, which is started if needed. Raises CannotShare."""
     try:
         _prepare(identity.folder)
         path = identity.path("sock")
@@ -39,7 +40,7 @@ def find_or_start(identity: Identity) -> int:
             lock = os.open(identity.path("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # somebody is about to listen, or has just stopped
+            except BlockingIOError:  # another process is about to listen, or has just stopped
                 time.sleep(PAUSE)
                 continue
             else:
@@ -52,7 +53,7 @@ def find_or_start(identity: Identity) -> int:
 
 
 def connect(path: str) -> "int | None":
-    """A connection to the daemon that listens at `path`; None where none does. Raises CannotShare, OSError."""
+    """A connection to the daemon that listens at `path`; None if there is none. Raises CannotShare, OSError."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         sock.connect(path)
@@ -65,7 +66,7 @@ def connect(path: str) -> "int | None":
 
 
 def check_peer(sock: "_socket.socket") -> None:
-    """Raises CannotShare where the other end is not our own user's."""
+    """Raises CannotShare if the other end belongs to another user."""
     if sys.platform == "linux":
         credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
         uid = int.from_bytes(credentials[4:8], sys.byteorder)
@@ -77,7 +78,7 @@ def check_peer(sock: "_socket.socket") -> None:
 
 
 def _prepare(folder: str) -> None:
-    """Have a folder that nobody else can enter. Raises CannotShare, OSError."""
+    """Create a folder that only this user can enter. Raises CannotShare, OSError."""
     try:
         os.makedirs(folder, 0o700)
     except FileExistsError:
@@ -108,7 +109,7 @@ def _start(identity: Identity, path: str, lock: int) -> None:
 
 
 def _detach(command: tuple[str, ...], environment: dict[str, str], descriptors: tuple[int, int], log: str) -> None:
-    """Start a process that outlives us: in a session of its own, with nothing of ours but what it is given."""
+    """Start a process that outlives us: in its own session, inheriting only what it is given."""
     sys.stderr.flush()
     child = os.fork()
     if child:
@@ -117,7 +118,7 @@ def _detach(command: tuple[str, ...], environment: dict[str, str], descriptors: 
     try:
         os.setsid()
         if os.fork():
-            os._exit(0)  # nobody who ends us and what we started finds the daemon
+            os._exit(0)  # killing us and our children must not reach the daemon
         listener, lock = (fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in descriptors)
         nowhere = os.open(os.devnull, os.O_RDWR)
         written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -132,7 +133,7 @@ def _detach(command: tuple[str, ...], environment: dict[str, str], descriptors: 
 
 
 def start_own(arguments: list[str]) -> tuple[int, int, int]:
-    """A gateway for us alone: where its stdout is read, where its stdin is written, and its process id."""
+    """Start a gateway of our own: returns the descriptors of its stdout and stdin, and its process id."""
     stdin, written = os.pipe()
     read, stdout = os.pipe()
     child = os.fork()

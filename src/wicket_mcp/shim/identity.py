@@ -1,9 +1,9 @@
 """Which clients share a daemon: those of the same user, installation, configuration, folder and environment.
 
-Of the environment that means what a gateway and its servers can see: the variables that every server inherits, those
-that steer Wicket and Python, and every one whose name stands anywhere in the configuration file. Clients that differ in
-one of them have different daemons; a daemon is given these variables and no others, so nothing else can mix.
-What belongs to one client alone (API key, dialects, log level) is not part of it and is sent when it connects.
+The environment here means what a gateway and its servers can see: the variables that every server inherits, those that
+configure Wicket and Python, and every variable that the configuration file names. Clients that differ in one of them
+have different daemons; a daemon gets only these variables, so nothing else can leak between clients. Settings of a
+single client (API key, dialects, log level) are not part of it and are sent when it connects.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CONFIG_NAME = "wicket.toml"
 FOUND_NAMES = (CONFIG_NAME, ".mcp.json")
 SEPARATOR = "\x1f"
-"""Between the fields of the line with which a connection to a daemon begins."""
+"""Separates the fields of the first line of a connection to a daemon."""
 LARGEST_CONFIG = 16 * 1024 * 1024
 
 SHARED = frozenset(
@@ -27,23 +27,23 @@ SHARED = frozenset(
     | {"XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"}
     | {"DBUS_SESSION_BUS_ADDRESS", "OPENBLAS_NUM_THREADS"}
 )
-"""What servers inherit (`upstream/stdio.py`; `TERM` is not among them here, for a daemon has no terminal), and where
-files, certificates and the keyring are."""
+"""What servers inherit (`upstream/stdio.py`; without `TERM`, because a daemon has no terminal), and the locations of
+files, certificates and the keyring."""
 PREFIXES = ("WICKET_", "PYTHON", "OTEL_")
 SUFFIXES = ("_PROXY", "_proxy")
 PERSONAL = frozenset({"WICKET_API_KEY", "MCPLOOKUP_API_KEY", "WICKET_LOG", "WICKET_NO_DAEMON"})
-"""What a client tells when it connects, or what concerns its own start."""
+"""What a client sends when it connects, or what concerns only its own start."""
 PASSING = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "TERM", "COLUMNS", "LINES"})
-"""What a shell changes from one command to the next. It counts only where the configuration names it."""
+"""What a shell changes from one command to the next. It counts only if the configuration names it."""
 
 
 class Identity:
-    """What a client shares with those who may use the same daemon. `key` says it all; the rest is how to start one."""
+    """What clients of the same daemon have in common. `key` identifies it; the rest is needed to start one."""
 
     __slots__ = ("config", "environment", "folder", "key", "named")
 
     def __init__(self, named: str, config: str, environment: dict[str, str]) -> None:
-        """`named` is what `--config` said; empty where it said nothing."""
+        """`named` is the value of `--config`; empty if it was not given."""
         self.named = named
         self.config = config
         self.environment = environment
@@ -66,7 +66,7 @@ class Identity:
 
 
 def identify(named: str) -> "Identity | None":
-    """Who we are; None where no configuration can be read, or the folder we are in is gone."""
+    """Our identity; None if no configuration can be read, or the current folder is gone."""
     try:
         config = find_config(named)
         if config is None:
@@ -84,7 +84,7 @@ def identify(named: str) -> "Identity | None":
 
 
 def find_config(named: str) -> "str | None":
-    """The file that `config/read/locate.py` finds; None where that would say what is wrong."""
+    """The file that `config/read/locate.py` finds; None if that would report an error."""
     cwd = os.getcwd()
     named = named or os.environ.get("WICKET_CONFIG", "")
     if named:
@@ -98,7 +98,7 @@ def find_config(named: str) -> "str | None":
 
 
 def config_folder() -> str:
-    """The platform's folder for Wicket's configuration, as platformdirs has it."""
+    """The platform's folder for Wicket's configuration, as in platformdirs."""
     if sys.platform == "darwin":
         return os.path.expanduser("~/Library/Application Support/wicket")
     home = os.environ.get("XDG_CONFIG_HOME", "").strip()
@@ -106,7 +106,7 @@ def config_folder() -> str:
 
 
 def runtime_folder() -> str:
-    """Where the sockets of a user's daemons are: short, local and private."""
+    """The folder of a user's daemon sockets: short, local and private."""
     if folder := os.environ.get("WICKET_RUNTIME_DIR"):
         return folder
     if folder := os.environ.get("XDG_RUNTIME_DIR"):
@@ -115,15 +115,15 @@ def runtime_folder() -> str:
 
 
 def installation() -> str:
-    """Version, place and time of the installed package: another one has daemons of its own."""
+    """Version, location and time of the installed package: another installation has its own daemons."""
     file = wicket_mcp.__file__
     status = os.stat(file)
     return f"{file} {status.st_mtime_ns} {status.st_ino} {status.st_size}"
 
 
 def visible(environ: "Mapping[str, str]", text: bytes) -> dict[str, str]:
-    """The variables that a gateway with this configuration, or a server of its, could see."""
-    # `${input:api-key}` stands for API_KEY; and who may add servers while we run may refer to anything.
+    """The variables that a gateway with this configuration, or one of its servers, could see."""
+    # `${input:api-key}` means API_KEY; and if servers can be added at run time, they may refer to anything.
     plain = bytes(byte if chr(byte).isalnum() else 95 for byte in text.upper()) if b"${input:" in text else b""
     all_of_it = b"allow_runtime_servers" in text
     return {
@@ -142,7 +142,7 @@ def visible(environ: "Mapping[str, str]", text: bytes) -> dict[str, str]:
 
 
 def _has_word(text: bytes, word: bytes) -> bool:
-    """Whether `word` stands in the text, not as a part of a longer one."""
+    """Whether `word` occurs in the text as a whole word."""
     at = text.find(word)
     while at >= 0:
         after = text[at + len(word) : at + len(word) + 1]

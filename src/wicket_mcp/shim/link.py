@@ -1,4 +1,4 @@
-"""One connection to a gateway: what waits to be written to it, what has been read of it, and what is in flight there.
+"""One connection to a gateway: its output queue, its input, and its requests in flight.
 
 Used by `relay.py`, which decides what is sent where.
 """
@@ -15,7 +15,7 @@ class Link:
     """One connection to a gateway."""
 
     def __init__(self, fd: int, hello: bytes, key: str = "", out: int = -1, child: int = 0) -> None:
-        """`key` says which daemon it is; `child` is the process id of a gateway of our own, written to at `out`."""
+        """`key` identifies the daemon; `child` is the process id of our own gateway, written to at `out`."""
         self.fd = fd
         self.out = out if child else fd
         self.key = key
@@ -25,19 +25,19 @@ class Link:
         self.ready = bool(child)
         self.opened = time.monotonic()
         self.asked: dict[Key, tuple[str, bytes]] = {}
-        """Method and line of every request of the client that it has not answered."""
+        """Method and line of every unanswered request of the client."""
         self.own: set[Key] = set()
-        """Ids of what we asked ourselves, whose answers the client does not see."""
+        """Ids of our own requests, whose answers the client does not see."""
         self.greeting: Key | None = None
-        """The id under which we tell it of the client's session, until it has answered."""
+        """The id under which we announce the client's session, until it is answered."""
         self.later = bytearray()
-        """What is sent then."""
+        """What is sent after that."""
         self.closing = False
         os.set_blocking(self.fd, False)
         os.set_blocking(self.out, False)
 
     def put(self, line: bytes) -> None:
-        """Queue a line; after what it must know before."""
+        """Queue a line, after what must be sent first."""
         if self.greeting is None:
             self.outgoing += line
         else:

@@ -1,8 +1,8 @@
 """The entry point of `wicket`: `wicket serve` over stdio is the shim, everything else the command line.
 
-The shim is for what a client starts: a plain `serve` with options that it knows, pipes for its stdin and stdout, a
-configuration that is there. Anything else (`--help`, `--http`, `--no-daemon`, a terminal, a wrong option) is for the
-command line, which is imported then and not before.
+The shim handles what a client starts: a plain `serve` with options that it knows, pipes for stdin and stdout, and an
+existing configuration. Anything else (`--help`, `--http`, `--no-daemon`, a terminal, a wrong option) goes to the
+command line, which is imported only then.
 """
 
 import os
@@ -19,7 +19,7 @@ OFF = "WICKET_NO_DAEMON"
 
 
 class Options:
-    """What the command line of a shim says."""
+    """The command line options of a shim."""
 
     __slots__ = ("config", "dialect", "profile", "verbose")
 
@@ -61,7 +61,7 @@ def read_arguments(arguments: list[str]) -> "Options | None":
 
 
 def can_share() -> bool:
-    """Whether there is a client at our pipes, and a daemon would be of use to anybody."""
+    """Whether stdin and stdout belong to a client, and a daemon would be useful."""
     if os.name != "posix" or os.environ.get(OFF, "") not in ("", "0") or os.getpid() == 1:
         return False
     try:
@@ -73,7 +73,7 @@ def can_share() -> bool:
 
 
 def run(options: Options, identity: "Identity") -> int:
-    """Serve the client; the exit status."""
+    """Serve the client; returns the exit status."""
     from wicket_mcp.shim.finding import CannotShare, find_or_start, start_own
     from wicket_mcp.shim.identity import identify
     from wicket_mcp.shim.relay import Relay
@@ -81,7 +81,9 @@ def run(options: Options, identity: "Identity") -> int:
     first: list[Identity] = [identity]
 
     def find() -> "tuple[int, str] | None":
-        """A connection to the daemon of who we are now: the installation or the configuration may have changed."""
+        """A connection to the daemon of our current identity: the installation or the configuration may have
+        changed.
+        """
         current = first.pop() if first else identify(identity.named)
         try:
             return None if current is None else (find_or_start(current), current.key)
@@ -98,7 +100,7 @@ def run(options: Options, identity: "Identity") -> int:
 
 
 def make_hello(options: Options) -> bytes:
-    """What a daemon is told about one client, on a line of its own."""
+    """The line that tells a daemon about one client."""
     from wicket_mcp.shim.identity import SEPARATOR
 
     environ = os.environ
@@ -109,15 +111,15 @@ def make_hello(options: Options) -> bytes:
 
 
 def note(words: str) -> None:
-    """A line for whoever reads our stderr; stdout is the protocol's."""
+    """Write a line to stderr; stdout belongs to the protocol."""
     try:
         os.write(2, f"wicket: {words}\n".encode("utf-8", "replace"))
     except OSError:
-        pass  # nobody does
+        pass  # no one reads stderr
 
 
 def on_signals(stop: "Callable[[int], None]") -> int:
-    """Call `stop` when we are told to end; a descriptor that becomes readable then."""
+    """Call `stop` on SIGTERM or SIGINT; returns a descriptor that then becomes readable."""
     # The module `signal` loads enum, which takes longer than the rest of our start.
     from _signal import SIGINT, SIGTERM, signal  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 

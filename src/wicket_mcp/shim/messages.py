@@ -1,6 +1,6 @@
-"""The few JSON-RPC messages that the shim reads and writes itself; everything else passes as the bytes that it is.
+"""The few JSON-RPC messages that the shim reads and writes itself; all others are passed on as bytes.
 
-Used by `relay.py`. Loads nothing at start: `json` when the first message is looked into.
+Used by `relay.py`. Loads nothing at start; `json` is loaded for the first message that is parsed.
 """
 
 TYPE_CHECKING = False  # as in `relay.py`
@@ -16,7 +16,7 @@ LOST = (
 
 
 def answer_for_lost(request: "dict[str, object]", method: str) -> "dict[str, object]":
-    """The answer to a request whose gateway died; as `errors.Crashed` is answered."""
+    """The answer to a request whose gateway died; like the answer for `errors.Crashed`."""
     detail: dict[str, object] = {"code": "crashed", "retryable": False}
     if method != "tools/call":
         error: dict[str, object] = {"code": -32603, "message": LOST, "data": detail}
@@ -33,7 +33,7 @@ def split(lines: bytes) -> list[bytes]:
 
 
 def key_of(number: object) -> "Key":
-    """An id as a key: 1 and "1" are two, and so are 1 and true."""
+    """An id as a key: 1 and "1" are different, and so are 1 and true."""
     return type(number).__name__, number if isinstance(number, str | int | float) else None
 
 
@@ -42,8 +42,8 @@ def as_object(value: object) -> "dict[str, object]":
 
 
 def read_id(line: bytes) -> tuple[object, int]:
-    """The id of a message that begins as ours do, and where what follows it begins."""
-    from json import JSONDecoder  # loaded when the first answer is on its way
+    """The id of a message that begins like ours, and the position after it."""
+    from json import JSONDecoder  # loaded for the first answer
 
     at = len(ANSWER)
     text = line[at : at + 300].decode("utf-8", "replace")
@@ -56,7 +56,7 @@ def read_id(line: bytes) -> tuple[object, int]:
 
 
 def read_object(line: bytes) -> "dict[str, object]":
-    """A line as an object; an empty one where it is none, which the gateway will say."""
+    """A line as an object; an empty one if it is none, which the gateway will report."""
     import json
 
     try:

@@ -1,10 +1,10 @@
-"""Carries lines between the client's pipes and a gateway, and keeps the client's session when gateways come and go.
+"""Passes lines between the client's pipes and a gateway, and keeps the client's session across gateways.
 
-What a client sends goes to the present gateway line by line; an answer is passed on when it is whole. A gateway that
-dies costs the calls that were in flight a typed error each (they may have acted), and nothing else: what only asks
-for lists is asked again, and the next gateway is told of the session before it hears anything new. One that asks us to
-move (another version is installed) keeps what it has in flight until it is answered. Knows JSON-RPC and the few
-methods that make up a session; decides nothing about a call.
+A client's messages go to the current gateway line by line; an answer is passed on when it is complete. If a gateway
+dies, each call in flight gets a typed error (it may have acted). Requests that only list things are sent again, and the
+next gateway learns about the session before anything else. A gateway that asks us to move (another version is
+installed) keeps its calls in flight until they are answered. Knows JSON-RPC and the few methods that make up a session;
+decides nothing about a call.
 """
 
 import os
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
 
 READ = 65536
 WRITTEN_AT_ONCE = 4096
-"""Bytes that a pipe takes without blocking once it says that it takes any."""
+"""Bytes that a pipe accepts without blocking once it is ready."""
 MOST_WAITING = 4 * 1024 * 1024
 """Bytes that may wait for one side before we stop reading from the other."""
 LONGEST_LINE = 17 * 1024 * 1024
-"""What is longer is not a message; the gateway says so."""
+"""A longer line is not a message; the gateway reports that."""
 READY_WITHIN = 20.0
 DRAIN = 35.0
 DEATHS, DEATHS_WITHIN = 4, 10.0
-"""Gateways that may die in so many seconds before the client gets one of its own."""
+"""Gateways that may die within this many seconds before the client gets its own."""
 
 REPEATABLE = frozenset(
     {"initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list"}
     | {"prompts/list", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"}
 )
-"""What changes nothing but the session, and may be asked of the next gateway when one dies."""
+"""Requests that change only the session, and may be sent to the next gateway if one dies."""
 
 
 class Ended(Exception):
-    """The client is served no more; the exit status."""
+    """The client is no longer served; carries the exit status."""
 
 
 class Relay:
     """See the module's docstring.
 
-    `find` gives a connection to our daemon and its key, `identify` the key alone; `start_own` the pipes of a gateway of
-    our own and its process id.
+    `find` returns a connection to our daemon and its key, `identify` only the key; `start_own` returns the pipes of our
+    own gateway and its process id.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Relay:
         self._note = note
         self._link: Link | None = None
         self._next: Link | None = None
-        """Where we are moving to."""
+        """The gateway that we are moving to."""
         self._draining: list[Link] = []
-        """Where we come from, until all is answered there."""
+        """Earlier gateways, until everything is answered there."""
         self._partial: list[bytes] = []
         self._partial_size = 0
         self._too_long = False
@@ -85,20 +85,20 @@ class Relay:
         self._input_ended = False
         self._stopping = 0.0
         self._session: dict[str, bytes] = {}
-        """The lines that make up a legacy session: how it began, its log level."""
+        """The lines that make up a legacy session: its initialization, its log level."""
         self._watched: dict[str, bytes] = {}
         """The subscriptions of a legacy session, by address."""
         self._questions: dict[Key, Link] = {}
-        """What gateways have asked the client, and which did."""
+        """Questions of gateways to the client, and which gateway asked."""
         self._numbers = 0
         self._deaths: list[float] = []
         self._unready = 0
-        """Daemons that went away before they said a word."""
+        """Daemons that disconnected before their first message."""
         self._refused = False
         """No daemon will serve us."""
 
     def run(self, wake: int) -> int:
-        """Serve the client until it leaves; the exit status. `wake` becomes readable when a signal came."""
+        """Serve the client until it disconnects; returns the exit status. `wake` becomes readable after a signal."""
         try:
             self._open()
             while True:
@@ -107,7 +107,9 @@ class Relay:
             return int(end.args[0])
 
     def stop(self, number: int) -> None:
-        """We were told to end: when all is answered; at once where the client has left too, or the second time."""
+        """We were told to stop: once everything is answered, or at once if the client has left too or on the second
+        signal.
+        """
         if self._stopping:
             os._exit(128 + number)
         self._note(f"{'SIGINT' if number == 2 else 'SIGTERM'}: finishing calls in flight; once more ends at once")
@@ -131,7 +133,7 @@ class Relay:
         if wake in happened:
             os.read(wake, 64)
         if happened.get(1, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-            raise Ended(0)  # nobody reads our answers any more
+            raise Ended(0)  # no one reads our answers any more
         if 1 in happened:
             self._write_client()
         for link in links:
@@ -145,7 +147,7 @@ class Relay:
         self._leave_if_done()
 
     def _patience(self) -> "float | None":
-        """How long nothing may happen before somebody has waited too long."""
+        """The longest time without any event before a wait has taken too long."""
         now = time.monotonic()
         until = [link.opened + READY_WITHIN - now for link in (self._link, self._next) if link and not link.ready]
         if self._stopping:
@@ -179,7 +181,7 @@ class Relay:
         data = os.read(0, READ)
         if not data:
             self._input_ended = True
-            data = b"\n" if self._partial else b""  # a last line without its end is one all the same
+            data = b"\n" if self._partial else b""  # a last line without a line break is a line too
         if self._too_long:
             tail, newline, data = data.partition(b"\n")
             self._too_long = not newline
@@ -200,16 +202,16 @@ class Relay:
             self._partial, self._partial_size = [], 0
 
     def _pass(self, data: bytes) -> None:
-        """Pass on what is too long to be a message: the gateway answers that."""
+        """Pass on a line that is too long to be a message: the gateway answers it."""
         link = self._link or self._open()
         link.put(data)
         self._flush(link)
 
     def _take(self, line: bytes) -> None:
-        """A line of the client: to the gateway that it is for."""
+        """Send a line of the client to its gateway."""
         link = self._link or self._open()
         passed_on = not self._draining and not self._questions
-        if passed_on:  # it cannot be for anybody else: it goes before we look at it
+        if passed_on:  # it has only one possible receiver: pass it on before parsing
             link.put(line)
             self._flush(link)
         message = read_object(line)
@@ -223,12 +225,12 @@ class Relay:
             link = next((draining for draining in self._draining if key in draining.asked), link)
         elif method is None and number is not None:
             link = self._questions.pop(key_of(number), link)
-        if not passed_on and link in (self._link, *self._draining):  # else who asked is gone
+        if not passed_on and link in (self._link, *self._draining):  # otherwise the gateway that asked is gone
             link.put(line)
             self._flush(link)
 
     def _remember(self, method: str, line: bytes) -> None:
-        """The client was answered: what of it the next gateway must know."""
+        """The client was answered: remember what the next gateway must know."""
         if method in ("initialize", "logging/setLevel"):
             self._session[method] = line
         elif method in ("resources/subscribe", "resources/unsubscribe"):
@@ -238,14 +240,14 @@ class Relay:
                 self._watched[uri] = line
 
     def _write_client(self) -> None:
-        """Write as much as the client takes; it is known to take something."""
+        """Write as much as the client accepts; it is known to accept something."""
         while self._to_client:
             try:
                 written = os.write(1, self._to_client[:WRITTEN_AT_ONCE])
             except BlockingIOError:
                 return
             except OSError:
-                raise Ended(0) from None  # nobody reads our answers any more
+                raise Ended(0) from None  # no one reads our answers any more
             del self._to_client[:written]
             if not _wait({1: select.POLLOUT}, 0):
                 return
@@ -253,7 +255,7 @@ class Relay:
     # A gateway
 
     def _open(self) -> Link:
-        """Have a gateway: the daemon, or one of our own where there is none or it keeps dying."""
+        """Open a gateway: the daemon, or our own if there is none or it keeps dying."""
         now = time.monotonic()
         self._deaths = [at for at in self._deaths if now - at < DEATHS_WITHIN]
         connection = None if self._refused or len(self._deaths) >= DEATHS else self._find()
@@ -269,7 +271,7 @@ class Relay:
         return link
 
     def _introduce(self, link: Link) -> None:
-        """Tell a gateway of the session that the client began with another one."""
+        """Tell a gateway about the session that the client began with another one."""
         for method in ("initialize", "notifications/initialized", "logging/setLevel"):
             if (line := self._session.get(method)) is not None:
                 self._repeat(link, line)
@@ -287,7 +289,7 @@ class Relay:
             link.greeting = key_of(message["id"])
 
     def _say_goodbye(self, link: Link) -> None:
-        """Nothing more comes from us; what was asked may still be answered. Without the word we would count as dead."""
+        """Announce that we send nothing more; requests may still be answered. Without this we would count as dead."""
         if link.closing:
             return
         link.closing = True
@@ -306,12 +308,12 @@ class Relay:
             except BlockingIOError:
                 return
             except OSError:
-                return  # its end is read in its turn, and with it what it still said
+                return  # its end is read in its turn, after its last messages
             del link.outgoing[:sent]
 
     def _read(self, link: Link) -> None:
         if link not in (self._link, self._next, *self._draining):
-            return  # another one of this turn has ended it
+            return  # it was already ended in this turn
         try:
             data = os.read(link.fd, 1 << 18)
         except BlockingIOError:
@@ -338,7 +340,7 @@ class Relay:
             self._say_goodbye(link)
 
     def _settle(self, link: Link, line: bytes) -> bool:
-        """Note what a gateway answers or asks; whether the client is to see it."""
+        """Record a gateway's answer or question; whether the client should see it."""
         number, after = read_id(line)
         if line.startswith(b'"method"', after):
             self._questions[key_of(number)] = link
@@ -357,14 +359,14 @@ class Relay:
         return True
 
     def _name_changes(self, line: bytes) -> None:
-        """The client's session goes on at another gateway, whose lists may be others."""
+        """The client's session continues at another gateway, whose lists may differ."""
         offered = as_object(as_object(read_object(line).get("result")).get("capabilities"))
         for kind in ("tools", "resources", "prompts"):
             if as_object(offered.get(kind)).get("listChanged"):
                 self._to_client += write_object({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
 
     def _obey(self, link: Link, line: bytes) -> None:
-        """What a daemon tells us and not the client."""
+        """Handle a daemon's message to us, which the client does not see."""
         order, _, words = line[1:].decode("utf-8", "replace").strip().partition(" ")
         if order == "ready":
             link.ready = True
@@ -378,18 +380,18 @@ class Relay:
         elif order == "end":
             self._input_ended = True
         elif order == "refused":
-            self._refused = True  # a gateway of our own says to the person what is wrong
+            self._refused = True  # our own gateway tells the user what is wrong
         elif order == "move" or (order == "check" and self._identify() not in ("", link.key)):
             self._move(link)
 
     def _move(self, link: Link) -> None:
-        """Look for another gateway; the client goes there once it is ready."""
+        """Look for another gateway; the client moves once it is ready."""
         if link is self._link and self._next is None and not self._stopping and (connection := self._find()):
             self._next = Link(connection[0], self._hello, connection[1])
             self._flush(self._next)
 
     def _switch(self, link: Link) -> None:
-        """From now on the client is served there; what is in flight is answered where it is."""
+        """Serve the client there from now on; calls in flight are answered where they are."""
         old, self._next = self._link, None
         self._introduce(link)
         self._link = link
@@ -397,7 +399,7 @@ class Relay:
         if old is not None:
             self._draining.append(old)
             for key, (method, line) in list(old.asked.items()):
-                if method == "subscriptions/listen":  # would be answered only when it ends
+                if method == "subscriptions/listen":  # it would be answered only when it ends
                     del old.asked[key]
                     link.asked[key] = method, line
                     link.put(line)
@@ -406,7 +408,7 @@ class Relay:
         self._flush(link)
 
     def _on_died(self, link: Link) -> None:
-        """A gateway is gone: answer what it cannot answer any more, and go on elsewhere with the rest."""
+        """A gateway is gone: answer what it can no longer answer, and continue elsewhere with the rest."""
         self._drop(link)
         if link is self._next:
             self._next = None
@@ -437,7 +439,7 @@ class Relay:
             self._flush(successor)
 
     def _fail(self, link: Link, *, keep: bool) -> "list[tuple[Key, tuple[str, bytes]]]":
-        """Answer what died with a gateway; what may be asked of the next one is returned where `keep` says so."""
+        """Answer the requests that died with a gateway; with `keep`, return those that the next one may get."""
         requests: list[tuple[Key, tuple[str, bytes]]] = []
         unsent = set(split(bytes(link.outgoing + link.later)))
         for key, (method, line) in link.asked.items():
@@ -461,7 +463,7 @@ class Relay:
 
 
 def _wait(interests: dict[int, int], patience: "float | None") -> dict[int, int]:
-    """What has happened at descriptors, for which of those is asked."""
+    """The events at the given descriptors, among those requested."""
     poll = select.poll()
     for fd, events in interests.items():
         poll.register(fd, events)

@@ -1,7 +1,7 @@
 """Histograms of durations, sent to a collector once a minute.
 
-A value is one step in a list: every request pays for it, whether its trace is kept or not. `trace.py` records into
-them, and nobody else knows of them.
+Recording a value is one list operation, because every request does it, whether its trace is kept or not. Used only by
+`trace.py`.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from wicket_mcp.telemetry.otlp import Collector, attributes, double_field, field
 
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 EVERY = 60.0  # seconds
-_MOST_SERIES = 500  # combinations of attributes of one histogram; what comes later counts as "other"
+_MOST_SERIES = 500  # combinations of attributes per histogram; later ones count as "other"
 _CUMULATIVE = 2
 _BOUNDS = struct.pack(f"<{len(BUCKETS)}d", *BUCKETS)
 
@@ -32,7 +32,7 @@ class _Series:
 
 
 class Durations:
-    """One histogram, in seconds, by method and by the type of the error where one ended it."""
+    """One histogram, in seconds, by method and by error type."""
 
     def __init__(self, name: str, description: str) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class Durations:
         return self._series.setdefault((method, error), series)
 
     def encode(self, since: int, now: int) -> bytes:
-        """What was recorded since `since`; empty where nothing was. Both are nanoseconds of the wall clock."""
+        """What was recorded since `since`; empty if nothing was. Both are nanoseconds of the wall clock."""
         if not self._series:
             return b""
         points = b"".join([field(1, _encode(series, since, now)) for series in self._series.values()])
@@ -82,7 +82,7 @@ def _encode(series: _Series, since: int, now: int) -> bytes:
 
 
 class DurationsExport:
-    """Sends histograms until it is closed, and a last time then."""
+    """Sends histograms until it is closed, and once more then."""
 
     def __init__(self, endpoint: str, histograms: Sequence[Durations]) -> None:
         self._collector = Collector(endpoint, "metrics")

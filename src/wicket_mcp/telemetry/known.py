@@ -1,6 +1,6 @@
-"""The secrets that were filled in since this process began, whoever's they are; kept as values, in memory only.
+"""All secrets that were filled in since this process started; kept as values, only in memory.
 
-A secret of one server can turn up in the words of another, in a log line or in an error: there is one memory for all.
+A secret of one server can appear in another's text, in a log line or in an error, so there is one memory for all.
 `upstream/connector.py` adds to it before it starts a server; `redact.py` and the log's formatter mask with it.
 """
 
@@ -9,19 +9,19 @@ from collections.abc import Iterable
 
 MASK = "***"
 SHORTEST_SECRET = 6
-"""Masking shorter values would blank out ordinary words."""
+"""Masking shorter values would hide ordinary words."""
 
-_MOST = 20_000  # parts that are remembered; a file of that many lines is not a secret
+_MOST = 20_000  # remembered parts; a file with that many lines is not a secret
 
 
 def parts_of(secrets: Iterable[str]) -> set[str]:
-    """Each secret, and each line of those that have several: a key may be shown line by line."""
+    """Each secret, and each line of a multi-line secret: a key may be shown line by line."""
     parts = {part for secret in secrets for part in (secret, *map(str.strip, secret.splitlines()))}
     return {part for part in parts if len(part) >= SHORTEST_SECRET}
 
 
 def pattern_of(parts: Iterable[str]) -> "re.Pattern[str] | None":
-    """What finds any of these, the longest first."""
+    """A pattern that finds any of these, longest first."""
     known = sorted(parts, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, known))) if known else None
 

@@ -1,7 +1,7 @@
 """Logs, and the removal of characters that must not reach a terminal.
 
 Logs go to stderr, never to stdout, which belongs to the protocol; every line is cleaned once, when it is formatted.
-What comes from an upstream and is shown in another way (tables, errors) passes `clean`. Secrets are `redact`'s.
+Upstream text that is shown elsewhere (tables, errors) goes through `clean`. `redact` masks secrets.
 """
 
 import logging
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from wicket_mcp.telemetry.known import KNOWN
 
-# C0 and C1 controls but tab and newline, and what hides or reorders text: zero-width, bidi, tag characters.
+# C0 and C1 controls except tab and newline, and characters that hide or reorder text: zero-width, bidi, tag characters.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
 )
@@ -30,12 +30,12 @@ def clean(text: str, limit: int | None = None) -> str:
 
 
 def cut(text: str, limit: int | None) -> str:
-    """The first `limit` characters; an ellipsis stands for what is missing."""
+    """The first `limit` characters, with an ellipsis if something was cut."""
     return text if limit is None or len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def escape(json_text: str) -> str:
-    """JSON text in which everything that a terminal could obey, or nobody could see, is escaped: the same value."""
+    """JSON text of the same value, with all control and invisible characters escaped."""
     return _UNPRINTABLE.sub(_escape, json_text)
 
 
@@ -45,14 +45,14 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class _CleanFormatter(logging.Formatter):
-    """Cleans and masks the whole line, so that no caller has to do that with what it logs."""
+    """Cleans and masks the whole line, so that callers do not have to."""
 
     def format(self, record: logging.LogRecord) -> str:
         return KNOWN.mask(clean(super().format(record)))
 
 
 class LineHandler(logging.Handler):
-    """Hands every line, cleaned and masked, to somebody else."""
+    """Passes every line, cleaned and masked, to a function."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class LineHandler(logging.Handler):
 
 
 class _StderrHandler(logging.Handler):
-    """Writes lines to a descriptor, and loses them rather than wait for somebody who does not read."""
+    """Writes lines to a descriptor, and drops them rather than wait for a reader."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -78,11 +78,11 @@ class _StderrHandler(logging.Handler):
         if self._lost:
             line = f"({self._lost} lines of the log are lost: nobody read them)\n{line}"
         data = line.encode("utf-8", "replace")
-        # A pipe that is ready takes a page at once. Who has let us wait before is not waited for again.
+        # A pipe that is ready accepts a page at once. After one timeout we do not wait again.
         while data and self._poll.poll(0 if self._lost else _PATIENCE):
             try:
                 data = data[os.write(self._descriptor, data[:_PAGE]) :]
-            except OSError:  # nobody is there any more
+            except OSError:  # the reader is gone
                 return
         self._lost = self._lost + 1 if data else 0
 
@@ -90,12 +90,12 @@ class _StderrHandler(logging.Handler):
 def _handler() -> logging.Handler:
     try:
         return _StderrHandler(sys.stderr.fileno())
-    except (AttributeError, OSError, ValueError):  # no such system call, or no descriptor behind it
+    except (AttributeError, OSError, ValueError):  # no such system call, or no descriptor
         return logging.StreamHandler(sys.stderr)
 
 
 def configure_logging(level: str) -> None:
-    """Send our logs to stderr. Called by the command line only: a library leaves logging to its user."""
+    """Send our logs to stderr. Called only by the command line: a library leaves logging to its user."""
     handler = _handler()
     handler.setFormatter(_CleanFormatter(_LAYOUT, "%H:%M:%S"))
     root = logging.getLogger("wicket_mcp")

@@ -1,9 +1,8 @@
-"""How late the event loop is, measured all the time, and what held it where it was held for long.
+"""Measures continuously how late the event loop is, and logs what blocked it for long.
 
-A timer of the loop says four times a second by how much it was late. A thread of its own sees when the timer does not
-come at all, looks at what the loop's thread is doing in that moment, and writes it to the log, at most once in a while;
-it also looks how full the memory is.
-Metrics read the figures; admission (`surface/admission.py`) turns new work away while they are bad. Knows no request.
+A timer of the loop measures its delay four times a second. A separate thread notices when the timer does not fire,
+captures what the loop's thread is doing, and logs it at a limited rate; it also checks memory use. Metrics read the
+figures; admission (`surface/admission.py`) rejects new work while they are bad. Knows no requests.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ log = logging.getLogger(__name__)
 
 TICK = 0.25
 HELD = 0.25
-"""Seconds by which the timer must be late before somebody looks why."""
+"""Seconds by which the timer must be late before the stack is captured."""
 LOG_EVERY = 30.0
 _FRAMES = 6
 
@@ -31,11 +30,11 @@ class LoopLag:
         self.latest = 0.0
         self.ticks = 0
         self.held_times = 0
-        """How often the loop was held for so long that somebody looked."""
+        """How often the loop was blocked long enough to be captured."""
         self.held_by = ""
-        """Where it was when somebody last looked: innermost call first."""
+        """The last captured stack: innermost call first."""
         self.memory = 0.0
-        """The share of its memory that the process uses, looked up by the thread."""
+        """The share of its memory that the process uses, updated by the thread."""
         self._tick, self._held = tick, held
         self._longest = 0.0
         self._due = 0.0
@@ -62,7 +61,7 @@ class LoopLag:
             self._timer.cancel()
 
     def take(self) -> float:
-        """The longest delay since this was last asked, one that still lasts included."""
+        """The longest delay since the last call, including one that is still going on."""
         longest, self._longest = self._longest, 0.0
         return max(longest, self._late())
 
@@ -91,7 +90,7 @@ class LoopLag:
                     self._ended.wait(self._tick)
                 continue
             sampled = ticks
-            # Documented for this very purpose, whatever its name says.
+            # Documented for this purpose, despite its name.
             frame = sys._current_frames().get(self._thread_id)  # pyright: ignore[reportPrivateUsage]
             if frame is not None and ticks == self.ticks:
                 self._note(frame, loop.time())

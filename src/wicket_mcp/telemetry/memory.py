@@ -1,7 +1,7 @@
-"""How much of the memory that this process may have is in use: of its container, of its own limit, or of the machine.
+"""How much of the available memory is in use: of the container's, of the process's own limit, or of the machine's.
 
-Read from the kernel's books; 0 where there are none. Asked a few times a second by `loop_lag.py`'s thread, for
-admission (`surface/admission.py`), which turns work away before the kernel ends the process.
+Read from the kernel; 0 if unknown. Called a few times a second by `loop_lag.py`'s thread, for admission
+(`surface/admission.py`), which rejects work before the kernel kills the process.
 """
 
 from contextlib import suppress
@@ -19,13 +19,13 @@ _UNLIMITED = 2**60
 
 
 def share_used() -> float:
-    """Between 0 and 1, by the limit that is nearest."""
+    """Between 0 and 1, by the nearest limit."""
     return max(_of_container(), _of_own_limit(), _of_machine())
 
 
 def _of_container() -> float:
     for limit_file, current_file, reclaimable in _CGROUPS:
-        with suppress(OSError, ValueError):  # "max" where there is no limit
+        with suppress(OSError, ValueError):  # "max" if there is no limit
             limit = int(Path(limit_file).read_text())
             if 0 < limit < _UNLIMITED:
                 stat = Path(current_file).with_name("memory.stat").read_text()

@@ -1,8 +1,8 @@
-"""What is counted, and how Prometheus reads it: the table of every metric, counters, histograms, and the text format.
+"""Metrics for Prometheus: the table of every metric, counters, histograms, and the text format.
 
-Owns names, kinds, labels and help (`FAMILIES`: the documentation and the tests are held against it). Knows nothing of
-calls, servers or HTTP: `observing.py` feeds it and `surface/metrics.py` serves it. What can be read off a living part
-is read when somebody scrapes (`read_from`), so that it costs nothing otherwise.
+Owns names, kinds, labels and help (`FAMILIES`: the documentation and the tests are checked against it). Knows nothing
+about calls, servers or HTTP: `observing.py` feeds it and `surface/metrics.py` serves it. Values that a live part
+already has are read on each scrape (`read_from`), so that they cost nothing otherwise.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ Reading = tuple[str, Labels, float]
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 BYTES = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 MAX_SERIES = 20_000
-"""Of one metric: whoever calls by ever new names must not fill our memory."""
+"""Per metric: calls with ever new names must not fill our memory."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -81,7 +81,7 @@ class _Histogram:
 
 
 class Metrics:
-    """The counters of one gateway, and who is asked for everything else."""
+    """The counters of one gateway, and the readers for everything else."""
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, float]] = {}
@@ -105,7 +105,7 @@ class Metrics:
         histogram.total += value
 
     def read_from(self, reader: Callable[[], Iterable[Reading]]) -> None:
-        """Ask `reader` for its values whenever somebody scrapes."""
+        """Call `reader` for its values on each scrape."""
         self._readers.append(reader)
 
     def render(self) -> str:

@@ -1,8 +1,8 @@
-"""OTLP: how spans, durations and log records look on the wire, and what sends them to a collector.
+"""OTLP: encodes spans, durations and log records, and sends them to a collector.
 
-The few messages that we send are written here, field by field: with the SDK a span costs a call ten times as much. The
-tests read them with the protocol's own classes. Knows nothing of MCP; `trace.py`, `durations.py` and `audit_log.py` use
-it. Like the SDK, it heeds OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_CERTIFICATE.
+The few messages that we send are encoded here, field by field: with the SDK a span would cost ten times as much. The
+tests decode them with the protocol's own classes. Knows nothing about MCP; `trace.py`, `durations.py` and
+`audit_otlp.py` use it. Like the SDK, it reads OTEL_EXPORTER_OTLP_HEADERS and OTEL_EXPORTER_OTLP_CERTIFICATE.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from wicket_mcp.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-EVERY = 5.0  # seconds in which entries are gathered
+EVERY = 5.0  # seconds over which entries are collected
 BATCH = 512  # entries that are sent at once without waiting any longer
-MOST = 4096  # entries that wait; more are lost, and counted
+MOST = 4096  # waiting entries; more are dropped and counted
 DEADLINE = 10.0  # seconds for one request to the collector
 Attributes = Mapping[str, "str | int"]
 
@@ -34,12 +34,12 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def number_field(number: int, value: int) -> bytes:
-    """A whole number, or a choice of an enumeration."""
+    """An integer, or a value of an enumeration."""
     return _varint(number << 3) + _varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
 def fixed_field(number: int, value: int) -> bytes:
-    """A moment in nanoseconds, or a count."""
+    """A time in nanoseconds, or a count."""
     return _varint(number << 3 | 1) + struct.pack("<Q", value)
 
 
@@ -64,7 +64,7 @@ def _new_attribute(number: int, key: str, value: str | int) -> bytes:
 
 _SHORT = 64
 _common_attribute = lru_cache(2048)(_new_attribute)
-"""Methods, tools, versions and addresses come again and again."""
+"""Methods, tools, versions and addresses repeat often."""
 
 
 def _varint(value: int) -> bytes:
@@ -84,13 +84,13 @@ _SCOPE = field(1, field(1, b"wicket") + field(2, __version__.encode()))
 
 
 def request_of(entries: Iterable[bytes]) -> bytes:
-    """The request that carries these; spans, metrics and log records are wrapped alike."""
+    """The request with these entries; spans, metrics and log records are wrapped alike."""
     scope = _SCOPE + b"".join([field(2, entry) for entry in entries])
     return field(1, _RESOURCE + field(2, scope))
 
 
 class Collector:
-    """Where one kind of entry is sent. Never blocks, never raises: what cannot be sent is lost and counted."""
+    """Sends one kind of entry. Never blocks, never raises: what cannot be sent is dropped and counted."""
 
     def __init__(self, endpoint: str, signal: str) -> None:
         """`signal` is `traces`, `metrics` or `logs`."""
@@ -104,7 +104,7 @@ class Collector:
         self.lost = 0
 
     def add(self, entry: bytes) -> None:
-        """Send it within a few seconds, with others."""
+        """Send it within a few seconds, together with others."""
         if len(self._entries) >= MOST:
             self.lost += 1
             return
@@ -115,7 +115,7 @@ class Collector:
             self._flush()
 
     async def close(self) -> None:
-        """Send what waits; a collector that is away is not waited for beyond the deadline."""
+        """Send the waiting entries; waits at most until the deadline for an unreachable collector."""
         await self._tasks.wait(DEADLINE)
         if self._timer is not None:
             self._timer.cancel()
@@ -145,7 +145,7 @@ class Collector:
             problem = str(failure) or type(failure).__name__
         if problem:
             self.lost += len(entries)
-            if not self._failing:  # once for each time that it is away
+            if not self._failing:  # once per outage
                 log.warning("%s could not be sent to %s: %s", self._signal, self._address, problem)
         self._failing = bool(problem)
 

@@ -1,8 +1,8 @@
-"""Secrets kept out of what people read: the one place that knows what a secret looks like and masks it.
+"""Keeps secrets out of what people read: the only place that recognises and masks secrets.
 
-Three kinds of knowledge: values that were configured (`Redactor`), names that announce a secret (`is_secret_name`),
-and the places in addresses and command lines where secrets hide (`mask_url`, `mask_arguments`). Knows no
-configuration and no server; errors, logs, listings and `wicket import` call it.
+Recognises secrets in three ways: by configured values (`Redactor`), by names that suggest a secret (`is_secret_name`),
+and by typical places in addresses and command lines (`mask_url`, `mask_arguments`). Knows no configuration and no
+server; errors, logs, listings and `wicket import` call it.
 """
 
 import re
@@ -29,20 +29,20 @@ _SECRET_ENDINGS = ("apikey", "passwd", "password", "secret", "token")
 
 
 class Redactor:
-    """Masks the values it was given wherever they appear, each line of those with several, and all `KNOWN` ones."""
+    """Masks the given values wherever they appear, each line of multi-line ones, and all `KNOWN` ones."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._pattern = pattern_of(parts_of(secrets))
 
     def __call__(self, text: str, limit: int | None = None) -> str:
-        """`text` masked and safe to show. It is masked whole and cut afterwards, so no half of a secret is left."""
+        """`text`, masked and safe to show. It is masked before it is cut, so that no half of a secret remains."""
         safe = clean(text)
         masked = self._pattern.sub(MASK, safe) if self._pattern else safe
         return cut(KNOWN.mask(masked), limit)
 
 
 def mask_strings(value: Any) -> Any:
-    """JSON with every known secret in its texts masked; what holds none comes back as it is."""
+    """JSON with every known secret in its texts masked; unchanged if there is none."""
     if isinstance(value, str):
         return KNOWN.mask(value)
     if isinstance(value, dict):
@@ -54,7 +54,7 @@ def mask_strings(value: Any) -> Any:
 
 
 def mask_members(value: Any) -> Any:
-    """JSON in which whatever a name announces as a secret is masked."""
+    """JSON in which every value whose name suggests a secret is masked."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
         return {key: MASK if is_secret_name(key) and member else mask_members(member) for key, member in members}
@@ -70,7 +70,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_assignments(text: str) -> str:
-    """`text` without the values that it gives to names of secrets: `token=…`, `API_KEY: …`."""
+    """`text` without the values that it assigns to secret names: `token=…`, `API_KEY: …`."""
 
     def mask(match: re.Match[str]) -> str:
         return f"{match[1]}{match[2]}{MASK}" if is_secret_name(match[1]) else match[0]
@@ -90,7 +90,7 @@ def mask_url(url: str) -> str:
 
 
 def url_secrets(url: str) -> list[str]:
-    """Everything in `url` that may be a secret; the whole of one that cannot be read."""
+    """Everything in `url` that may be a secret; the whole url if it cannot be parsed."""
     try:
         split = urlsplit(url)
     except ValueError:
@@ -100,7 +100,9 @@ def url_secrets(url: str) -> list[str]:
 
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:
-    """A command's arguments without what follows a word that announces a secret, or looks like one itself."""
+    """A command's arguments without values after a word that suggests a secret, and without those that look like
+    one.
+    """
     safe: list[str] = []
     announced = False
     for argument in arguments:

@@ -1,10 +1,10 @@
 """OpenTelemetry: a SERVER span for each request of a client, a CLIENT span for each one to a server, and histograms.
 
-Names follow the conventions for MCP (`gen-ai/mcp`); `NAMES` is the table that tests hold every span against. Imported
-only where an exporter is configured: nobody else loads or pays for it. `Tracing.server` goes around the
-protocol's answer, `Tracing.client` around the last layer, `Tracing.name` tells the outer span which tool was really
-called. Context travels in `params._meta`: the parent there wins, and that of the HTTP request is a link. Whether a
-trace is kept is decided before anything of it is made: what is not kept costs a step in a histogram.
+Names follow the conventions for MCP (`gen-ai/mcp`); `NAMES` is the table that tests check every span against. Imported
+only if an exporter is configured. `Tracing.server` wraps the protocol's answer, `Tracing.client` wraps the last layer,
+`Tracing.name` tells the outer span which tool was really called. Context travels in `params._meta`: the parent there
+has priority, and that of the HTTP request becomes a link. Whether a trace is kept is decided before any span is
+created: a trace that is not kept costs only a histogram entry.
 """
 
 import random
@@ -47,10 +47,10 @@ _METHODS = frozenset(
         *("resources/unsubscribe", "completion/complete", "logging/setLevel", "subscriptions/listen"),
     }
 )
-"""Those that a duration is named by; others are made up by whoever asks."""
+"""The attributes of durations; others can be made up by callers."""
 _SERVER, _CLIENT = 2, 3
 _TRACE, _SPAN = b"\x0a\x10", b"\x12\x08"
-"""The fields of a span whose length never changes, up to their content: what `field` would write each time."""
+"""The fixed-length fields of a span, up to their content: what `field` would write each time."""
 _KIND, _STARTED, _ENDED = 6 << 3, 7 << 3 | 1, 8 << 3 | 1
 _TIMES = struct.Struct("<BBBQBQ")
 _ERROR = 2
@@ -58,7 +58,7 @@ _SAMPLED = 1
 
 
 class Kept:
-    """A span that is being made."""
+    """A span in progress."""
 
     __slots__ = ("attributes", "failed", "id", "kind", "link", "name", "parent", "started", "state", "trace")
 
@@ -81,7 +81,7 @@ class Kept:
         self.failed = True
 
     def encode(self) -> bytes:
-        """As the wire has it; it ends now."""
+        """Encode it; it ends now."""
         parts = [
             _TRACE,
             self.trace,
@@ -108,7 +108,7 @@ def _name(name: str) -> bytes:
 
 
 class Context(NamedTuple):
-    """What a `traceparent` says: the span that something is a part of."""
+    """The content of a `traceparent`: the parent span."""
 
     trace: bytes
     span: bytes
@@ -117,7 +117,7 @@ class Context(NamedTuple):
 
 
 def read_context(traceparent: Any, state: Any = "") -> Context | None:
-    """None for what is not well-formed."""
+    """None if it is malformed."""
     if not isinstance(traceparent, str) or (match := _TRACEPARENT.fullmatch(traceparent.strip())) is None:
         return None
     trace, span, flags = bytes.fromhex(match[1]), bytes.fromhex(match[2]), int(match[3], 16)
@@ -128,7 +128,7 @@ def read_context(traceparent: Any, state: Any = "") -> Context | None:
 
 _TRACEPARENT = re.compile("(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 _CURRENT: ContextVar["Kept | Literal[False] | None"] = ContextVar("current", default=None)
-"""The span that goes on; False where the request belongs to a trace that is not kept, None outside of any."""
+"""The current span; False if the request belongs to a trace that is not kept, None outside a request."""
 
 
 class Incoming(Protocol):
@@ -152,7 +152,7 @@ _R = TypeVar("_R", bound=Incoming)
 
 
 class Origin(NamedTuple):
-    """Where an HTTP request comes from."""
+    """The origin of an HTTP request."""
 
     traceparent: str = ""
     address: str = ""
@@ -164,7 +164,7 @@ _ORIGIN: ContextVar[Origin | None] = ContextVar("origin", default=None)
 
 
 class Target(Protocol):
-    """A server's configuration, as far as a span tells of it."""
+    """A server's configuration, as far as spans need it."""
 
     @property
     def transport(self) -> str: ...
@@ -176,7 +176,7 @@ class Tracing:
     """Exports to one collector until it is closed."""
 
     def __init__(self, endpoint: str, *, percent: int = 100, content: bool = False) -> None:
-        """`percent` of the traces that begin here are kept; with `content`, arguments and results are part of spans."""
+        """`percent` of the traces that begin here are kept; with `content`, spans include arguments and results."""
         self._share = percent / 100
         self._spans = Collector(endpoint, "traces")
         self._served = Durations(SERVER_DURATION, "Requests of clients.")
@@ -189,7 +189,7 @@ class Tracing:
         self._content = content
 
     async def close(self) -> None:
-        """Send what waits; a collector that is away is not waited for beyond its own deadline."""
+        """Send the waiting spans; waits at most until the deadline for an unreachable collector."""
         await self._spans.close()
         await self._durations.close()
 
@@ -198,7 +198,7 @@ class Tracing:
         self._client_sessions.record(seconds)
 
     def hear(self, event: str, connection: Hashable) -> None:
-        """A connection to a server is there, or has ended."""
+        """A connection to a server was opened or has ended."""
         if event == "connected":
             self._connected[connection] = time.monotonic()
         elif event == "disconnected" and (began := self._connected.pop(connection, None)) is not None:
@@ -207,11 +207,11 @@ class Tracing:
     # Around the answer to a client
 
     def server(self, transport: str) -> "ServerTrace":
-        """What goes around every answer; `transport` is `pipe` or `tcp`."""
+        """The wrapper for every answer; `transport` is `pipe` or `tcp`."""
         return ServerTrace(self, transport)
 
     async def answer(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]], transport: str) -> JsonObject:
-        """Do the work inside a span of its own, where the trace is kept."""
+        """Do the work inside a new span, if the trace is kept."""
         started = time.perf_counter()
         error = ""
         meta = as_object(request.params.get("_meta"))
@@ -264,7 +264,7 @@ class Tracing:
     # Around the request to a server
 
     def client(self, target: Callable[[str], Target | None], version: Callable[[str], str]) -> Layer:
-        """The layer around the last one; `target` knows the servers, `version` which protocol each speaks."""
+        """The layer around the last one; `target` returns a server's configuration, `version` its protocol version."""
 
         def layer(inner: Handler) -> Handler:
             async def keep(request: Request, outer: Kept | None) -> Result:
@@ -311,7 +311,7 @@ class Tracing:
         self._asked.record(seconds, _method(method), error)
 
     def name(self) -> Layer:
-        """The outermost layer: the client's span learns which tool was really called."""
+        """The outermost layer: tells the client's span which tool was really called."""
 
         def layer(inner: Handler) -> Handler:
             async def name_span(request: Request, span: Kept) -> Result:
@@ -331,7 +331,7 @@ class Tracing:
         return layer
 
     def _keeps(self, context: Context | None) -> bool:
-        """Whether a trace is kept: as its parent says, and else by the share that is to be kept."""
+        """Whether a trace is kept: as its parent decided, otherwise by the configured share."""
         if context is not None:
             return context.sampled
         return self._share >= 1 or random.random() < self._share
@@ -354,7 +354,7 @@ class Tracing:
 
 
 class ServerTrace:
-    """What the protocol knows of a trace: it goes around every answer."""
+    """The protocol's part of a trace: wraps every answer."""
 
     __slots__ = ("_tracing", "_transport")
 
@@ -363,7 +363,7 @@ class ServerTrace:
         self._transport = transport
 
     def arrive(self, traceparent: str, client: tuple[str, int] | None, http_version: str) -> None:
-        """The request that is answered next in this task came over HTTP, from there."""
+        """The request that is answered next in this task came over HTTP from this client."""
         _ORIGIN.set(Origin(traceparent, *(client or ("", 0)), http_version))
 
     def __call__(self, request: _R, work: Callable[[_R], Awaitable[JsonObject]]) -> Awaitable[JsonObject]:

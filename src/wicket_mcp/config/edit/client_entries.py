@@ -1,4 +1,4 @@
-"""The entries of a client's file: its servers, made to work from another folder.
+"""The entries of a client's file: its servers, adapted to work from another folder.
 
 Paths that are relative to the client's file become absolute, references to secrets stay references, and an
 entry that starts Wicket itself is left out. Reads files and changes none. `import_plan` and the command line call it.
@@ -26,7 +26,7 @@ _FILE_REFERENCE = re.compile(r"\$\{file:(?!/|~)([^}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One server of a client's file, and the key under which it stands there."""
+    """One server of a client's file, and its key there."""
 
     server: ServerConfig
     key: str
@@ -34,7 +34,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ClientEntries:
-    """A client's file as it was read. `section` is where its servers stand; None when it lists none."""
+    """A client's file as it was read. `section` is where its servers are; None if it lists none."""
 
     path: Path
     text: str = field(repr=False)
@@ -43,11 +43,11 @@ class ClientEntries:
     entries: tuple[Entry, ...] = ()
     notes: tuple[str, ...] = ()
     has_wicket: bool = False
-    """Whether the client talks to Wicket already."""
+    """Whether the client already uses Wicket."""
 
 
 def read_client(file: ClientFile) -> ClientEntries | None:
-    """The file of a client; None when it does not exist. Raises ConfigError when it cannot be read."""
+    """The file of a client; None if it does not exist. Raises ConfigError if it cannot be read."""
     if not file.path.is_file():
         return None
     text = read_text(file.path)
@@ -76,7 +76,7 @@ def read_any(path: Path) -> ClientEntries:
 
 def read_text(path: Path) -> str:
     try:
-        # Bytes, not text: line ends stay as they are.
+        # Bytes, not text: line endings stay unchanged.
         return path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
@@ -89,7 +89,7 @@ def _collect(
     entries: list[Entry] = []
     notes = list(config.notes)
     has_wicket = False
-    drafts = {draft.name: draft for draft in outline.servers}  # more than servers, where one is not valid
+    drafts = {draft.name: draft for draft in outline.servers}  # more than servers, if one is invalid
     for server in config.servers:
         draft = drafts[server.name]
         if _is_wicket(server):
@@ -108,7 +108,7 @@ def _is_wicket(server: ServerConfig) -> bool:
 
 
 def _make_absolute(server: ServerConfig, folder: Path) -> ServerConfig:
-    """The server with every path that starts at its file's folder written out."""
+    """The server with all paths relative to its file's folder made absolute."""
 
     def absolute(path: str | None) -> str | None:
         return None if path is None else path if path.startswith(("~", "$")) else str(folder / path)
@@ -128,7 +128,9 @@ def _make_absolute(server: ServerConfig, folder: Path) -> ServerConfig:
 
 
 def _program(server: ServerConfig, folder: Path) -> str | None:
-    """The command; one that starts at the server's own folder is written out, unless only its start tells where."""
+    """The command; one relative to the server's own folder is made absolute, unless its location is known only at
+    start.
+    """
     command, cwd = server.command, server.cwd or "."
     if command is None or not command.startswith(("./", "../")) or "$" in cwd:
         return command
@@ -139,7 +141,7 @@ def _parse(text: str, path: Path) -> tuple[Mapping[str, Any], str]:
     try:
         document = syntax.read(text)
     except InvalidOption:
-        formats.parse(text, path)  # says it with file and line
+        formats.parse(text, path)  # reports it with file and line
         raise
     tree = document.tree
     return (cast("Mapping[str, Any]", tree) if isinstance(tree, Mapping) else {}), document.syntax

@@ -1,7 +1,7 @@
-"""An import from start to end: which files, what they hold, what `wicket.toml` gets, what becomes of the files.
+"""A complete import: which files, their content, the additions to `wicket.toml`, and the changes to the files.
 
-Puts together what `client_files`, `client_entries`, `wicket_toml` and `take_over` do one by one, and edits no text
-itself. A bad file changes nothing. The command line calls it.
+Combines `client_files`, `client_entries`, `wicket_toml` and `take_over`, and edits no text itself. A bad file changes
+nothing. The command line calls it.
 """
 
 import os
@@ -23,7 +23,7 @@ from wicket_mcp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one server of a client's file."""
+    """The outcome for one server of a client's file."""
 
     name: str
     server: ServerConfig
@@ -41,7 +41,7 @@ class Imported:
 
 
 def files_of(client: Client, where: Folders, *, project: bool = False) -> tuple[ClientFile, ...]:
-    """The files of a client: the user's own, or the current project's. Raises ConfigError where it has none."""
+    """The files of a client: the user's own, or the current project's. Raises ConfigError if it has none."""
     if not project:
         return user_files(client, where)
     file = project_file(client, where)
@@ -51,7 +51,7 @@ def files_of(client: Client, where: Folders, *, project: bool = False) -> tuple[
 
 
 def read_files(files: Sequence[ClientFile]) -> list[ClientEntries]:
-    """Those of the files that exist. Raises ConfigError when none does, naming where it looked."""
+    """The files that exist. Raises ConfigError, naming the places, if none does."""
     existing = [entries for file in files if (entries := read_client(file)) is not None]
     if not existing:
         looked = ", ".join(dict.fromkeys(str(file.path) for file in files))
@@ -88,13 +88,13 @@ def import_servers(files: Iterable[ClientEntries], path: Path, *, dry_run: bool 
 
 
 def write_profile(path: Path, profile: str, servers: Iterable[str]) -> None:
-    """Let the profile show these servers, beside those that it shows already. Raises ConfigError."""
+    """Add these servers to those that the profile shows. Raises ConfigError."""
     text = wicket_toml.read_or_start(path)
     wicket_toml.save(path, wicket_toml.set_profile(text, profile, servers, path))
 
 
 def take_over(files: Iterable[ClientEntries], new: Mapping[str, Any]) -> list[tuple[Path, Path]]:
-    """Let each file name Wicket alone; the files, and the copies that were kept of them."""
+    """Let each file name only Wicket; returns the files and their backup copies."""
     by_path: dict[Path, list[ClientEntries]] = {}
     for file in files:
         if file.entries:
@@ -103,7 +103,7 @@ def take_over(files: Iterable[ClientEntries], new: Mapping[str, Any]) -> list[tu
 
 
 def undo(files: Iterable[ClientFile]) -> list[Path]:
-    """Give files back their own entries; those that had been taken over."""
+    """Restore the original entries of files; returns those that had been taken over."""
     by_path: dict[Path, list[Section]] = {}
     for file in files:
         by_path.setdefault(file.path, []).append(file.section)

@@ -1,7 +1,7 @@
-"""Edits of a JSON text, with or without comments, that leave every other character as it is.
+"""Edits of a JSON text, with or without comments, that leave every other character unchanged.
 
-For files that belong to other programs: their comments, order, indentation and unknown keys are theirs. The
-text has been parsed before (`syntax`); what is not well-formed never gets here. Knows nothing of servers.
+For files that belong to other programs: their comments, order, indentation and unknown keys must stay. The text has
+been parsed before (`syntax`), so it is well-formed. Knows nothing about servers.
 """
 
 import re
@@ -19,7 +19,7 @@ _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 
 @dataclass(slots=True)
 class Value:
-    """Where a value stands in the text, and the members it has if it is an object."""
+    """The position of a value in the text, and its members if it is an object."""
 
     start: int
     end: int = 0
@@ -28,7 +28,7 @@ class Value:
 
 @dataclass(slots=True)
 class Member:
-    """One `"key": value` of an object. `comma` is where the comma after it stands, if there is one."""
+    """One `"key": value` of an object. `comma` is the position of the comma after it, if there is one."""
 
     key: str
     start: int
@@ -37,7 +37,7 @@ class Member:
 
 
 def locate(text: str, path: tuple[str, ...]) -> Value | None:
-    """Where the value at `path` stands; None when there is none. Of keys that repeat, the last counts."""
+    """The position of the value at `path`; None if there is none. For repeated keys, the last counts."""
     value = _Reader(text).read()
     for key in path:
         matching = [member.value for member in value.members if member.key == key]
@@ -53,9 +53,10 @@ def replace_value(text: str, value: Value, new: str) -> str:
 
 
 def set_member(text: str, section: tuple[str, ...], key: str, value: Any, remove: Collection[str] = ()) -> str:
-    """`text` whose object at `section` begins with the member `key`, and has lost the members `remove`.
+    """`text` with the member `key` first in the object at `section`, and without the members `remove`.
 
-    Comments between members stay; those inside a member leave with it. Raises KeyError where there is no such object.
+    Comments between members stay; those inside a member are removed with it. Raises KeyError if there is no such
+    object.
     """
     container = locate(text, section)
     if container is None:
@@ -67,7 +68,7 @@ def set_member(text: str, section: tuple[str, ...], key: str, value: Any, remove
 
 
 def remove_members(text: str, section: tuple[str, ...], keys: Collection[str]) -> str:
-    """`text` whose object at `section` has lost these members. Raises KeyError where there is no such object."""
+    """`text` without these members of the object at `section`. Raises KeyError if there is no such object."""
     container = locate(text, section)
     if container is None:
         raise KeyError(section)
@@ -83,7 +84,7 @@ def remove_members(text: str, section: tuple[str, ...], keys: Collection[str]) -
 
 
 def _render_member(text: str, container: Value, key: str, value: Any, *, followed: bool) -> str:
-    """The new first member as it goes behind the opening brace, in the style of the file."""
+    """The new first member, to be inserted after the opening brace, in the style of the file."""
     comma = "," if followed else ""
     inside = text[container.start : container.end]
     if "\n" not in inside and container.members:
@@ -101,7 +102,7 @@ def _render_member(text: str, container: Value, key: str, value: Any, *, followe
 
 
 def _extent(text: str, member: Member) -> tuple[int, int]:
-    """The member with its comma; with its whole lines where nothing else stands on them."""
+    """The member with its comma; with its whole lines if nothing else is on them."""
     start = member.start
     end = member.value.end if member.comma is None else member.comma + 1
     line_start = text.rfind("\n", 0, start) + 1

@@ -1,7 +1,7 @@
-"""What a server had at its client and would not have behind Wicket: environment, answers to questions, approvals.
+"""What a server had in its client but lacks behind Wicket: environment, answers to questions, approvals.
 
-Environment that a server is likely to need is handed on (`inherit_env`); everything else becomes a note, so that an
-import loses nothing silently. Judges entries and prints nothing. `import_plan` and `client_entries` call it.
+Variables that a server is likely to need are passed on (`inherit_env`); everything else becomes a note, so that an
+import loses nothing silently. Checks entries and prints nothing. `import_plan` and `client_entries` call it.
 """
 
 import re
@@ -25,17 +25,17 @@ _NEEDS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
         ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"),
     ),
 )
-"""What programs are called, and the variables by which such programs find what they work with."""
+"""Names of programs, and the variables that such programs usually need."""
 _FETCHES = frozenset({"npx", "uvx", "uv", "pipx", "bunx", "deno", "docker", "podman"})
 _APPROVALS = ("autoApprove", "alwaysAllow", "always_allow", "trust", "autoApproved", "approvals")
 _INPUT = re.compile(r"\$\{input:([^{}:]+)\}")
 
 
 def keep_environment(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
-    """The server with the variables that are set and that it is likely to need."""
+    """The server with the existing variables that it is likely to need."""
     if server.command is None:
         return server
-    # Values of `env` may be secrets and say nothing about the program; its name, command and arguments do.
+    # Values of `env` may be secrets and do not identify the program; its name, command and arguments do.
     words = " ".join((server.name, Path(server.command).name, *server.args))
     variables = [name for pattern, names in _NEEDS if pattern.search(words) for name in names]
     if Path(server.command).name in _FETCHES:
@@ -45,7 +45,7 @@ def keep_environment(server: ServerConfig, environ: Mapping[str, str]) -> Server
 
 
 def describe_losses(server: ServerConfig, environ: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """A note for everything that the server will miss or be given."""
+    """A note for everything that the server will lack or get."""
     if server.inherit_env:
         yield f"'{server.name}' is given {', '.join(server.inherit_env)} of Wicket's environment (inherit_env)."
     prompted = {_variable(name) for text in _texts(server) for name in _INPUT.findall(text)}
@@ -57,7 +57,7 @@ def describe_losses(server: ServerConfig, environ: Mapping[str, str], folder: Pa
 
 
 def describe_approvals(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
-    """A note where the client was told what it may call without asking: those answers stay behind."""
+    """A note if the client may call some tools without asking: these settings are not imported."""
     keys = [key for key in _APPROVALS if entry.get(key)]
     if keys:
         yield (

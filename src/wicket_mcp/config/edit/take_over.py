@@ -1,9 +1,9 @@
-"""A client's file changed so that the client talks to Wicket alone, and changed back.
+"""Changes a client's file so that the client uses only Wicket, and changes it back.
 
-Taking over replaces the entries that Wicket imported by one that starts Wicket; what Wicket cannot run stays.
-A copy of the file is kept beside it first. Undoing puts the old entries back into the file as it is by then, so
-that what its owner changed elsewhere in the meantime stays; where nothing was changed, every byte is as it was.
-Knows JSON and TOML only through `jsonc` and `toml`. `import_plan` calls it.
+Taking over replaces the imported entries by one that starts Wicket; entries that Wicket cannot run stay. First a copy
+of the file is made beside it. Undoing puts the old entries back into the current file, so that its owner's other
+changes stay; if nothing was changed, every byte is as before. Knows JSON and TOML only through `jsonc` and `toml`.
+`import_plan` calls it.
 """
 
 import os
@@ -26,14 +26,14 @@ MOST_COPIES = 100
 
 
 def entry(command: list[str], config: Path, extra: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
-    """The one entry that a client needs: starts Wicket with this configuration, for what the profile shows."""
+    """The only entry that a client needs: starts Wicket with this configuration and profile."""
     program, *arguments = command
     chosen = ["--profile", profile] if profile else []
     return {**extra, "command": program, "args": [*arguments, "serve", "--config", str(config), *chosen]}
 
 
 def take_over(files: Sequence[ClientEntries], new: Mapping[str, Any]) -> Path:
-    """Rewrite one file, in each of the sections that were read of it; the copy of what it was.
+    """Rewrite one file, in each section that was read; returns the backup copy.
 
     Raises ConfigError, and then nothing changed.
     """
@@ -46,9 +46,9 @@ def take_over(files: Sequence[ClientEntries], new: Mapping[str, Any]) -> Path:
 
 
 def undo(path: Path, sections: Iterable[Section]) -> Path | None:
-    """Put the entries of the last copy back; that copy, which is removed. None when there is no copy.
+    """Restore the entries of the last copy, remove the copy and return it. None if there is no copy.
 
-    Raises ConfigError when the file has none of the sections any more, and then nothing changed.
+    Raises ConfigError if the file no longer has any of the sections, and then nothing changed.
     """
     copies = backups(path)
     if not copies:
@@ -88,7 +88,7 @@ def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> 
 
 
 def _copy(path: Path) -> Path:
-    """A copy beside the file, under the first number that nothing has: a link there would lead the copy elsewhere."""
+    """A copy beside the file, with the first number that is not used: an existing link would redirect the copy."""
     numbers = [number for number in range(1, MOST_COPIES) if os.path.lexists(_backup_path(path, number))]
     backup = _backup_path(path, max(numbers, default=0) + 1)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -99,7 +99,7 @@ def _copy(path: Path) -> Path:
 
 
 def backups(path: Path) -> list[Path]:
-    """The copies that were kept of a file, oldest first."""
+    """The copies of a file, oldest first."""
     candidates = [_backup_path(path, number) for number in range(1, MOST_COPIES)]
     return [backup for backup in candidates if backup.is_file() and not backup.is_symlink()]
 
@@ -133,7 +133,7 @@ def _restore_toml(now: str, old: str, section: Section) -> str:
     restored = f"{now.rstrip()}\n\n{toml.extract_table(old, section)}"
     if value_at(syntax.read(restored).tree, section) == {**_others(new_entries, old_entries), **old_entries}:
         return restored
-    # They stood inline or under dotted keys: what they say is put back, as tables.
+    # They were inline or under dotted keys: their content is restored, as tables.
     for key, values in old_entries.items():
         now = toml.add_table(now, (*section, key), values)
     return now
@@ -142,7 +142,7 @@ def _restore_toml(now: str, old: str, section: Section) -> str:
 def _is_untouched(
     now: str, old: str, section: Section, old_entries: Mapping[str, Any], new_entries: Mapping[str, Any]
 ) -> bool:
-    """Whether the file is as the take-over left it: doing that once more to the old text gives the same."""
+    """Whether the file is unchanged since the take-over: repeating it on the old text gives the same."""
     leaving = [key for key in old_entries if key not in new_entries]
     try:
         return _replace_toml(old, section, leaving, new_entries[ENTRY], Path()) == now
@@ -165,7 +165,7 @@ def _restore_json(now: str, old: str, section: Section) -> str:
 def _check(
     old: str, new: str, section: Section, leaving: Collection[str], value: Mapping[str, Any], path: Path
 ) -> None:
-    """The edit must have changed what it meant to and nothing else."""
+    """Check that the edit changed only what it should."""
     expected, actual = syntax.read(old).tree, syntax.read(new).tree
     table = value_at(expected, section)
     for key in leaving:

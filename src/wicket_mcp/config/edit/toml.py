@@ -1,9 +1,9 @@
-"""Edits of a TOML text that leave every other character as it is: add a table, remove one, set one of its keys.
+"""Edits of a TOML text that leave every other character unchanged: add a table, remove one, set a key.
 
-A table under its own header is edited by its lines, because a comment right above a header belongs to that table and
-must come and go with it; tomlkit files such a comment under the table before. Whatever is written in another way
-(dotted keys, inline tables) is edited by tomlkit, as are all values. Each result is read back before it is returned:
-a text that an edit would damage raises Uneditable. Knows nothing of servers; called by the other modules of this room.
+A table with its own header is edited by lines, because a comment right above a header belongs to that table and must be
+added and removed with it; tomlkit assigns such a comment to the previous table. All other forms (dotted keys, inline
+tables) and all values are edited by tomlkit. Each result is parsed before it is returned: a text that an edit would
+damage raises Uneditable. Knows nothing about servers; called by the other modules of this package.
 """
 
 import re
@@ -24,7 +24,7 @@ _LONGEST_INLINE = 100
 
 
 class Uneditable(Exception):
-    """The text says what it says in a way that these edits do not reach. `line` is where."""
+    """The text is written in a way that these edits do not support. `line` is where."""
 
     def __init__(self, path: Path, line: int | None) -> None:
         super().__init__(render_path(path))
@@ -32,7 +32,7 @@ class Uneditable(Exception):
 
 
 def add_table(text: str, path: Path, values: Mapping[str, Any]) -> str:
-    """`text` with a new table: at its end, or inside the inline table that holds its siblings."""
+    """`text` with a new table: at its end, or inside the inline table of its siblings."""
     expected = _with_value(tomllib.loads(text), path, values)
     before = text if not text or text.endswith("\n") else f"{text}\n"
     gap = "\n" if before.strip() and not before.endswith("\n\n") else ""
@@ -41,7 +41,7 @@ def add_table(text: str, path: Path, values: Mapping[str, Any]) -> str:
 
 
 def remove_table(text: str, path: Path) -> str:
-    """`text` without the table and what is below it. A comment right above its header goes with it."""
+    """`text` without the table and its subtables. A comment right above its header is removed too."""
     expected = _with_value(tomllib.loads(text), path, None)
     lines = _split_lines(text)
     for start, end in reversed(_extents(text, lines, path)):
@@ -51,7 +51,7 @@ def remove_table(text: str, path: Path) -> str:
 
 
 def set_key(text: str, path: Path, key: str, value: Any) -> str:
-    """`text` with `key` of the table set: a value that is there is replaced, a new key comes first in its table."""
+    """`text` with `key` of the table set: an existing value is replaced, a new key is put first."""
     tree = tomllib.loads(text)
     expected = _with_value(tree, (*path, key), value)
     lines = _split_lines(text)
@@ -67,13 +67,13 @@ def set_key(text: str, path: Path, key: str, value: Any) -> str:
 
 
 def extract_table(text: str, path: Path) -> str:
-    """The lines of the table and what is below it, as they stand under their headers."""
+    """The lines of the table and its subtables under their own headers."""
     lines = _split_lines(text)
     return "".join("".join(lines[start:end]) for start, end in _extents(text, lines, path))
 
 
 def render_table(path: Path, values: Mapping[str, Any]) -> str:
-    """A table as text; a table inside it is written inline while it is short, else below it."""
+    """A table as text; a short nested table is written inline, a longer one below it."""
     head = f"[{'.'.join(map(_render_key, path))}]\n"
     below: list[str] = []
     for key, value in values.items():
@@ -102,7 +102,7 @@ def _render_value(value: Any) -> str:
 
 
 def _edit_item(text: str, path: Path, value: Any, expected: dict[str, Any]) -> str:
-    """The edit as tomlkit makes it; None removes. Raises Uneditable where the result says something else."""
+    """The edit by tomlkit; None removes. Raises Uneditable if the result has other content."""
     try:
         document: Any = tomlkit.parse(text)
         parent = document
@@ -123,19 +123,19 @@ def _edit_item(text: str, path: Path, value: Any, expected: dict[str, Any]) -> s
 
 
 def _nearest_line(text: str, path: Path) -> int | None:
-    """Where the value stands, or what holds it."""
+    """The line of the value, or of what contains it."""
     lines = toml_lines(text)
     above = (path[:size] for size in range(len(path), 0, -1))
     return next((lines[part] for part in above if part in lines), None)
 
 
 def _split_lines(text: str) -> list[str]:
-    """The lines with their ends, as TOML counts them: other separators are characters of a string."""
+    """The lines with their ends, as TOML defines them: other separators are part of strings."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _headers(text: str, lines: list[str]) -> list[tuple[int, Path]]:
-    """The index of every line that opens a table, in order, and the table."""
+    """The index and path of every table header, in order."""
     headers: list[tuple[int, Path]] = []
     for path, line in toml_lines(text).items():
         names = tuple(part for part in path if isinstance(part, str))
@@ -145,7 +145,7 @@ def _headers(text: str, lines: list[str]) -> list[tuple[int, Path]]:
 
 
 def _extents(text: str, lines: list[str], path: Path) -> list[tuple[int, int]]:
-    """Where the table and those below it stand: from the comment right above each to that of the next one."""
+    """The ranges of the table and its subtables: from the comment right above each to that of the next one."""
     headers = _headers(text, lines)
     starts = [_comment_start(lines, at) for at, _ in headers] + [len(lines)]
     inside = [name[: len(path)] == path for _, name in headers]
@@ -153,7 +153,7 @@ def _extents(text: str, lines: list[str], path: Path) -> list[tuple[int, int]]:
 
 
 def _comment_start(lines: list[str], at: int) -> int:
-    """Where the comment right above the line `at` begins. One at the top of the file speaks about the file."""
+    """Where the comment right above the line `at` begins. One at the top of the file is about the file."""
     start = at
     while start > 0 and lines[start - 1].lstrip().startswith("#"):
         start -= 1
@@ -161,7 +161,7 @@ def _comment_start(lines: list[str], at: int) -> int:
 
 
 def _with_value(tree: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """A copy of `tree` with `value` at `path`; None removes what is there."""
+    """A copy of `tree` with `value` at `path`; None removes it."""
     copy = dict(tree)
     head, tail = path[0], path[1:]
     if tail:
@@ -182,7 +182,7 @@ def _says(text: str, expected: dict[str, Any], path: Path) -> bool:
 
 
 def _comparable(tree: dict[str, Any], path: Path) -> Any:
-    """Plain data, less the tables above `path` that hold nothing: a text may leave those unsaid."""
+    """Plain data without empty tables above `path`: a text may omit those."""
     if len(path) > 1 and isinstance(below := tree.get(path[0]), dict):
         inner = _comparable(cast("dict[str, Any]", below), path[1:])
         others = {key: value for key, value in tree.items() if key != path[0]}

@@ -1,7 +1,7 @@
 """Changes to `wicket.toml`: servers added, removed, enabled and disabled; every comment stays.
 
-A change is text in, text out; `save` reads the result as a configuration before it touches the file, and then
-replaces the file whole, so that a bad edit or a full disk changes nothing.
+A change is text in, text out; `save` parses the result as a configuration before it writes, and then replaces the whole
+file, so that a bad edit or a full disk changes nothing.
 """
 
 import os
@@ -25,7 +25,7 @@ from wicket_mcp.files import replace_file
 from wicket_mcp.spelling import nearest
 
 SECRETS = "secrets"
-"""The folder beside `wicket.toml` for values that must not stand in it."""
+"""The folder beside `wicket.toml` for values that must not be in it."""
 
 _ASIDE = re.compile(rf"\$\{{file:({SECRETS}/[^}}]+)\}}")
 
@@ -49,7 +49,7 @@ TEMPLATE = """\
 def find_target(explicit: str | Path | None) -> Path:
     """The `wicket.toml` to change: the named one, this folder's, or the user's; it need not exist.
 
-    Raises ConfigError when the named file is another program's.
+    Raises ConfigError if the named file belongs to another program.
     """
     cwd = Path.cwd()
     named = explicit or os.environ.get(locate.CONFIG_VARIABLE)
@@ -67,7 +67,7 @@ def find_target(explicit: str | Path | None) -> Path:
 
 
 def read_or_start(path: Path) -> str:
-    """The text of `wicket.toml`, or of a new one where there is none."""
+    """The text of `wicket.toml`, or of a new one if there is none."""
     return read_text(path) if path.exists() else TEMPLATE
 
 
@@ -79,7 +79,7 @@ def save(path: Path, text: str) -> Config:
 
 
 def add_server(text: str, server: ServerConfig, path: Path) -> str:
-    """`text` with the server in it. Raises ConfigError when its name is taken or not valid."""
+    """`text` with the server added. Raises ConfigError if its name is taken or invalid."""
     if not names.is_valid(server.name):
         raise ConfigError(f"'{server.name}' cannot be a server's name.", hint=f"Use '{names.derive(server.name)}'.")
     existing = {name.lower(): name for name in list_servers(text, path)}
@@ -93,9 +93,9 @@ def add_server(text: str, server: ServerConfig, path: Path) -> str:
 
 
 def merge_server(text: str, server: ServerConfig, path: Path) -> tuple[str, str, bool]:
-    """`text` with the server in it, under its own name or a numbered one; that name, and whether it is new.
+    """`text` with the server added, under its own name or a numbered one; also that name, and whether it is new.
 
-    A server that is there already, started or reached in the same way, stays as it is.
+    An existing server that is started or reached in the same way stays unchanged.
     """
     present = list_servers(text, path)
     used_names = names.Names()
@@ -109,7 +109,7 @@ def merge_server(text: str, server: ServerConfig, path: Path) -> tuple[str, str,
 
 
 def _is_same(known: ServerConfig, offered: ServerConfig, folder: Path) -> bool:
-    """Whether both are started or reached in the same way, secrets that were put aside included."""
+    """Whether both are started or reached in the same way, including secrets that were moved to files."""
     plain = ("command", "args", "url", "cwd", "env_file")
     if any(getattr(known, option) != getattr(offered, option) for option in plain):
         return False
@@ -138,7 +138,7 @@ def set_enabled(text: str, name: str, enabled: bool, path: Path) -> str:
 
 
 def set_profile(text: str, profile: str, servers: Iterable[str], path: Path) -> str:
-    """`text` in which the profile shows these servers, and those that it showed before."""
+    """`text` in which the profile also shows these servers."""
     known = next((known for known in formats.parse(text, path).profiles if known.name == profile), None)
     members = list(dict.fromkeys([*(known.servers if known else ()), *servers]))
     at = ("profiles", profile)
@@ -155,7 +155,7 @@ def list_servers(text: str, path: Path) -> dict[str, ServerConfig]:
 
 
 def to_table(server: ServerConfig) -> dict[str, Any]:
-    """What `[servers.NAME]` says of a server: everything that is not as it would be anyway."""
+    """The content of `[servers.NAME]` for a server: everything that differs from the default."""
     table: dict[str, Any] = {}
     for name, option in options_of(ServerConfig).items():
         value = getattr(server, name)

@@ -1,4 +1,4 @@
-"""Server names as ids: which are valid, and how a valid one is made of any other.
+"""Server names as ids: which are valid, and how to derive a valid one from any name.
 
 Tools are called by `<server>.<tool>`, so an id must be plain to type. Deriving is deterministic: the same
 file gives the same ids every time.
@@ -27,17 +27,19 @@ def derive(name: str) -> str:
 
 
 class Names:
-    """The ids taken in one configuration. Two that differ only in case are one: nobody tells them apart."""
+    """The ids used in one configuration. Two that differ only in case count as the same, because people confuse
+    them.
+    """
 
     def __init__(self) -> None:
         self._taken: dict[str, str] = {}
 
     def holder(self, name: str) -> str | None:
-        """The id that stands in the way of `name`, if any."""
+        """The existing id that conflicts with `name`, if any."""
         return self._taken.get(name.lower())
 
     def claim(self, name: str) -> str:
-        """Take an id for `name`: itself, or a derived one, numbered where that is taken."""
+        """Take an id for `name`: itself, or a derived one, numbered if it is taken."""
         base = derive(name)
         free, number = base, 2
         while free.lower() in self._taken:

@@ -1,8 +1,7 @@
-"""What the structs of `model` declare, as data, and the check of plain values against it.
+"""The declarations of `model` as data, and the check of plain values against them.
 
-Reads name, type, unit, default and help off any struct of options; knows none of them by name. `lenient` is
-for files that belong to other programs: keys that are not ours are passed over and scalars are read as text
-where text is wanted.
+Reads name, type, unit, default and help from any struct of options; knows none of them by name. `lenient` is for files
+of other programs: unknown keys are ignored, and scalars are read as text if text is expected.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,7 +69,7 @@ def build(
 ) -> StructT:
     """An instance of `cls` from plain values; `fixed` are its fields that are not options. Raises InvalidOption.
 
-    `beside` are keys that the caller reads itself, and that a misspelt one may mean.
+    `beside` are keys that the caller reads itself; they are candidates for corrections of misspelt keys.
     """
     options = options_of(cls)
     arguments = dict(fixed)
@@ -91,7 +90,7 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str], at: KeyPath) -> 
 
 def _read(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: bool) -> Any:
     match kind:
-        case inspect.UnionType():  # always "or None", which no file can say
+        case inspect.UnionType():  # always "or None", which a file cannot express
             inner = next(part for part in kind.types if not isinstance(part, inspect.NoneType))
             return _read(inner, unit, value, path, lenient)
         case inspect.StructType() if isinstance(value, Mapping):
@@ -127,7 +126,7 @@ def _scalar(kind: inspect.Type, unit: str, value: Any, path: KeyPath, lenient: b
 
 
 def _loosen(kind: inspect.Type, value: Any) -> Any:
-    """What a YAML or a client's JSON meant, where it has a scalar of the wrong type."""
+    """What a YAML or a client's JSON meant by a scalar of the wrong type."""
     if isinstance(kind, inspect.StrType) and isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(kind, inspect.StrType) and isinstance(value, int | float):

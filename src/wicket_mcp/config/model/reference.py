@@ -1,7 +1,7 @@
 """The declared options for readers: JSON Schema, Markdown tables, help lines.
 
-Everything here is read off the structs of `model`, so none of it can drift from what is checked. Run as
-`python -m wicket_mcp.config.model.reference docs/configuration.md` it rewrites the tables of that page.
+Everything here is generated from the structs of `model`, so it always matches what is checked. Run as `python -m
+wicket_mcp.config.model.reference docs/configuration.md` it rewrites the tables of that page.
 """
 
 import sys
@@ -118,7 +118,7 @@ def reference_table() -> str:
 
 
 def refresh(page: str) -> str:
-    """The page with its generated part brought up to date. Raises ValueError when it has no such part."""
+    """The page with its generated part updated. Raises ValueError if it has no such part."""
     before, begin, tail = page.partition(BEGIN)
     _, end, after = tail.partition(END)
     if not begin or not end:
@@ -127,7 +127,7 @@ def refresh(page: str) -> str:
 
 
 def _sections(cls: type[msgspec.Struct], above: str = "") -> Iterator[tuple[str, str, type[msgspec.Struct]]]:
-    """The sections below a struct, as they stand in the file: heading, help and struct."""
+    """The sections of a struct, as in the file: heading, help and struct."""
     for name, option in options_of(cls).items():
         path = f"{above}{name}"
         if option.section is not None:
@@ -158,7 +158,7 @@ def _rows(options: Any) -> Iterator[str]:
 
 
 def _default(option: Option) -> str:
-    """The default as one would write it in TOML; empty when there is none to speak of."""
+    """The default in TOML; empty if there is none worth showing."""
     if option.default is None or option.default == "":
         return ""
     if option.unit == "duration":

@@ -1,7 +1,7 @@
 """The options of the `[scripts]` table: how strictly scripts are jailed, and what one of them may cost.
 
-Declared once, with help, so that the file schema and the reference are read off this struct. The bounds that nobody
-needs to change are in `scripts/limits.py`.
+Declared once, with help, so that the file schema and the reference are generated from this struct. Fixed limits are in
+`scripts/limits.py`.
 """
 
 from typing import Annotated, Literal
@@ -33,7 +33,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     calls: Annotated[int, Meta(ge=1, description="Tool calls that one script may make.")] = 200
 
     in_flight: int = 32
-    """Tool calls of one script at a time; more wait their turn. Not an option, like those below."""
+    """Concurrent tool calls of one script; further ones wait. Not an option, like those below."""
     source: int = 64 * KIB
     """Longest script to accept, in bytes."""
     printed: int = 16 * KIB

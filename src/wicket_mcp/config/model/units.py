@@ -1,7 +1,7 @@
 """Durations and sizes as people write them: `90`, `"90s"`, `"24h"`; `4096`, `"16MiB"`.
 
-Reads them into seconds and bytes and prints the shortest exact spelling. `Seconds` and `Bytes` are the types
-that declare an option of such a unit. What cannot be read is a ValueError that says what was expected.
+Parses them into seconds and bytes and prints the shortest exact form. `Seconds` and `Bytes` are the types for options
+of such a unit. Invalid input raises a ValueError that says what was expected.
 """
 
 import math
@@ -56,7 +56,7 @@ def _amount(value: object, expected: str) -> tuple[float, str]:
 
 
 def spell_seconds(value: float) -> str:
-    """The shortest spelling of a duration that `seconds` reads back: `10m` for 600."""
+    """The shortest form of a duration that `seconds` can parse: `10m` for 600."""
     for unit in ("h", "m", "s"):
         count = value / _SECONDS[unit]
         if count >= 1 and count == int(count):
@@ -65,7 +65,7 @@ def spell_seconds(value: float) -> str:
 
 
 def spell_size(value: int) -> str:
-    """The shortest spelling of a size that `size` reads back: `4MiB` for 4194304."""
+    """The shortest form of a size that `size` can parse: `4MiB` for 4194304."""
     for unit, factor in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
         if value and value % factor == 0:
             return f"{value // factor}{unit}"

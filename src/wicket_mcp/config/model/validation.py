@@ -1,7 +1,7 @@
-"""Values by the path of keys that leads to them, and the error that says what is wrong with one.
+"""Values by their path of keys, and the error for an invalid value.
 
-`formats` turns such a path into a line of the file and raises the ConfigError that users see. Nothing outside this
-room meets an InvalidOption.
+`formats` turns such a path into a line of the file and raises the ConfigError that users see. InvalidOption never
+leaves this package.
 """
 
 import re
@@ -14,7 +14,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class InvalidOption(Exception):
-    """Something at `path` cannot be used. `line` is set only where it is known already."""
+    """The value at `path` cannot be used. `line` is set only if it is already known."""
 
     def __init__(self, path: KeyPath, message: str, hint: str = "", line: int | None = None) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class InvalidOption(Exception):
 
 
 def value_at(tree: Any, path: KeyPath) -> Any:
-    """What stands at `path` in nested tables; None where nothing does."""
+    """The value at `path` in nested tables; None if there is none."""
     for key in path:
         tree = cast("Mapping[Any, Any]", tree).get(key) if isinstance(tree, Mapping) else None
     return tree

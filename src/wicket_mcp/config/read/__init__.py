@@ -1,6 +1,6 @@
-"""From a file to a `Config`: finding it, its syntax, its layout, and the secrets it refers to.
+"""Turns a file into a `Config`: finding it, its syntax, its layout, and the secrets it refers to.
 
-Owns what other programs' files look like and where they are. Must not change any file. Start reading at `formats.py`,
-which puts `syntax` (text to data, with lines), `layouts` and `clients` (other programs' words to ours) together;
-`locate` and `client_files` say where files are, `secrets` fills in references when a server starts.
+Knows the formats and locations of other programs' files. Must not change any file. Start with `formats.py`, which
+combines `syntax` (text to data, with lines), `layouts` and `clients` (other programs' options to ours); `locate` and
+`client_files` know where files are, `secrets` fills in references when a server starts.
 """

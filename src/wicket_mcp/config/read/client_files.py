@@ -1,7 +1,6 @@
-"""Where the programs that talk to MCP servers keep their lists of them, on Linux, macOS and Windows.
+"""Where MCP clients keep their lists of servers, on Linux, macOS and Windows.
 
-Reads the environment it is given and opens no file. What the files say is the business of `formats`; changing
-them is that of `edit.take_over`.
+Reads the given environment and opens no file. `formats` reads the files; `edit.take_over` changes them.
 """
 
 import os
@@ -16,12 +15,12 @@ Section: TypeAlias = tuple[str, ...]
 _CLINE = Path("settings", "cline_mcp_settings.json")
 _DESKTOP = Path("Claude", "claude_desktop_config.json")
 _DESKTOP_PACKAGE = "Claude_pzs8sxrjxfjjc"
-"""What Windows calls Claude Desktop as a package, which it is by default since 2026."""
+"""The Windows package name of Claude Desktop, which is installed as a package by default since 2026."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The folders that clients build their paths on."""
+    """The base folders for clients' paths."""
 
     home: Path
     config: Path
@@ -38,11 +37,11 @@ class Client:
     id: str
     title: str
     places: Callable[[Folders], tuple[tuple[Path, Section], ...]]
-    """The user's own files, in the order they are looked at, and the section that lists the servers."""
+    """The user's own files, in order, and the section that lists the servers."""
     project: tuple[str, Section] | None = None
     """The file of a project, relative to its folder."""
     extra: tuple[tuple[str, Any], ...] = ()
-    """What an entry needs beside `command` and `args`."""
+    """What an entry needs in addition to `command` and `args`."""
     command_is_list: bool = False
     """Whether program and arguments are one list under `command`."""
 
@@ -84,15 +83,15 @@ def project_file(client: Client, where: Folders) -> ClientFile | None:
 def _claude_desktop(where: Folders) -> tuple[tuple[Path, Section], ...]:
     files = [where.config / _DESKTOP]
     if where.platform == "win32":
-        # A package gets a folder of its own in place of %APPDATA%, and never sees the file there.
+        # A package has its own folder instead of %APPDATA%, and never sees the file there.
         local = Path(where.environ.get("LOCALAPPDATA") or where.home / "AppData" / "Local")
         files.append(local / "Packages" / _DESKTOP_PACKAGE / "LocalCache" / "Roaming" / _DESKTOP)
     return tuple((file, ("mcpServers",)) for file in files)
 
 
 def _claude_code(where: Folders) -> tuple[tuple[Path, Section], ...]:
-    # Servers added for one folder alone stand in the same file, under that folder, which on Windows is written with
-    # slashes by some of its programs and with backslashes by others.
+    # Servers added for one folder are in the same file, under that folder; on Windows some programs write it with
+    # slashes and others with backslashes.
     file = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home) / ".claude.json"
     folder = str(where.cwd)
     spellings = dict.fromkeys((folder.replace("\\", "/"), folder)) if where.platform == "win32" else (folder,)
@@ -110,7 +109,7 @@ def _vscode(folder: str) -> Callable[[Folders], tuple[tuple[Path, Section], ...]
 
 
 def _cline(where: Folders) -> tuple[tuple[Path, Section], ...]:
-    # Once kept by the editor, and brought over from there when a newer Cline starts.
+    # Formerly stored by the editor; a newer Cline copies it from there when it starts.
     settings, data = where.environ.get("CLINE_MCP_SETTINGS_PATH"), where.environ.get("CLINE_DATA_DIR")
     own = Path(settings) if settings else Path(data or where.home / ".cline" / "data") / _CLINE
     once = where.config / "Code" / "User" / "globalStorage" / "saoudrizwan.claude-dev" / _CLINE

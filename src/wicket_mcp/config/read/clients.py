@@ -1,8 +1,8 @@
-"""The words that other programs have for a server's options.
+"""Other programs' names for a server's options.
 
-One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, opencode, Goose,
-other gateways), because no two of them use one word for different things, except for the unit of `timeout`. Keys that
-mean nothing to Wicket, such as approvals and window settings, are passed over.
+One vocabulary serves them all (Claude, Cursor, Windsurf, Cline, Gemini CLI, VS Code, Zed, Codex, opencode, Goose, other
+gateways), because no two of them use one name for different things, except for the unit of `timeout`. Keys without a
+meaning for Wicket, such as approvals and window settings, are ignored.
 """
 
 import re
@@ -17,7 +17,7 @@ from wicket_mcp.config.model.validation import KeyPath
 Convert: TypeAlias = Callable[[Any], Any]
 
 _LONGEST_TIMEOUT = 3600
-"""No client lets one wait longer than this many seconds, so a larger `timeout` is in milliseconds."""
+"""No client allows a longer timeout in seconds, so a larger `timeout` is in milliseconds."""
 
 _TRANSPORTS = {
     "local": "stdio",
@@ -55,18 +55,18 @@ def _milliseconds(value: Any) -> Any:
 
 
 def _concurrency(value: Any) -> Any:
-    # In Gatemini 0 means no limit, and 10000 is the most that it takes.
+    # In Gatemini 0 means no limit, and 10000 is its maximum.
     return 10_000 if value == 0 else value
 
 
 def _per_minute(value: Any) -> Any:
-    """Gatemini's `rate_limit: {max_calls: 10, window: 60s}` as calls in a minute, never none at all."""
+    """Gatemini's `rate_limit: {max_calls: 10, window: 60s}` as calls per minute, at least one."""
     rate: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
     calls = rate.get("max_calls", 0)
     try:
         window = seconds(rate.get("window", 60))
     except ValueError:
-        return rate.get("window")  # the checker says what is wrong with it
+        return rate.get("window")  # the checker reports what is wrong with it
     return max(1, round(calls * 60 / window)) if isinstance(calls, int) and calls and window else calls
 
 
@@ -116,7 +116,7 @@ WORDS: dict[str, tuple[str, Convert]] = {
 
 
 class Words(msgspec.Struct):
-    """One entry in Wicket's words, and the key that each came from where it differs."""
+    """One entry with Wicket's option names, and the original key of each renamed one."""
 
     values: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     sources: dict[str, KeyPath] = msgspec.field(default_factory=dict[str, KeyPath])
@@ -132,7 +132,7 @@ class Words(msgspec.Struct):
 
 
 def explain_unsupported(entry: Mapping[str, Any]) -> str | None:
-    """Why an entry that is valid in its own program cannot be run here, if so."""
+    """Why an entry that is valid in its own program cannot run here, if so."""
     kind = entry.get("type", entry.get("transport"))
     if isinstance(kind, str) and kind.lower() in _UNSUPPORTED:
         return f"the transport '{kind}' is not supported."
@@ -145,7 +145,7 @@ def explain_unsupported(entry: Mapping[str, Any]) -> str | None:
 
 
 class Vocabulary:
-    """Translates the entries of one file, with what the rest of that file says about them."""
+    """Translates the entries of one file, using the rest of that file."""
 
     def __init__(self, top: Mapping[str, Any]) -> None:
         self._inputs = _input_defaults(top.get("inputs"))
@@ -177,7 +177,7 @@ class Vocabulary:
         return self._referring(value)
 
     def _referring(self, value: Any) -> Any:
-        """A text with its references to secrets, in all the ways they are written, as `${…}`."""
+        """A text with its references to secrets, in all their notations, as `${…}`."""
         if not isinstance(value, str):
             return value
         if _BARE_VARIABLE.fullmatch(value):
@@ -191,7 +191,7 @@ class Vocabulary:
 
 
 def _nested_command(words: Words) -> None:
-    """Zed once kept path, arguments and environment together under `command`."""
+    """Zed formerly kept path, arguments and environment together under `command`."""
     nested: Any = words.values.get("command")
     if not isinstance(nested, Mapping):
         return
@@ -214,7 +214,7 @@ def _command_list(words: Words, entry: Mapping[str, Any]) -> None:
 
 
 def _one_address(words: Words, entry: Mapping[str, Any]) -> None:
-    """Gemini CLI: `httpUrl` is Streamable HTTP and wins over `url`."""
+    """Gemini CLI: `httpUrl` is Streamable HTTP and has priority over `url`."""
     if entry.get("httpUrl"):
         words.put("url", entry["httpUrl"], ("httpUrl",))
         words.values.setdefault("transport", "http")
@@ -240,7 +240,7 @@ def _named_variables(words: Words, entry: Mapping[str, Any]) -> None:
 
 
 def _input_defaults(inputs: Any) -> dict[str, str]:
-    """VS Code asks for these; where one has a default, that is used when nobody can be asked."""
+    """VS Code asks for these; a default is used if no one can be asked."""
     defaults: dict[str, str] = {}
     for item in cast("list[Any]", inputs) if isinstance(inputs, list) else []:
         if isinstance(item, Mapping):
@@ -252,7 +252,7 @@ def _input_defaults(inputs: Any) -> dict[str, str]:
 
 
 def _excluded_names(settings: Any) -> set[str]:
-    """Gemini CLI: servers that are listed but switched off."""
+    """Gemini CLI: servers that are listed but disabled."""
     excluded: Any = cast("Mapping[str, Any]", settings).get("excluded") if isinstance(settings, Mapping) else None
     return (
         {item for item in cast("list[Any]", excluded) if isinstance(item, str)} if isinstance(excluded, list) else set()

@@ -3,7 +3,7 @@
     {"overrides": [{"name": "search_vectors", "server": "qdrant", "tool": "search", "title": "…", "description": "…"}]}
     {"tools": [{"name": "github.create_issue", "server": "github"}]}
 
-A missing file is an empty list. Where both name a tool, the override is the one that counts.
+A missing file is an empty list. If both name a tool, the override counts.
 """
 
 from pathlib import Path
@@ -25,13 +25,13 @@ class Favourite(Struct, frozen=True, kw_only=True):
     name: str
     server: str
     tool: str
-    """What the server calls it."""
+    """The server's own name for it."""
     title: str = ""
     description: str = ""
 
 
 def favourites(folder: Path) -> tuple[Favourite, ...]:
-    """Overrides first, then what the registry adds. Raises ConfigError."""
+    """Overrides first, then the additions of the registry. Raises ConfigError."""
     by_name: dict[str, Favourite] = {}
     for name, section in ((OVERRIDES, "overrides"), (REGISTRY, "tools")):
         for favourite in _read(folder / name, section):

@@ -1,8 +1,8 @@
-"""Which configurations of a folder their owner said yes to: by path and content, in the platform's state folder.
+"""Which configurations in folders the user has approved: by path and content, in the platform's state folder.
 
-A file that a cloned repository brings along must start nothing by being there. The answers stand beside the state and
-never where the file itself could say (`state_dir`). What was said yes to is the file's bytes: a changed file is asked
-about again. Asking is the command line's business; `formats.load` reads nothing of a file that has no yes.
+A file in a cloned repository must not start anything merely because it exists. The approvals are stored with the state,
+never at a place that the file itself could set (`state_dir`). An approval covers the file's exact bytes: a changed file
+needs a new one. The command line asks; `formats.load` reads nothing from a file without approval.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ FILE = "trusted.json"
 
 
 class Answer(TypedDict):
-    """A yes: to which content, and when."""
+    """An approval: of which content, and when."""
 
     sha256: str
     at: float
@@ -30,7 +30,7 @@ def answers_file() -> Path:
 
 
 def answers() -> dict[str, Answer]:
-    """Every yes, by path. A file that cannot be read holds none."""
+    """All approvals, by path. An unreadable file contains none."""
     try:
         stored = as_object(decode(answers_file().read_bytes()))
     except (OSError, ValueError):
@@ -44,18 +44,18 @@ def is_trusted(path: Path, content: bytes) -> bool:
 
 
 def was_trusted(path: Path) -> bool:
-    """Whether there was a yes to this path, whatever it held then."""
+    """Whether this path was approved before, whatever its content was."""
     return str(path.resolve()) in answers()
 
 
 def trust(path: Path, content: bytes) -> None:
-    """Remember a yes to this path and content. Raises ConfigError."""
+    """Store the approval of this path and content. Raises ConfigError."""
     updated = answers() | {str(path.resolve()): Answer(sha256=digest(content), at=time.time())}
     replace_file(answers_file(), f"{pretty(updated)}\n")
 
 
 def forget(path: Path) -> bool:
-    """Take a yes back; whether there was one. Raises ConfigError."""
+    """Remove an approval; whether there was one. Raises ConfigError."""
     stored = answers()
     if stored.pop(str(path.resolve()), None) is None:
         return False

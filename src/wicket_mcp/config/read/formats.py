@@ -1,8 +1,8 @@
-"""Reads a configuration file, whoever's it is, into a `Config`.
+"""Reads a configuration file, of Wicket or another program, into a `Config`.
 
-`load` and `parse` put the room together: text to data (`syntax`), data to Wicket's words (`layouts`), words
-to checked options (`model`). A InvalidOption from any of them leaves here as a ConfigError with file, line and key.
-Nothing is expanded or started: a missing secret is not an error until its server is (`secrets`).
+`load` and `parse` combine the steps: text to data (`syntax`), data to Wicket's option names (`layouts`), and those to
+checked options (`model`). An InvalidOption from any of them becomes a ConfigError with file, line and key. Nothing is
+expanded or started: a missing secret is not an error until its server is (`secrets`).
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ _LARGEST = 64 * 1024**2
 def load(path: str | Path, *, discovered: bool = False) -> Config:
     """Read the configuration file at `path`, and the favourites beside it. Raises ConfigError.
 
-    One that was `discovered` in a folder, and not named by its user, is used only with its owner's yes: without it the
+    A file that was `discovered` in a folder, rather than named by the user, is used only with approval: without it the
     configuration is empty and says why.
     """
     path = Path(path).expanduser()

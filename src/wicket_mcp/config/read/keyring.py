@@ -1,7 +1,7 @@
-"""The system's keyring (macOS Keychain, Secret Service, KWallet), where secrets of configured servers can be kept.
+"""The system's keyring (macOS Keychain, Secret Service, KWallet), where secrets of configured servers can be stored.
 
-One entry for each name, all under the service `wicket`. What was read is kept for a minute, because every search asks
-which servers lack something. Loaded for `${keyring:NAME}` and `wicket secret`; the package is an extra.
+One entry for each name, all under the service `wicket`. Values are cached for a minute, because every search checks
+which servers lack a secret. Loaded for `${keyring:NAME}` and `wicket secret`; the package is an extra.
 """
 
 import time
@@ -16,7 +16,7 @@ _kept: dict[str, tuple[float, str]] = {}
 
 
 def read(name: str) -> str | None:
-    """The secret of this name, or None. Raises ConfigError where there is no keyring."""
+    """The secret of this name, or None. Raises ConfigError if there is no keyring."""
     known = _kept.get(name)
     if known is not None and time.monotonic() - known[0] < _KEPT_FOR:
         return known[1]
@@ -27,19 +27,19 @@ def read(name: str) -> str | None:
 
 
 def write(name: str, value: str) -> None:
-    """Keep a secret. Raises ConfigError where there is no keyring."""
+    """Store a secret. Raises ConfigError if there is no keyring."""
     _ask("set_password", name, value)
     _kept.pop(name, None)
 
 
 def remove(name: str) -> None:
-    """Forget a secret. Raises ConfigError where there is no keyring."""
+    """Delete a secret. Raises ConfigError if there is no keyring."""
     _ask("delete_password", name)
     _kept.pop(name, None)
 
 
 def is_usable() -> bool:
-    """Whether secrets can be kept: the package is installed, and the system has a keyring."""
+    """Whether secrets can be stored: the package is installed, and the system has a keyring."""
     try:
         backend: Any = import_module("keyring").get_keyring()
     except Exception:  # noqa: BLE001  (no package, or a backend that cannot be loaded)
@@ -49,7 +49,7 @@ def is_usable() -> bool:
 
 def _ask(method: str, *values: str) -> Any:
     try:
-        keyring = import_module("keyring")  # an optional package, for those who ask for it
+        keyring = import_module("keyring")  # an optional package
     except ImportError:
         raise ConfigError(
             "the package 'keyring' is not installed", hint="pip install 'wicket-mcp[keyring]', or use ${env:NAME}."

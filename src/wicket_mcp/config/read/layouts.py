@@ -1,10 +1,9 @@
-"""The shapes in which programs keep their lists of servers, each brought into Wicket's own words.
+"""The layouts of programs' lists of servers, each converted to Wicket's own.
 
-Plain data in (what `syntax` read, or a dict), an `Outline` out: nothing is checked here beyond what is needed
-to find the servers, and every value remembers the key it came from, so that an error can point at the user's
-own file. Which layout it is shows in the content: `mcpServers`, `mcp_servers`, `mcpClients`,
-`context_servers`, `backends`, `servers`, `extensions` (Goose), `mcp` (opencode). The vocabulary of the entries is in
-`clients`.
+Plain data in (what `syntax` read, or a dict), an `Outline` out: nothing is checked here beyond what is needed to find
+the servers, and every value remembers the key it came from, so that an error can point at the user's own file. The
+content shows which layout it is: `mcpServers`, `mcp_servers`, `mcpClients`, `context_servers`, `backends`, `servers`,
+`extensions` (Goose), `mcp` (opencode). The vocabulary of the entries is in `clients`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,13 +31,13 @@ _SECTIONS: tuple[KeyPath, ...] = (
 
 
 class Draft(msgspec.Struct):
-    """A server as the file has it, under Wicket's names for its options."""
+    """A server as in the file, with Wicket's names for its options."""
 
     name: str
     at: KeyPath
     values: dict[str, Any]
     sources: dict[str, KeyPath] = msgspec.field(default_factory=dict[str, KeyPath])
-    """Where an option stands below `at`, when the file has another word for it."""
+    """Where an option is below `at`, if the file has another name for it."""
 
     def relocate(self, problem: InvalidOption) -> InvalidOption:
         head, tail = problem.path[:1], problem.path[1:]
@@ -52,7 +51,7 @@ class Outline(msgspec.Struct):
     servers: list[Draft]
     options: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     lenient: bool = True
-    """Whether keys that Wicket does not know are passed over: the file belongs to another program."""
+    """Whether unknown keys are ignored, because the file belongs to another program."""
     sources: dict[KeyPath, KeyPath] = msgspec.field(default_factory=dict[KeyPath, KeyPath])
     notes: list[str] = msgspec.field(default_factory=list[str])
 
@@ -61,7 +60,7 @@ class Outline(msgspec.Struct):
 
 
 def translate(tree: Any, syntax: Syntax) -> Outline:
-    """Find out whose layout `tree` has and bring it into Wicket's words. Raises InvalidOption."""
+    """Find out which layout `tree` has and convert it. Raises InvalidOption."""
     if not isinstance(tree, Mapping):
         raise InvalidOption((), "holds no configuration: expected a table of settings at the top.", _WANTED)
     top = cast("Mapping[str, Any]", tree)
@@ -80,7 +79,7 @@ _WANTED = (
 
 
 def _lists_servers(top: Mapping[str, Any], section: KeyPath) -> bool:
-    """Whether the section is there. `mcp` (opencode) and `extensions` (Goose) mean other things in other files."""
+    """Whether the section exists. `mcp` (opencode) and `extensions` (Goose) mean other things in other files."""
     listed = value_at(top, section)
     if section not in (("mcp",), ("extensions",)):
         return listed is not None
@@ -139,7 +138,7 @@ def _foreign(top: Mapping[str, Any], section: KeyPath) -> Outline:
 
 
 def _only_tables(listed: Any, outline: Outline) -> Any:
-    """A section without the entries that are not servers at all: one bad entry costs itself, not the whole file."""
+    """A section without the entries that are not servers at all: a bad entry must not fail the whole file."""
     if not isinstance(listed, Mapping):
         return listed
     entries = cast("Mapping[str, Any]", listed)
@@ -179,7 +178,7 @@ def _entry(entry: Any, at: KeyPath) -> Mapping[str, Any]:
 
 
 def _global_options(top: Mapping[str, Any], section: KeyPath, outline: Outline) -> None:
-    """The few settings of another gateway that mean the same here."""
+    """The few settings of other gateways that mean the same here."""
     options: dict[str, Any] = {}
     if section == ("mcpClients",):
         http = {key: top[key] for key in ("host", "port") if top.get(key) is not None}

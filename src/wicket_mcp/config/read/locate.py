@@ -1,6 +1,6 @@
-"""Where Wicket's files live: which configuration is used, and the platform's folders for config and state.
+"""Where Wicket's files are: which configuration is used, and the platform's folders for config and state.
 
-Reads the environment and looks whether files exist; opens none.
+Reads the environment and checks whether files exist; opens none.
 """
 
 import os
@@ -15,7 +15,7 @@ CONFIG_VARIABLE = "WICKET_CONFIG"
 def find_config(explicit: str | Path | None = None) -> Path:
     """The configuration to use: `--config`, `$WICKET_CONFIG`, the current folder's, the user's.
 
-    Raises ConfigError when a named file does not exist or none is found anywhere.
+    Raises ConfigError if a named file does not exist, or none is found.
     """
     if explicit:
         return _explicit_path(explicit, "--config")
@@ -56,7 +56,7 @@ def config_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """The platform's folder for what Wicket remembers between runs."""
+    """The platform's folder for Wicket's state."""
     from platformdirs import user_state_path  # noqa: PLC0415  (as above)
 
     return user_state_path("wicket", appauthor=False)

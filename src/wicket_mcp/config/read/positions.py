@@ -1,7 +1,7 @@
-"""On which line a key of a TOML or JSON text stands.
+"""Finds the line of a key in a TOML or JSON text.
 
-The parsers that are quick keep no positions, so this reads the text a second time, and only to point an error
-at a line. The text has been parsed before: what is not well-formed never gets here.
+Fast parsers keep no positions, so this reads the text a second time, only for the line of an error. The text has been
+parsed before, so it is well-formed.
 """
 
 import re
@@ -34,7 +34,7 @@ class _Lines:
         self.keys[path] = line
 
     def mark_first(self, path: KeyPath, offset: int) -> None:
-        """The line of a table that only the names of its own tables mention, such as `a` of `[a.b]`."""
+        """The line of a table that is mentioned only in the names of its subtables, such as `a` of `[a.b]`."""
         if path not in self.keys:
             self.mark(path, offset)
 
@@ -72,7 +72,7 @@ def toml_lines(text: str) -> dict[KeyPath, int]:
 
 
 class _Toml:
-    """A walk over a TOML text that minds where keys start and skips over what they hold."""
+    """Walks over a TOML text, records where keys start and skips their values."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
@@ -94,7 +94,7 @@ class _Toml:
         return self._lines.keys
 
     def _next(self) -> str:
-        """The next character that means something, without taking it; empty at the end."""
+        """The next significant character, without consuming it; empty at the end."""
         match = _TOML_BLANK.match(self._text, self._at)
         self._at = match.end() if match else self._at
         return self._text[self._at : self._at + 1]

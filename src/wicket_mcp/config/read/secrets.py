@@ -7,8 +7,8 @@
     ${workspaceFolder}  ${userHome}           the current folder and the home folder
     $${…}                                     the text `${…}` itself
 
-One server at a time, so that what one of them lacks hurts no other. A value that was filled in is never
-expanded again, and never part of an error, a log line or a repr.
+One server at a time, so that a missing secret affects only its server. A filled-in value is never expanded again, and
+never part of an error, a log line or a repr.
 """
 
 import os
@@ -30,11 +30,11 @@ _LARGEST_FILE = 1024**2
 
 
 _PUBLIC = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
-"""Variables that hold no secret: masking a home folder would make every path unreadable."""
+"""Variables without secrets: masking a home folder would make every path unreadable."""
 
 
 class _Missing(Exception):
-    """A reference that has no value and no default."""
+    """A reference without a value and without a default."""
 
     def __init__(self, name: str, problem: str, hint: str) -> None:
         super().__init__(name)
@@ -44,9 +44,9 @@ class _Missing(Exception):
 def resolve(
     server: ServerConfig, environ: Mapping[str, str] | None = None, base_dir: Path | None = None
 ) -> ResolvedServer:
-    """The server with every reference filled in; `env` has what was declared, not what a child inherits.
+    """The server with every reference filled in; `env` has the declared variables, not the inherited ones.
 
-    Raises ConfigError that names the server, what it lacks, and how to provide it.
+    Raises ConfigError, which names the server, what it lacks, and how to provide it.
     """
     scope = _Scope(environ, base_dir)
     problems = list(scope.problems(server))
@@ -86,7 +86,7 @@ def missing_secrets(
 
 
 def literal_secrets(server: ServerConfig) -> Iterator[tuple[str, str, str]]:
-    """What looks like a secret and stands in the file as it is: option (`env` or `headers`), name, value."""
+    """Literal values in the file that look like secrets: option (`env` or `headers`), name, value."""
     for option, values in (("env", server.env), ("headers", server.headers)):
         for name, value in values.items():
             if is_secret_name(name) and "${" not in value and len(value) >= SHORTEST_SECRET:
@@ -94,16 +94,16 @@ def literal_secrets(server: ServerConfig) -> Iterator[tuple[str, str, str]]:
 
 
 class _Scope:
-    """What references are looked up in."""
+    """Where references are looked up."""
 
     def __init__(self, environ: Mapping[str, str] | None, base_dir: Path | None) -> None:
         self._environ = os.environ if environ is None else environ
         self._base = Path.cwd() if base_dir is None else base_dir
         self.filled_in: set[str] = set()
-        """Every value that took the place of a reference, or came from a file of variables."""
+        """Every value that replaced a reference, or came from a file of variables."""
 
     def problems(self, server: ServerConfig) -> Iterator[tuple[str, _Missing]]:
-        """Everything the server lacks, and the option that needs it."""
+        """Everything that the server lacks, and the option that needs it."""
         for where, text in _texts(server):
             for is_reference, part in _parts(text):
                 try:
@@ -203,7 +203,7 @@ class _Scope:
 
 
 def _texts(server: ServerConfig) -> Iterator[tuple[str, str]]:
-    """Every text of a server in which a reference may stand, and which option it is."""
+    """Every text of a server that may contain a reference, with its option."""
     for option in ("command", "cwd", "url"):
         text: str | None = getattr(server, option)
         if text is not None:
@@ -215,7 +215,7 @@ def _texts(server: ServerConfig) -> Iterator[tuple[str, str]]:
 
 
 def _parts(text: str) -> Iterator[tuple[bool, str]]:
-    """The text cut into plain pieces (False) and the insides of references (True)."""
+    """The text split into plain pieces (False) and the insides of references (True)."""
     at = 0
     while (start := text.find("${", at)) >= 0:
         if text[:start].endswith("$"):
@@ -226,20 +226,20 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
         yield False, text[at:start]
         body = text[start + 2 : end] if end < len(text) else ""
         is_reference = not body or _REFERENCE.fullmatch(body) is not None
-        # What a shell or a template means by its braces (`${#list}`, `${name%.*}`) is left to it.
+        # Braces of a shell or a template (`${#list}`, `${name%.*}`) are left unchanged.
         yield is_reference, body if is_reference else text[start : end + 1]
         at = end + 1
     yield False, text[at:]
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the reference that is open at `at` ends; a default may hold references of its own."""
+    """Where the reference that is open at `at` ends; a default may contain references."""
     depth = 1
     for match in re.finditer(r"\$\{|\}", text[at:]):
         depth += 1 if match[0] == "${" else -1
         if depth == 0:
             return at + match.start()
-    return len(text)  # never closed: an empty reference, which cannot be read
+    return len(text)  # never closed: an empty reference, which is invalid
 
 
 def _from_keyring(name: str) -> str:
@@ -293,7 +293,7 @@ def _unquote(value: str) -> str:
 
 
 def _check(server: ResolvedServer) -> None:
-    """What only shows once the secrets are in. Names the option, never its value."""
+    """Checks that are possible only with the secrets filled in. Names the option, never its value."""
     if server.url is not None and not is_web_address(server.url):
         problem = "has a url that is not a web address once its references are filled in."
         raise _refusal(server.config, "url", problem, "It must start with http:// or https://.")

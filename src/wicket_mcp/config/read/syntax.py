@@ -1,7 +1,7 @@
-"""Text to plain data: TOML, JSON with or without comments, and YAML, told apart by the text itself.
+"""Parses text into plain data: TOML, JSON with or without comments, and YAML, recognised by the text itself.
 
-A `Document` also knows on which line a key stands, for errors; finding out costs a second reading and is done
-only when it is asked. Knows nothing of servers or options. Text that cannot be read is a InvalidOption with a line.
+A `Document` can also find the line of a key, for errors; this reads the text a second time, only on demand. Knows
+nothing about servers or options. Text that cannot be parsed raises InvalidOption with a line.
 """
 
 import json
@@ -21,7 +21,7 @@ _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 @dataclass(slots=True)
 class Document:
-    """A file's content. `repeated` has the second line of every key that one table has twice."""
+    """A file's content. `repeated` has the second line of every key that occurs twice in one table."""
 
     tree: Any
     syntax: Literal["toml", "json", "yaml"]
@@ -41,7 +41,7 @@ class Document:
 
 
 def read(text: str) -> Document:
-    """Parse `text` in whichever syntax it is. Raises InvalidOption."""
+    """Parse `text` in any of these syntaxes. Raises InvalidOption."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         match _sniff(text):
@@ -88,7 +88,7 @@ def _json(text: str) -> Document:
         return mapping
 
     try:
-        # Not the codec: it would let a server's name that stands there twice go by unseen.
+        # Not the codec: it would not notice a duplicate server name.
         tree = json.JSONDecoder(object_pairs_hook=table, parse_constant=_refuse).decode(plain)
     except json.JSONDecodeError as error:
         problem = f"is not valid JSON: {error.msg} (column {error.colno})."
@@ -99,7 +99,7 @@ def _json(text: str) -> Document:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Spaces in place of a comment or comma, so that every offset stays."""
+    """Replace a comment or comma by spaces, so that offsets stay the same."""
     return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
 
 

@@ -1,8 +1,8 @@
-"""YAML to plain data, with the line of every key.
+"""Parses YAML into plain data, with the line of every key.
 
-Only what a configuration needs: tables, lists, text, numbers, true and false, anchors and merges. Values
-keep their spelling where a number would lose it (`0123`, `1.10`), and `yes` is a word. Imported only when a
-file is YAML, because PyYAML is slow to load.
+Only what a configuration needs: tables, lists, text, numbers, true and false, anchors and merges. Values that would
+change as numbers stay text (`0123`, `1.10`), and `yes` is text. Imported only when a file is YAML, because PyYAML is
+slow to load.
 """
 
 from typing import Any, cast
@@ -16,7 +16,7 @@ _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": N
 
 
 def read(text: str) -> tuple[Any, dict[KeyPath, int], dict[KeyPath, int]]:
-    """The data, the line of each key, and the line of each key that its table has already. Raises InvalidOption."""
+    """The data, the line of each key, and the line of each duplicate key. Raises InvalidOption."""
     try:
         loaded = yaml.compose(text, Loader=yaml.SafeLoader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         root = cast("yaml.Node | None", loaded)
@@ -32,7 +32,7 @@ def read(text: str) -> tuple[Any, dict[KeyPath, int], dict[KeyPath, int]]:
 
 
 class _Reader:
-    """Builds data from PyYAML's nodes. An anchor that is used often is built once, so nothing can blow up."""
+    """Builds data from PyYAML's nodes. A repeated anchor is built once, so the size stays limited."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
