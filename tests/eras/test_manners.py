@@ -113,7 +113,7 @@ async def test_b7_a_wrong_address_beside_a_right_one_leaves_nothing_watched(open
         async with serve_http(gateway, "flat") as address, raw_client(address) as client:
             uris = [f"mcp://{SERVER}/era://static", "mcp://nowhere/era://static"]
             wanted: JsonObject = {"notifications": {"resourceSubscriptions": uris}}
-            _, [_, answer] = await client.modern("subscriptions/listen", wanted)
+            _, answer = await client.modern("subscriptions/listen", wanted)
             assert "nowhere" in answer["error"]["message"]
             call = {"name": f"{SERVER}__unwatched", "arguments": {"uri": "era://static"}}
             _, body = await client.modern("tools/call", call)
