@@ -1,8 +1,8 @@
-"""Arguments of a call against the tool's own input schema, before the upstream is touched.
+"""Checks the arguments of a call against the tool's own input schema, before the upstream is contacted.
 
-An error names each wrong field, what was expected and what was given, and ends with the signature. What cannot
-be checked within bounds passes: a broken schema must not make a tool uncallable. Arguments that fit are never changed;
-those that do not are first read as they were meant (`schema/coercion.py`).
+An error names each wrong field, what was expected and what was given, and ends with the signature. Arguments that
+cannot be checked within the limits pass: a broken schema must not make a tool uncallable. Valid arguments are never
+changed; invalid ones are first coerced to what was probably meant (`schema/coercion.py`).
 """
 
 from typing import Any, cast
@@ -35,7 +35,7 @@ def parse_arguments(value: Any) -> JsonObject:
 
 
 def fit_arguments(tool: Tool, arguments: JsonObject) -> JsonObject:
-    """`arguments` in the form that the tool's schema wants: as they are where they fit. Raises BadArguments."""
+    """`arguments` in the form that the tool's schema requires: unchanged if they fit. Raises BadArguments."""
     if fits(tool.definition, arguments):
         return arguments
     arguments = coerce(tool, arguments)
@@ -44,12 +44,12 @@ def fit_arguments(tool: Tool, arguments: JsonObject) -> JsonObject:
 
 
 def coerce(tool: Tool, arguments: JsonObject) -> JsonObject:
-    """`arguments` with what is meant put into the form that the schema wants (see `schema/coercion.py`)."""
+    """`arguments` coerced to the form that the schema requires (see `schema/coercion.py`)."""
     return coerce_object(Types(tool.input_schema), tool.input_schema, arguments)
 
 
 def check_arguments(tool: Tool, arguments: JsonObject) -> None:
-    """Raises BadArguments unless `arguments` fit the tool's input schema, or it cannot be told."""
+    """Raises BadArguments if `arguments` are known not to fit the tool's input schema."""
     checker = find_checker(tool.definition)
     errors = checker.errors(arguments)
     if errors == []:
@@ -61,5 +61,5 @@ def check_arguments(tool: Tool, arguments: JsonObject) -> None:
 
 
 def compile_problem(tool: Tool) -> str | None:
-    """Why the tool's arguments are not checked, or not wholly; None where they are."""
+    """Why the tool's arguments are not checked, or not completely; None if they are."""
     return find_checker(tool.definition).problem

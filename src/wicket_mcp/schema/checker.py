@@ -1,8 +1,8 @@
-"""One input schema, compiled to check arguments: offline, in linear time, within fixed bounds.
+"""One input schema, compiled to check arguments: offline, in linear time, within fixed limits.
 
-Owns the limits. A schema comes from an upstream and may be broken or hostile: what cannot be compiled is left
-out where `repair` finds that safe, else nothing is checked. Arguments that would cost too much to check pass
-unchecked too, for the upstream checks them again. Knows nothing of tools or of wording.
+Owns the limits. A schema comes from an upstream and may be broken or hostile: parts that cannot be compiled are left
+out if `repair` finds that safe, otherwise nothing is checked. Arguments that are too expensive to check also pass,
+because the upstream checks them again. Knows nothing about tools or about the wording of errors.
 """
 
 from collections import OrderedDict
@@ -26,9 +26,9 @@ _PATTERNS = 100
 _PATTERN_MEMORY = 256 * 1024
 _MENDS = 16
 _MASK = "…"
-_COST = 2_000_000  # the most steps of a check without references: values times subschemas, some 20 ns each
-_STEPS = 10_000  # and with references, where they have to be counted
-_TOLD_ALL = 2_000  # a step of a check that explains itself is a thousand times as expensive
+_COST = 2_000_000  # the most steps of a check without references: values times subschemas, about 20 ns each
+_STEPS = 10_000  # the same with references, where steps must be counted
+_TOLD_ALL = 2_000  # a step of a check with explanations is a thousand times as expensive
 _TOLD_ONE = 8_000
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "dependentSchemas")
 _SAME_VALUE_ONE = ("not", "if", "then", "else")
@@ -38,7 +38,7 @@ _KEPT = 512
 
 
 class Checker(msgspec.Struct, frozen=True):
-    """A compiled schema; without a validator it lets everything pass."""
+    """A compiled schema; without a validator everything passes."""
 
     schema: JsonObject
     problem: str | None = None
@@ -47,10 +47,10 @@ class Checker(msgspec.Struct, frozen=True):
     weight: int = 1
     """How many parts the schema has."""
     refers: bool = False
-    """Whether a part stands for another, so that there may be more to check than there is to read."""
+    """Whether the schema has references, so that there may be more to check than its text shows."""
 
     def errors(self, arguments: JsonObject) -> "list[ValidationError] | None":
-        """What is wrong: an empty list for nothing, None for something that would cost too much to tell."""
+        """The errors: an empty list if there are none, None if they are too expensive to list."""
         if self.validator is None:
             return []
         nodes, depth = _measure(arguments, _COST // self.weight)
@@ -60,11 +60,11 @@ class Checker(msgspec.Struct, frozen=True):
             return []
         try:
             return [] if self.validator.is_valid(arguments) else self._explain(self.validator, arguments)
-        except ValueError:  # a lone surrogate: the validator cannot read it, yet the wire can carry it
+        except ValueError:  # a lone surrogate: the validator cannot read it, but JSON can carry it
             return self._check_readable(self.validator, arguments)
 
     def _check_readable(self, validator: "Validator", arguments: JsonObject) -> "list[ValidationError] | None":
-        """As `errors`, with a sign in place of what cannot be read: nothing else may pass unchecked beside it."""
+        """Like `errors`, with a placeholder for unreadable characters, so that everything else is still checked."""
         readable = cast("JsonObject", _make_readable(arguments))
         try:
             return [] if validator.is_valid(readable) else self._explain(validator, readable)
@@ -75,13 +75,13 @@ class Checker(msgspec.Struct, frozen=True):
         steps = _steps(self.schema, arguments, _STEPS)
         if steps <= _TOLD_ALL:
             return list(validator.iter_errors(arguments))
-        # An error in a union holds the errors of all its branches, and theirs: even one may be too much.
+        # An error in a union contains the errors of all its branches, recursively: even one may be too much.
         simple = not (subschemas_with(self.schema, "anyOf") or subschemas_with(self.schema, "oneOf"))
         return _first_error(validator, arguments) if simple or steps <= _TOLD_ONE else None
 
 
 _compiled: OrderedDict[int, tuple[JsonObject, Checker]] = OrderedDict()
-"""A pure cache, of the whole process like the schemas in it: what was compiled depends on nothing else."""
+"""A pure cache for the whole process: the result depends only on the schema."""
 
 
 def fits(definition: JsonObject, arguments: JsonObject) -> bool:
@@ -91,9 +91,9 @@ def fits(definition: JsonObject, arguments: JsonObject) -> bool:
 
 
 def find_checker(definition: JsonObject) -> Checker:
-    """The checker of a tool's definition, compiled once for as long as it is among those used last."""
-    # Keyed by identity: a definition never changes, and is too large to compare on each call. The entry keeps
-    # its definition alive, so that no other can take the same identity meanwhile.
+    """The checker for a tool's definition, cached while it is among the recently used."""
+    # Keyed by identity: a definition never changes, and is too large to compare on each call. The entry keeps its
+    # definition alive, so that its identity cannot be reused.
     identity = id(definition)
     entry = _compiled.get(identity)
     if entry is None:
@@ -130,7 +130,7 @@ def compile_schema(schema: JsonObject) -> Checker:
 
 
 def _make_readable(value: Any) -> Any:
-    """`value` with a question mark in place of each half of a character."""
+    """`value` with a question mark in place of each lone surrogate."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if is_object(value):
@@ -184,7 +184,7 @@ def _over_limits(schema: JsonObject) -> str:
 
 
 def _untraceable(schema: JsonObject) -> str:
-    """Why `_steps` cannot follow what the validator follows; empty where it can."""
+    """Why `_steps` cannot follow what the validator follows; empty if it can."""
     if subschemas_with(schema, "$dynamicRef") or subschemas_with(schema, "$recursiveRef"):
         return "the input schema refers to itself dynamically"
     references: list[Any] = [item["$ref"] for item in subschemas_with(schema, "$ref")]
@@ -198,8 +198,8 @@ def _untraceable(schema: JsonObject) -> str:
 
 
 def _measure(value: Any, enough: int) -> tuple[int, int]:
-    """How many values there are inside `value`, and how deep; stops counting where either is too much."""
-    if type(value) is dict:  # most arguments hold nothing that holds something
+    """How many values are inside `value`, and how deep; stops when either is too much."""
+    if type(value) is dict:  # most arguments contain no nested values
         members = cast("JsonObject", value).values()
         for member in members:
             if member and isinstance(member, (dict, list)):
@@ -220,10 +220,10 @@ def _measure(value: Any, enough: int) -> tuple[int, int]:
 
 
 def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
-    """How often a value meets a subschema when every branch is followed; stops counting after `enough`.
+    """How often a value is checked against a subschema if every branch is followed; stops counting after `enough`.
 
-    Thirty definitions that each refer twice to the next are small on the wire and a thousand million steps; so
-    is a recursive one with two ways down, on arguments nested thirty deep.
+    Thirty definitions that each refer twice to the next are a small text but a billion steps; so is a recursive one
+    with two branches, on arguments nested thirty levels deep.
     """
     steps = 0
     pending: list[tuple[Any, Any]] = [(root, arguments)]
@@ -241,13 +241,13 @@ def _steps(root: JsonObject, arguments: JsonObject, enough: int) -> int:
             pending.extend(_descent(schema, value))
         elif is_list(value):
             pending.extend(_elements(schema, value))
-        if len(pending) > enough:  # what is to be looked at is counted too: one value may have a million parts
+        if len(pending) > enough:  # pending work is counted too: one value may have a million parts
             return enough + 1
     return steps
 
 
 def _elements(schema: JsonObject, value: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """The parts of a list with what they must fit; the list is not walked for keywords that the schema lacks."""
+    """The items of a list with their schemas; the list is not walked for keywords that the schema lacks."""
     for keyword in ("items", "contains", "additionalItems", "unevaluatedItems"):
         inner: Any = schema.get(keyword)
         if is_object(inner):

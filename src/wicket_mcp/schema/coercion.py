@@ -1,12 +1,12 @@
-"""Arguments that say what is meant in another form than the schema wants, put into that form.
+"""Converts arguments that are clear but have another form than the schema requires.
 
     null for a parameter that may be left out     left out
     "2" or "true" where a number or a flag goes   2, true
     "a" where a list of texts goes                ["a"]
     JSON text where an object or a list goes      the object or list
 
-Only what the schema does not admit as it is, and only where one reading is possible; the check that follows judges the
-outcome. Pure; called for arguments that do not fit, by `schema/arguments.py`. Knows nothing of tools.
+Only values that the schema does not accept are converted, and only if one interpretation is possible; the result is
+checked afterwards. Pure; called by `schema/arguments.py` for arguments that do not fit. Knows nothing about tools.
 """
 
 import re
@@ -24,7 +24,7 @@ _DEPTH = 8
 
 
 def coerce_object(types: Types, schema: Any, value: JsonObject, depth: int = 0) -> JsonObject:
-    """`value` with its fields coerced; the same object where nothing changes."""
+    """`value` with its fields coerced; the same object if nothing changes."""
     resolved = types.resolve(schema)
     fields: Any = resolved.get("properties")
     if depth > _DEPTH or not is_object(fields):
@@ -45,7 +45,7 @@ def coerce_object(types: Types, schema: Any, value: JsonObject, depth: int = 0) 
 
 
 def wants_text(schema: JsonObject, path: Iterable[str | int]) -> bool:
-    """Whether text is all that `schema` admits at `path`."""
+    """Whether `schema` accepts only text at `path`."""
     types, current = Types(schema), schema
     for step in path:
         inner: Any = types.resolve(current)
@@ -85,7 +85,7 @@ def _coerce_items(types: Types, schema: Any, value: list[Any], depth: int) -> li
 
 
 def _read(text: str, kinds: frozenset[str]) -> Any:
-    """The value that `text` is the text of, among these kinds; the text itself where it is none."""
+    """The value that `text` represents, among these types; the text itself if it represents none."""
     bare = text.strip()
     if "integer" in kinds and _INTEGER.fullmatch(bare):
         return int(bare)
@@ -103,7 +103,7 @@ def _read(text: str, kinds: frozenset[str]) -> Any:
 
 
 def _as_list(types: Types, schema: Any, value: Any, depth: int) -> Any:
-    """A list of the one value, where its items are known to be such."""
+    """A list with the one value, if its type is a valid item type."""
     items = _items(types, schema)
     broken_json = isinstance(value, str) and value.lstrip()[:1] in ("{", "[")
     if items is True or broken_json:
@@ -114,7 +114,7 @@ def _as_list(types: Types, schema: Any, value: Any, depth: int) -> Any:
 
 
 def _items(types: Types, schema: Any) -> Any:
-    """The schema of a list's items, True where it says nothing or several things."""
+    """The schema of a list's items; True if it is missing or ambiguous."""
     resolved = types.resolve(schema)
     branches: list[Any] = [resolved]
     for keyword in ("anyOf", "oneOf"):

@@ -1,7 +1,7 @@
-"""Descriptions as one clean line: what an upstream wrote for people, cut to its first sentence.
+"""Descriptions as one clean line: an upstream's text for people, cut to its first sentence.
 
-Keeps the words and drops the formatting: markdown, headings, line breaks, and characters that cannot be seen,
-which could hide instructions from the person who reads along. Reads the first few thousand characters.
+Keeps the words and drops the formatting: markdown, headings, line breaks, and invisible characters, which could hide
+instructions from a human reader. Reads the first few thousand characters.
 """
 
 import re
@@ -9,7 +9,7 @@ import unicodedata
 from functools import lru_cache
 
 _READ = 4000
-_LINE = 800  # the patterns below take quadratic time at worst: nothing longer gets to them
+_LINE = 800  # the patterns below take quadratic time at worst, so longer lines are cut first
 _NEWLINES = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
 _HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
@@ -81,7 +81,7 @@ def _first_sentence(text: str, limit: int) -> str:
 
 
 def deprecation(text: str, limit: int = 60) -> str:
-    """What a description says about its tool being deprecated; empty where it says nothing of the kind."""
+    """A description's own statement that its tool is deprecated; empty if there is none."""
     match = _DEPRECATED.search(text[:_READ])
     if match is None:
         return ""
@@ -90,7 +90,7 @@ def deprecation(text: str, limit: int = 60) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` within `limit` characters, cut between words where there are any."""
+    """`text` within `limit` characters, cut between words if possible."""
     if len(text) <= limit:
         return text
     head = text[: max(limit - 1, 0)]
@@ -110,7 +110,7 @@ def _is_space(char: str) -> bool:
     return unicodedata.category(char) == "Zs"
 
 
-# Printable by category, yet drawn as nothing: fillers, and the variation selectors that can carry a message.
+# Printable by category, but drawn as nothing: fillers, and the variation selectors, which can carry a hidden message.
 _HIDDEN = dict.fromkeys([*map(ord, _BLANKS), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)])
 
 
@@ -148,6 +148,6 @@ def _sentence_end(line: str) -> int:
 
 
 def _is_short(text: str) -> bool:
-    """Whether `text` ends in an abbreviation, whose full stop ends no sentence."""
+    """Whether `text` ends in an abbreviation, whose full stop does not end a sentence."""
     word = text.rsplit(None, 1)[-1].lstrip("(\"'[")
     return word.lower() in _SHORT or bool(_INITIALS.fullmatch(word))

@@ -1,7 +1,7 @@
-"""What is wrong with arguments, in words that let an agent correct its call in one step.
+"""Explains what is wrong with arguments, so that an agent can correct its call in one step.
 
-Turns the validator's errors into phrases: which field, what was expected, what was given. Knows the error
-objects' fields by name only, and never writes out a long value.
+Turns the validator's errors into phrases: which field, what was expected, what was given. Knows the error objects'
+fields only by name, and never prints a long value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ _OTHERS = {
 
 
 def describe_errors(errors: "Iterable[ValidationError]", schema: JsonObject, arguments: JsonObject) -> str:
-    """All that is wrong, most telling first: wrong values, then what is missing, then what is not known."""
+    """All errors, the most useful first: wrong values, then missing fields, then unknown ones."""
     wrong: dict[str, None] = {}
     missing: dict[str, None] = {}
     unknown: dict[str, None] = {}
@@ -62,14 +62,14 @@ def describe_errors(errors: "Iterable[ValidationError]", schema: JsonObject, arg
 
 
 def describe_value(value: Any, limit: int = _GIVEN) -> str:
-    """A value as it was given: its type, and the value itself where that is short."""
+    """A given value: its type, and the value itself if it is short."""
     if value is None or isinstance(value, bool):
         return literal(value)
     return f"{kind_of(value)} {literal(value, limit - 12)}"
 
 
 def _narrow(error: "ValidationError", depth: int) -> "list[ValidationError]":
-    """The errors of the one branch of a union that was meant, where that can be told; else the error itself."""
+    """The errors of the union branch that was probably meant, if that is clear; else the error itself."""
     context: Any = error.kind.value if error.kind.name in ("anyOf", "oneOf") and depth else None
     if not is_list(context):
         return [error]
@@ -83,7 +83,9 @@ def _narrow(error: "ValidationError", depth: int) -> "list[ValidationError]":
 
 
 def _rules_out(error: "ValidationError", parent_depth: int) -> bool:
-    """Whether this says that another branch was meant: another type, or another value of a telling field."""
+    """Whether this error shows that another branch was meant: another type, or another value of a discriminating
+    field.
+    """
     depth = len(error.instance_path) - parent_depth
     return (error.kind.name == "type" and depth == 0) or (error.kind.name in ("const", "enum") and depth <= 1)
 
@@ -108,7 +110,7 @@ def _unknown(error: "ValidationError", schema: JsonObject) -> list[str]:
 
 
 def _misspelt(schema: JsonObject, arguments: JsonObject) -> list[str]:
-    """Names that the schema would let pass but does not know, and that look like one that it does."""
+    """Names that the schema allows but does not know, and that are similar to known ones."""
     known = [parameter.name for parameter in Types(schema).parameters()]
     free = [name for name in known if name not in arguments]
     strangers = [name for name in arguments if name not in known]
@@ -138,7 +140,7 @@ def _wrong(error: "ValidationError", schema: JsonObject) -> str:
 
 
 def _needs(context: Any) -> str:
-    """Where all branches of a union lack required fields only: one of these sets is needed."""
+    """If all branches of a union only lack required fields: one of these sets is needed."""
     sets: list[str] = []
     for branch in context if is_list(context) else []:
         errors: list[ValidationError] = branch

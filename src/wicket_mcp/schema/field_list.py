@@ -1,6 +1,6 @@
-"""A schema spelled out for readers: its fields one by one, nested ones below their parents, and a value that fits.
+"""A schema for readers: its fields one by one, nested ones below their parents, and an example value.
 
-Reads schemas through `typetext`, which bounds the work and resolves references.
+Reads schemas through `typetext`, which limits the work and resolves references.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: how deep it stands, its type, what else is known of it."""
+    """One field: its depth, its type, and further details."""
 
     name: str
     depth: int
@@ -52,7 +52,7 @@ def fields(schema: JsonObject) -> list[Field]:
 
 
 def example(schema: JsonObject) -> JsonObject:
-    """Arguments that the schema accepts, as far as can be told: the required ones."""
+    """Arguments that the schema accepts, as far as is known: the required ones."""
     return as_object(_example(schema, schema, 0))
 
 
@@ -70,7 +70,7 @@ def _fields(schema: JsonObject, root: JsonObject, depth: int) -> Iterator[Field]
 
 
 def _inner(types: Types, known: JsonObject) -> JsonObject | None:
-    """The object that a field is, or is a list of, where its fields are known."""
+    """The object that a field is, or is a list of, if its fields are known."""
     for candidate in (known, types.resolve(known.get("items"))):
         if as_object(candidate.get("properties")):
             return candidate
@@ -104,7 +104,7 @@ def _example(schema: Any, root: JsonObject, depth: int) -> Any:
 
 
 def _example_in(known: JsonObject) -> Any:
-    """The value that the schema itself names."""
+    """The example value in the schema itself."""
     for value in (known.get("const"), known.get("default"), *as_list(known.get("examples"))[:1]):
         if value is not None:
             return value
@@ -128,6 +128,6 @@ def _example_of_kind(known: JsonObject, kinds: frozenset[str], root: JsonObject,
 
 
 def _with_definitions(schema: JsonObject, root: JsonObject) -> JsonObject:
-    """`schema` as a document of its own, in which references into `root` still lead somewhere."""
+    """`schema` as a separate document in which references into `root` still work."""
     homes = {key: root[key] for key in ("$defs", "definitions") if key in root}
     return {**homes, **schema}

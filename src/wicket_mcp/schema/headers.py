@@ -1,7 +1,7 @@
 """Parameters that a modern HTTP request repeats in headers (`x-mcp-header` in a tool's schema), both ways.
 
-As a client we send `Mcp-Param-*` for upstreams that ask for it; as a server we refuse a request whose headers and body
-disagree, because whatever stands between may have decided on the headers.
+As a client we send `Mcp-Param-*` for upstreams that ask for it; as a server we reject a request whose headers and body
+disagree, because a proxy may have made decisions from the headers.
 """
 
 import base64
@@ -23,11 +23,11 @@ _NAMED = ("patternProperties", "dependentSchemas", "$defs", "definitions")
 _DEPTH = 32
 
 Place = tuple[str, ...] | None
-"""The chain of property names that leads to a schema; None once anything else was crossed."""
+"""The property names that lead to a schema; None once anything other than a property was crossed."""
 
 
 def invalid_mark(schema: JsonObject) -> str:
-    """Why a tool's header marks cannot be used, or nothing. A client must not offer such a tool."""
+    """Why a tool's header marks cannot be used; empty if they can. A client must not offer such a tool."""
     seen: set[str] = set()
     for place, part in _parts(schema, (), 0):
         if MARK not in part:
@@ -46,7 +46,7 @@ def invalid_mark(schema: JsonObject) -> str:
 
 
 def parameter_headers(tool: Tool, arguments: JsonObject) -> dict[str, str] | None:
-    """The headers that repeat `arguments`, for a tool that wants any."""
+    """The headers that repeat `arguments`, for a tool that requires any."""
     if not tool.headed:
         return None
     headers: dict[str, str] = {}
@@ -58,7 +58,7 @@ def parameter_headers(tool: Tool, arguments: JsonObject) -> dict[str, str] | Non
 
 
 def disagreement(tool: Tool, arguments: JsonObject, headers: Mapping[str, list[str]]) -> str:
-    """How the `Mcp-Param-*` headers (lower-case name to values) contradict the body, or nothing."""
+    """How the `Mcp-Param-*` headers (lower-case name to values) contradict the body; empty if they do not."""
     if not tool.headed:
         return ""
     for place, name, kind in _marks(tool.input_schema):
@@ -76,7 +76,7 @@ def disagreement(tool: Tool, arguments: JsonObject, headers: Mapping[str, list[s
 
 
 def decode_header(value: str | None) -> str | None:
-    """A header value, unwrapped where it could not be written plainly. None when it is not canonical."""
+    """A header value, decoded if it was encoded. None if it is not canonical."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     payload = value[len("=?base64?") : -len("?=")]
@@ -121,7 +121,7 @@ def _text(value: Any) -> str | None:
 
 
 def _agree(header: str | None, value: Any, text: str, kind: Any) -> bool:
-    """Whether a header says what the argument says; integers compare as numbers, so that 42.0 is 42."""
+    """Whether a header equals the argument; integers compare as numbers, so that 42.0 equals 42."""
     if kind == "integer" and not isinstance(value, str) and re.fullmatch(r"-?\d{1,30}(\.0+)?", header or ""):
         return int((header or "").partition(".")[0]) == value
     return header == text

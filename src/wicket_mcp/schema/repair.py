@@ -1,7 +1,7 @@
-"""Schemas that a validator refuses, made acceptable by leaving out what it refuses.
+"""Repairs schemas that a validator rejects, by removing the rejected parts.
 
-Only where that is safe: a repaired schema must let pass everything that the author meant to let pass, for an
-unsupported pattern or an unreachable reference must not make a tool uncallable. Schemas are copied, never changed.
+Only if that is safe: a repaired schema must accept everything that its author meant to accept, because an unsupported
+pattern or an unreachable reference must not make a tool uncallable. Schemas are copied, never changed.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.schema.typetext import is_list, is_object, target
 
 _BACKFIRING = ("not", "if", "oneOf", "contains")
-"""Keywords by which a more lenient part can make the whole stricter."""
+"""Keywords with which a more lenient part can make the whole stricter."""
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _DATA = frozenset({"const", "enum", "default", "examples"})
@@ -20,15 +20,15 @@ _LEANING = {
     "prefixItems": ("items",),
     "items": ("additionalItems",),
 }
-"""Keywords that speak of what another one leaves over."""
+"""Keywords that depend on what another keyword leaves over."""
 _DRAFTS = ("http://json-schema.org/draft-0", "https://json-schema.org/draft-0", "https://json-schema.org/draft/20")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def repair(schema: JsonObject, path: list[Any]) -> JsonObject | None:
-    """`schema` without what is wrong at `path`, or None where it cannot be helped.
+    """`schema` without the error at `path`, or None if it cannot be repaired.
 
-    An empty path is what a validator gives for an unknown `$schema` and for references that lead nowhere.
+    A validator reports an empty path for an unknown `$schema` and for broken references.
     """
     if any(subschemas_with(schema, keyword) for keyword in _UNEVALUATED):
         return None
@@ -47,7 +47,7 @@ def repair(schema: JsonObject, path: list[Any]) -> JsonObject | None:
 
 
 def spell_out(schema: JsonObject) -> JsonObject:
-    """`schema` with OpenAPI's `nullable`, which JSON Schema does not know, as a union with null."""
+    """`schema` with OpenAPI's `nullable`, which JSON Schema does not know, turned into a union with null."""
     return (
         _spell_out(schema) if any(part["nullable"] is True for part in subschemas_with(schema, "nullable")) else schema
     )

@@ -1,8 +1,7 @@
-"""What an agent reads of a tool before it calls it: one typed line, a brief, or everything.
+"""The text about a tool that an agent reads before a call: one typed line, a brief, or everything.
 
-`signature` fits any schema into a budget of characters by saying less and less: first of the optional
-parameters, then of the required ones, whose names always stay. Text that an upstream wrote is cleaned on its
-way into a line; at detail `full` it passes as it came.
+`signature` fits any schema into a budget of characters by dropping details: first of the optional parameters, then of
+the required ones, whose names always stay. Upstream text in a line is cleaned; at detail `full` it is unchanged.
 """
 
 import re
@@ -18,7 +17,7 @@ from wicket_mcp.schema.typetext import CUT, Parameter, Style, Types, property_na
 __all__ = ["SIGNATURE_BUDGET", "brief_signature", "describe", "display_name", "first_sentence", "signature"]
 
 SIGNATURE_BUDGET = 380
-"""Characters of a signature in a list of hits: about 120 tokens at most, 40 as a rule."""
+"""Characters of a signature in a list of hits: at most about 120 tokens, usually 40."""
 _BRIEF_SIGNATURE = 200
 _BRIEF_BUDGET = 900
 _OUTPUT = 60
@@ -37,7 +36,7 @@ _BRIEF_STYLES = tuple(msgspec.structs.replace(style, defaults=False, strings=Fal
 def signature(tool: Tool, budget: int = SIGNATURE_BUDGET) -> str:
     """`server.tool(a: string, b?: integer = 10) -> {id: string}`, within `budget` characters.
 
-    Only the names of required parameters may take more than that.
+    Only the names of required parameters may exceed that.
     """
     name = display_name(tool)
     output = _output(tool, min(_OUTPUT, budget // 4))
@@ -46,7 +45,7 @@ def signature(tool: Tool, budget: int = SIGNATURE_BUDGET) -> str:
 
 
 def brief_signature(tool: Tool, budget: int) -> str:
-    """`server.tool(a, b?: integer)`: neither defaults nor output, and a parameter without a type is a string."""
+    """`server.tool(a, b?: integer)`: without defaults and output, and a parameter without a type is a string."""
     name = display_name(tool)
     return f"{name}({_parameters(tool, budget - len(name) - 2, _BRIEF_STYLES)})"
 
@@ -106,7 +105,7 @@ def _render_optional(tool: Tool, parameters: list[Parameter], room: int, styles:
 
 
 def _within(types: Types, parameters: list[Parameter], room: int) -> list[str]:
-    """The first parameters, as many as fit."""
+    """As many of the first parameters as fit."""
     texts: list[str] = []
     for parameter in parameters:
         text = types.parameter_text(parameter)
@@ -118,9 +117,9 @@ def _within(types: Types, parameters: list[Parameter], room: int) -> list[str]:
 
 
 def _output(tool: Tool, room: int) -> str:
-    """` -> type`; where that is long, the names of its fields; text where the tool declares nothing.
+    """` -> type`; if that is long, the names of its fields; text if the tool declares nothing.
 
-    Nothing where it seems to give pictures or sounds, or declares something that cannot be said briefly.
+    Empty if it seems to return images or audio, or declares a type that has no short form.
     """
     schema = tool.output_schema
     if not schema:
@@ -138,7 +137,7 @@ def _output(tool: Tool, room: int) -> str:
 
 
 def _without_envelope(schema: JsonObject) -> JsonObject:
-    """The schema of the value that agents get: many servers put `{"result": value}` around it."""
+    """The schema of the value that agents get: many servers wrap it as `{"result": value}`."""
     fields = as_object(schema.get("properties"))
     inner: Any = fields.get("result") if len(fields) == 1 else None
     if not isinstance(inner, dict):
@@ -166,11 +165,11 @@ def _parameter_lines(tool: Tool, room: int) -> list[str]:
 
 
 def _weight(text: str) -> int:
-    """Bytes, and one for the line break: nearer to the number of tokens than characters are."""
+    """Bytes, plus one for the line break: a better estimate of tokens than characters."""
     return len(text.encode("utf-8", "replace")) + 1
 
 
 def display_name(tool: Tool) -> str:
-    """The canonical name on one line; what cannot be printed is `_`, by which the name still resolves."""
+    """The canonical name on one line; unprintable characters become `_`, and the name still resolves."""
     name = tool.key if tool.server else tool.name
     return "".join(char if char.isprintable() else "_" for char in shorten(name, 200))

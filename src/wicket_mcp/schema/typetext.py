@@ -1,8 +1,8 @@
 """JSON Schema as TypeScript-like type text: `"open" | "closed"`, `string[]`, `{id: integer, tag?: string}`.
 
-Owns the reading of a schema that an upstream wrote: local `$ref`, `allOf`, unions, nullability. A schema is
-hostile until shown otherwise, so nothing here raises, loops, follows a remote reference, or does more than a
-fixed amount of work; what is cut is shown as `…`. Knows nothing of tools.
+Reads an upstream's schema: local `$ref`, `allOf`, unions, nullability. A schema may be hostile, so nothing here raises,
+loops, follows a remote reference, or does more than a fixed amount of work; cut parts are shown as `…`. Knows nothing
+about tools.
 """
 
 import re
@@ -37,7 +37,7 @@ _BIG = 10**18
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How much of a type is written out."""
+    """How much of a type is written."""
 
     depth: int = 2
     """Objects inside objects: shown to this depth, then `{…}`."""
@@ -47,11 +47,11 @@ class Style(msgspec.Struct, frozen=True):
     """Fields of an object."""
     defaults: bool = True
     strings: bool = True
-    """Whether a parameter that is a string, as most are, is said to be one."""
+    """Whether the type of a string parameter is written; most are strings."""
     length: int = 40
     """Characters of a literal."""
     typescript: bool = False
-    """Write what a TypeScript compiler reads: `number` for integers, `;` between fields, `any` for what is cut."""
+    """Write valid TypeScript: `number` for integers, `;` between fields, `any` for cut parts."""
 
     @property
     def cut(self) -> str:
@@ -81,7 +81,7 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 class Types:
-    """The types of one schema document. `root` is what local references point into."""
+    """The types of one schema document. Local references point into `root`."""
 
     def __init__(self, root: Any, style: Style | None = None) -> None:
         self._root = root
@@ -123,7 +123,7 @@ class Types:
         return text if CUT in default_text else f"{text} = {default_text}"
 
     def kinds(self, schema: Any) -> frozenset[str]:
-        """The JSON types that `schema` admits; all of them where it does not say."""
+        """The JSON types that `schema` accepts; all if it does not say."""
         return frozenset(self._kinds(schema, ()))
 
     def description(self, schema: Any) -> str:
@@ -131,7 +131,7 @@ class Types:
         return text if isinstance(text, str) else ""
 
     def resolve(self, schema: Any) -> JsonObject:
-        """`schema` with its references followed and its `allOf` merged in; {} where it says nothing."""
+        """`schema` with its references resolved and its `allOf` merged; {} if it says nothing."""
         return self._resolve(schema, ())[0]
 
     def _kinds(self, schema: Any, active: tuple[str, ...]) -> Iterable[str]:
@@ -147,7 +147,7 @@ class Types:
         return _types(resolved) or _TYPES
 
     def _members(self, schema: Any, depth: int, active: tuple[str, ...]) -> list[str]:
-        """The members of the union that `schema` is; most schemas are a union of one."""
+        """The members of the union that `schema` is; most schemas have one."""
         self._work -= 1
         if self._work < 0 or len(active) > _NESTING:
             return [self._style.cut]
@@ -179,7 +179,7 @@ class Types:
         return [member for member in members if member != "null"] + ["null"] * ("null" in members)
 
     def _few(self, members: list[str]) -> list[str]:
-        """The first members, and `null`, which is short and always worth its place."""
+        """The first members, and `null`, which is short and always useful."""
         members = _unique(members)
         if len(members) <= self._style.values:
             return members
@@ -240,7 +240,7 @@ class Types:
     def _field(self, name: str, schema: Any, required: bool, depth: int, active: tuple[str, ...]) -> str:
         members = self._members(schema, depth, active)
         if not required and len(members) > 1 and self._resolve(schema, active)[0].get("default", CUT) is None:
-            # `x?: string | null = null` says three times that x may be left out.
+            # `x?: string | null = null` would say three times that x may be left out.
             members = [member for member in members if member != "null"]
         return f"{property_name(name)}{'' if required else '?'}: {_join(members)}"
 
@@ -251,7 +251,7 @@ class Types:
         return dict(fields), list(dict.fromkeys(required))
 
     def _resolve(self, schema: Any, active: tuple[str, ...]) -> tuple[JsonObject, tuple[str, ...]]:
-        """`schema` with its references followed and its `allOf` merged in; {} where it says nothing.
+        """`schema` with its references resolved and its `allOf` merged; {} if it says nothing.
 
         `active` are the references on the way down to it. A reference to one of them is a cycle: the result
         is empty, and the last of the active ones is CUT.
@@ -276,7 +276,7 @@ class Types:
 
 
 def target(root: Any, reference: str, otherwise: Any) -> Any:
-    """What a reference within the document points to; `otherwise` where it points nowhere, or out of it."""
+    """What a reference within the document points to; `otherwise` if it points nowhere or outside."""
     path, _, pointer = reference.partition("#")
     if path or (pointer and not pointer.startswith("/")):
         return otherwise
@@ -299,7 +299,7 @@ def within(root: Any, path: Iterable[str | int], otherwise: Any) -> Any:
 
 
 def property_name(name: str) -> str:
-    """A name as written in a type: bare where it is an identifier, else quoted."""
+    """A name as written in a type: bare if it is an identifier, else quoted."""
     return name if _NAME.fullmatch(name) and len(name) <= _NAME_LENGTH else _quote(name, _NAME_LENGTH)
 
 
@@ -323,13 +323,13 @@ def literal(value: Any, limit: int = 40) -> str:
 def _quote(text: str, limit: int) -> str:
     escaped = encode(text[:limit]).decode("utf-8", "replace")[1:-1]
     if not escaped.isprintable():
-        # Escaped, not dropped: an invisible character is part of the value, and must be seen.
+        # Escaped, not dropped: an invisible character is part of the value and must be visible.
         escaped = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in escaped)
     return f'"{escaped}{CUT if len(text) > limit else ""}"'
 
 
 def _types(schema: JsonObject) -> list[str]:
-    """The types that a schema names, or else implies."""
+    """The types that a schema names or implies."""
     named: Any = schema.get("type")
     if isinstance(named, str):
         named = [named]
@@ -346,7 +346,7 @@ def _types(schema: JsonObject) -> list[str]:
 
 
 def _union(schema: JsonObject) -> list[Any]:
-    """The branches of `anyOf` or `oneOf`, without those that only restrict what stands beside them."""
+    """The branches of `anyOf` or `oneOf`, without those that only restrict their siblings."""
     branches = _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
     beside = any(key in schema for key in _SHAPE)
     return [
@@ -357,7 +357,7 @@ def _union(schema: JsonObject) -> list[Any]:
 
 
 def _merge(first: JsonObject, second: JsonObject) -> JsonObject:
-    """Both at once. What `first` says of a keyword stays, except that properties and required add up."""
+    """Both combined. Keywords of `first` have priority, except that properties and required are merged."""
     merged = {**second, **first}
     if "properties" in first and "properties" in second:
         merged["properties"] = _dict(first["properties"]) | {

@@ -62,7 +62,7 @@ class AuthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return f"<AuthConfig {self.kind}>"
 
     def __rich_repr__(self) -> Any:
-        # msgspec's own would print every field, secrets included.
+        # msgspec's own repr would print every field, including secrets.
         yield self.kind
 
 
@@ -80,7 +80,7 @@ class OauthConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def check(auth: AuthConfig) -> None:
-    """What one option needs of another. Raises InvalidOption."""
+    """Check dependencies between options. Raises InvalidOption."""
     for option in _NEEDS.get(auth.kind, ()):
         if not getattr(auth, option):
             raise InvalidOption(("auth", option), f"is needed for kind = '{auth.kind}'.", "Add it.")

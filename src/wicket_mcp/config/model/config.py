@@ -1,9 +1,9 @@
 """Every option of Wicket, each declared once: name, type, default and help.
 
 Frozen structs; the options of a server are in `server`. A field that carries a description is an option of
-`wicket.toml`: the checker, the JSON Schema, docs/configuration.md and the CLI's help are all read off these
-declarations, so a new option is one line and a new section is one struct and one field of `Config`. Reading
-files is the business of `formats`.
+`wicket.toml`: the checker, the JSON Schema, docs/configuration.md and the CLI's help are all generated from these
+declarations, so a new option is one line and a new section is one struct and one field of `Config`. `formats` reads
+files.
 """
 
 from collections.abc import Iterator, Mapping
@@ -153,7 +153,7 @@ class RegistryConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 60.0
 
     def __post_init__(self) -> None:
-        # A file that sets one limit means that one: the others stay as they are.
+        # A file that sets one limit means only that one: the others keep their defaults.
         msgspec.structs.force_setattr(self, "rates", {**RATES, **self.rates})
 
 
@@ -228,13 +228,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     path: Path | None = None
     """The file this was read from."""
     discovered: bool = False
-    """Whether that file was found in the current folder, and not named by anybody: it needs its owner's yes."""
+    """Whether the file was found in the current folder rather than named by the user: it needs the user's approval."""
     untrusted: str = ""
-    """Why nothing of that file is used; empty where it is."""
+    """Why the file is not used; empty if it is."""
     favourites: tuple[Favourite, ...] = ()
     """The tools to show by name, from the files beside it."""
     notes: tuple[str, ...] = ()
-    """What the file asked for that was read differently or left out; for the log and `wicket doctor`."""
+    """What the file asked for that was interpreted differently or ignored; for the log and `wicket doctor`."""
 
     @property
     def base_dir(self) -> Path:
@@ -250,13 +250,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def audit_path(self) -> Path | None:
-        """The file that the audit is appended to, where one is named."""
+        """The file that the audit is appended to, if one is configured."""
         file = self.audit.file
         return self.base_dir / Path(file).expanduser() if file and not is_web_address(file) else None
 
     @property
     def audit_collector(self) -> str:
-        """The collector that the audit is sent to; empty where none is named."""
+        """The collector that the audit is sent to; empty if none is configured."""
         return self.audit.file if self.audit.file and is_web_address(self.audit.file) else ""
 
     def __repr__(self) -> str:
@@ -267,7 +267,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def empty(cls) -> "Config":
-        """The defaults, and no servers."""
+        """The defaults, without servers."""
         return cls()
 
     @classmethod
@@ -280,11 +280,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_outline(cls, outline: layouts.Outline, path: Path | None = None) -> "Config":
-        """The checked configuration that a file's outline stands for. Raises InvalidOption."""
+        """The checked configuration for a file's outline. Raises InvalidOption."""
         servers = tuple(_servers(outline))
         options = {key: value for key, value in outline.options.items() if key != "profiles"}
         profiles = tuple(_profiles(outline.options.get("profiles", {}), outline.lenient))
-        listed = isinstance(options.get("policy"), list)  # [[policy]]: the rules alone
+        listed = isinstance(options.get("policy"), list)  # [[policy]]: only the rules
         try:
             return build(
                 cls,
@@ -318,7 +318,7 @@ def _profiles(tables: Any, lenient: bool) -> Iterator[ProfileConfig]:
 
 
 def _servers(outline: layouts.Outline) -> list[ServerConfig]:
-    """The servers; in another program's file one that is not valid is noted and costs itself, while others remain."""
+    """The servers; in another program's file an invalid one is noted and skipped, if others remain."""
     servers: list[ServerConfig] = []
     problems: list[tuple[str, InvalidOption]] = []
     for draft in outline.servers:

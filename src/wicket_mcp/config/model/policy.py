@@ -1,4 +1,4 @@
-"""Rules about calls: which need a person's yes, which are refused. Declared here, decided in `trust/rules.py`."""
+"""Rules about calls: which need a person's approval, which are refused. Declared here, applied in `trust/rules.py`."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 

@@ -1,7 +1,7 @@
 """`[profiles.NAME]`: a choice of servers and tools, served under an address of its own.
 
-What a profile does not show cannot be found, described, called, scripted or read there. Declares the options and says
-what they show; who asks is `trust/policy.py`.
+What a profile does not show cannot be found, described, called, scripted or read there. Declares the options and what
+they show; used by `trust/policy.py`.
 """
 
 import re
@@ -15,7 +15,7 @@ from wicket_mcp.config.model.validation import InvalidOption
 from wicket_mcp.model import Principal, Tool
 
 ProfileDialect: TypeAlias = Literal["native", "flat", "lua", "meta", "broker"]
-"""Without those that manage servers."""
+"""Without the dialects that manage servers."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -76,7 +76,7 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return not self.tools or any(fnmatchcase(tool.own_key, pattern) for pattern in self.tools)
 
     def present(self, tool: Tool) -> Tool:
-        """The tool under the name and with the description that it has here."""
+        """The tool with its name and description in this profile."""
         key = tool.own_key
         name, words = self.names.get(key, tool.name), self.descriptions.get(key)
         if name == tool.name and words is None:
@@ -87,11 +87,11 @@ class ProfileConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return replace(tool, name=name, own_name=tool.name, definition={**definition, "name": name})
 
     def serves(self, client: str) -> bool:
-        """Whether a client of this name is served this profile where it asks for none."""
+        """Whether a client of this name gets this profile if it asks for none."""
         return bool(client) and any(fnmatchcase(client, pattern) for pattern in self.clients)
 
     def holds(self, principal: Principal) -> bool:
-        """Whether somebody may use no other profile than those that name them."""
+        """Whether a principal is restricted to the profiles that name them."""
         return principal.name in self.keys or not principal.groups.isdisjoint(self.groups)
 
 

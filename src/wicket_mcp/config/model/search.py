@@ -1,4 +1,4 @@
-"""The options of search. What they do is told in docs/search.md."""
+"""The options of search. docs/search.md explains them."""
 
 from typing import Annotated
 

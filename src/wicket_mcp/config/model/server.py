@@ -1,4 +1,4 @@
-"""One server: the options a user may set on it, and the same with its secrets filled in.
+"""One server: its options, and the same with its secrets filled in.
 
 Values that may hold a secret stay as the file has them until `secrets.resolve` expands them, just before the
 server is started. Neither struct shows such a value in a repr.
@@ -24,7 +24,7 @@ Credentials: TypeAlias = Literal["shared", "user"]
 CONNECT = 10.0
 DOWNLOAD = 120.0
 DOWNLOADERS = frozenset({"npx", "uvx", "uv", "pipx", "bunx", "pnpm", "yarn", "docker", "podman"})
-"""Commands that bring a server onto the machine the first time, which takes longer than to start it."""
+"""Commands that download a server the first time, which takes longer than starting it."""
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,12 +150,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def is_per_user(self) -> bool:
-        """Whether every user has a connection of their own."""
+        """Whether every user has their own connection."""
         return self.credentials == "user" or self.placement == "user"
 
     @property
     def patience(self) -> float:
-        """How long it may take to be there."""
+        """How long it may take to start."""
         downloads = PurePath(self.command or "").stem in DOWNLOADERS
         return DOWNLOAD if downloads and self.connect_timeout == CONNECT else self.connect_timeout
 
@@ -163,7 +163,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return f"<ServerConfig {self.name} {self.transport}{'' if self.enabled else ' disabled'}>"
 
     def __rich_repr__(self) -> Any:
-        # msgspec's own would print every field, secrets included.
+        # msgspec's own repr would print every field, including secrets.
         yield self.name
         yield self.transport
 
@@ -179,7 +179,9 @@ class ResolvedServer(Struct, frozen=True, kw_only=True):
     url: str | None = None
     headers: dict[str, str] = field(default_factory=dict[str, str])
     secrets: tuple[str, ...] = ()
-    """Every value that was filled in, and every literal one that its name announces: what must be shown nowhere."""
+    """Every value that was filled in, and every literal value whose name suggests a secret: these must never be
+    shown.
+    """
     auth: AuthConfig = AuthConfig()
 
     @property
@@ -194,7 +196,7 @@ class ResolvedServer(Struct, frozen=True, kw_only=True):
 
 
 def check(server: ServerConfig) -> None:
-    """What no single option can see: how to reach the server must be said once. Raises InvalidOption."""
+    """Check combinations of options: exactly one way to reach the server must be set. Raises InvalidOption."""
     if server.command is None and server.url is None:
         raise InvalidOption(
             (), "has neither 'command' nor 'url'.", "Give the program to start or the address to connect to."

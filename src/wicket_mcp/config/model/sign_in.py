@@ -1,6 +1,6 @@
-"""The options of signing in at our own addresses: whose access tokens count, and our own authorization server.
+"""The options of signing in at our own addresses: which access tokens are accepted, and our own authorization server.
 
-Part of `[http]`. What no single option shows to be wrong is checked by `identity/settings.py`.
+Part of `[http]`. `identity/settings.py` checks combinations of options.
 """
 
 from typing import Annotated, Literal, TypeAlias

@@ -35,7 +35,7 @@ def find_config(explicit: str | Path | None = None) -> Path:
 
 
 def is_found(path: Path, explicit: str | Path | None = None) -> bool:
-    """Whether `find_config` came upon `path` in the current folder: nobody named it, and it is not the user's own."""
+    """Whether `find_config` found `path` in the current folder: it was not named, and is not the user's own."""
     named = explicit or os.environ.get(CONFIG_VARIABLE)
     return not named and path.parent != config_folder()
 
