@@ -145,7 +145,7 @@ class Replicas:
             with suppress(ClaimsAway):
                 claim = await self._ownership.holder(ownership_key(config, principal))
         if claim is None:
-            raise NoOwner(server, f"Nobody runs server '{server}'.", hint="Try again.")
+            raise NoOwner(server, f"No gateway runs server '{server}'.", hint="Try again.")
         return {"epoch": claim.epoch, "address": claim.address}
 
     def own(self, ownership: Ownership) -> None:

@@ -101,7 +101,7 @@ async def test_rights_follow_the_configuration_and_end_with_the_issuer(open_gate
         ({"aud": ["wicket", "other"], "azp": "other"}, "another client"),
         ({"iss": "https://other.example"}, "issuer is not accepted"),
         ({"exp": 1}, "expired"),
-        ({"sub": None}, "names nobody"),
+        ({"sub": None}, "names no subject"),
         ({"groups": ["guests"]}, "ann@example.com is allowed nothing here"),
     ],
 )

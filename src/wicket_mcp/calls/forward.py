@@ -185,7 +185,7 @@ def _check_page(server: str, address: Any) -> None:
     if not isinstance(address, str) or not is_web_address(address):
         raise Unasked(
             f"Server '{server}' wants a page opened whose address does not begin with http:// or https://.",
-            hint="It was not shown to anybody. Tell the server's author.",
+            hint="It was not shown to the user. Tell the server's author.",
         )
 
 

@@ -101,7 +101,7 @@ class Relay:
             log.warning("the replica at %s cannot be reached: %s", member.address, problem)
             return False
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise Lost(f"the replica at {member.address} went away: {problem}") from None
+            raise Lost(f"the replica at {member.address} disconnected: {problem}") from None
         self.relayed += 1
         async with response:
             await _pass_on(response, send)

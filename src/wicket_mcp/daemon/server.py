@@ -166,7 +166,7 @@ class Daemon:
                 for client in self._clients:
                     client.order("move")
         if not self._connections and (self._retired_at or now - self._unused_since >= self._idle):
-            self._retire("nobody uses it")
+            self._retire("it is idle")
             if not self._connections:  # no client came meanwhile
                 self._stop.set()
         _shorten(self.log_file)

@@ -67,7 +67,7 @@ def principal_of(claims: Mapping[str, Any], issuer: IssuerConfig) -> Principal:
     if subject is None and isinstance(program, str) and program:
         subject = f"client:{program}"
     if not isinstance(subject, str) or not subject:
-        raise InvalidToken("it names nobody")
+        raise InvalidToken("it names no subject")
     groups = frozenset(_texts(read_claim(claims, issuer.groups))[:MAX_GROUPS])
     label = next((text for name in LABELS if (text := as_text(claims.get(name)))), "")[:100]
     return Principal(

@@ -36,5 +36,5 @@ class CredentialHolders:
 
     async def remember(self, issuer: IssuerConfig, claims: Mapping[str, Any]) -> tuple[Principal, bytes]:
         if self._people is None:
-            raise InvalidToken("nobody signs in with a provider here")
+            raise InvalidToken("signing in with a provider is not configured here")
         return await self._people.remember(issuer, claims)

@@ -65,7 +65,7 @@ class Callback:
             return
         if begun.personal and scope["query_string"] != b"go":
             text = (
-                f"You are about to sign in to '{begun.server}'. Whoever uses this gateway as '{begun.owner}' will "
+                f"You are about to sign in to '{begun.server}'. Everyone who uses this gateway as '{begun.owner}' will "
                 "act there with your account. If that is not you, close this page."
             )
             await _show(send, 200, text, link=f"{START}{ticket}?go")

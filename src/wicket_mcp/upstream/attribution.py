@@ -62,13 +62,13 @@ class Attribution:
             return self._roots
         if method == "roots/list" and self._withholds_roots:
             raise Unasked(
-                f"Clients share '{name}': it works on no single one's roots.",
+                f"Clients share '{name}', so it gets the roots of none of them.",
                 hint=f"Give server '{name}' isolation = \"session\" to start one for each client.",
             )
         callbacks = self.sole()
         if callbacks is None or callbacks.request is None:
             raise Unasked(
-                f"{self._doubt()} nobody knows which client '{name}' asks with {method}.",
+                f"{self._doubt()} it is unknown which client '{name}' asks with {method}.",
                 hint=f"Give server '{name}' isolation = \"session\" to tie its questions to a client.",
             )
         return await callbacks.request(method, params)

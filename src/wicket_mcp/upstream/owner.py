@@ -216,7 +216,7 @@ class OwnerLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._accepted is not None and not self._accepted.done():
             self._accepted.set_exception(ConnectionResetError("the connection was closed"))
-        self._end(f"The gateway that runs server '{self._server}' went away.")
+        self._end(f"The gateway that runs server '{self._server}' disconnected.")
 
     # Our own methods
 
