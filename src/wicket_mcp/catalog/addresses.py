@@ -1,5 +1,4 @@
-"""Resources, templates and prompts of all upstreams, under names that include the server; and how such a name is
-resolved.
+"""Names of resources, templates and prompts of all upstreams, which include the server, and how they are resolved.
 
 A resource of server `s` is `mcp://s/<its own address>`, an interface `ui://x` is `ui://s/x`, a prompt is `s/<its own
 name>`. With `unprefixed`, for a gateway with a single server, names stay unchanged. Knows lists only: reading one goes

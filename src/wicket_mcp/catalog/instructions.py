@@ -1,5 +1,4 @@
-"""The capability index: what is available behind the short tool list, in a few hundred tokens, for `instructions` and
-empty searches.
+"""The capability index: all servers in a few hundred tokens, for `instructions` and empty searches.
 
 Built from the catalogue, never a fixed text, and byte-identical for the same catalogue: clients put it at the start of
 every prompt, where a changed byte invalidates the whole cache.

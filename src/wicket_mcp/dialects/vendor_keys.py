@@ -1,5 +1,4 @@
-"""Keys in a tool's `_meta` that single clients read in addition to the protocol: one table, switched off by
-`vendor_keys = false`.
+"""Client-specific keys in a tool's `_meta`: one table, switched off by `vendor_keys = false`.
 
 Found in public files of the clients, not in official documentation, so nothing depends on it.
 """

@@ -1,5 +1,4 @@
-"""Who sends a request, and with whose credentials: API keys, access tokens, our own grants, the vault, sign-in to
-servers.
+"""Principals and credentials: API keys, access tokens, our own grants, the vault, sign-in to servers.
 
 Turns credentials into principals, and keeps the credentials of principals. Must not know how a request came in or what
 it asks for; the surface and the pool call this package. Start with `keys.py` and `tokens.py` (incoming requests),

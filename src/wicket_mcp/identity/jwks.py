@@ -1,5 +1,4 @@
-"""The public keys of one issuer: found through its metadata, cached, and fetched again when a token names an unknown
-key.
+"""The public keys of one issuer: found through its metadata, cached, and fetched again for an unknown key.
 
 Nothing is fetched before a token needs it. However many tokens name unknown keys, the issuer is asked at most once a
 minute; while it cannot be reached, the known keys stay valid. Does not check tokens itself.

@@ -1,5 +1,4 @@
-"""The entry point of scripts: `Scripts.run(source, language, api, call)` returns an `Outcome`, whatever the script
-does.
+"""The entry point of scripts: `Scripts.run(source, language, api, call)` always returns an `Outcome`.
 
 Owns the nursery (and through it every script's process) and the queue in front of it. One fresh process per run, never
 reused. Knows only a language's record; the children know the language itself.

@@ -1,5 +1,4 @@
-"""Rewrites Python that the engine does not support into Python that it does: `del`, generators, `asyncio.create_task`,
-…
+"""Rewrites Python that the engine does not support: `del`, generators, `asyncio.create_task`, …
 
 Text to text. Edits are minimal, so that every line keeps its place, except for added lines: `Rewritten.line` returns
 the author's line for a line of the result. Runs in the jail, before the script; a source that cannot be parsed is

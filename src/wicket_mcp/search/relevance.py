@@ -1,5 +1,4 @@
-"""Selects the sections of a long output that are relevant to an intent; sections are kept or dropped whole, never
-rewritten.
+"""Selects the sections of a long output that are relevant to an intent; sections are never rewritten.
 
 A section is an item of a list, a field of an object, a paragraph or a group of lines of a text.
 """

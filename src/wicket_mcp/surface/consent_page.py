@@ -113,7 +113,7 @@ def failure_page(words: str) -> str:
 
 
 def _origin_of(request: AuthorizationRequest) -> str:
-    """The client's claimed address and where the answer goes. The second cannot be faked."""
+    """The address that gets the answer, and the client's own: a client can fake neither."""
     split = urlsplit(request.redirect_uri)
     if is_loopback(request.redirect_uri):
         goal = "an application on this computer"

@@ -1,5 +1,4 @@
-"""One HTTP request whose answer may take a while: a JSON body if no message comes before the answer, else an event
-stream.
+"""One HTTP request: answered with a JSON body, or with an event stream if messages come before the answer.
 
 The first message sent before the answer turns the response into a stream. When a modern client disconnects, its call is
 cancelled. For a legacy client it is not, because its protocol says that a disconnect means nothing.

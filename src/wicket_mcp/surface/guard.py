@@ -1,5 +1,4 @@
-"""Decides which HTTP requests are admitted: Host, Origin and bearer token (ours, an API key, an issuer's), checked on
-every route.
+"""Admits HTTP requests: checks Host, Origin and bearer token (ours, an API key, an issuer's) on every route.
 
 A web page in the user's browser can reach a loopback port, so the token is required there too, and Host and Origin are
 checked for every listening address. Looks only at the raw request.

@@ -51,7 +51,7 @@ class Seal:
         return f"{self._home if kind == 'held' else ''}{seal(self._keys[0], data, _binding(principal, digest))}"
 
     def open(self, sealed: Any, principal: Principal, digest: str) -> tuple[str, Any]:
-        """Kind and content. Raises RpcProblem for anything that we did not seal for this very request."""
+        """Kind and content. Raises RpcProblem for anything that we did not seal for exactly this request."""
         data = unseal(self._keys, str(sealed).rpartition("~")[2], _binding(principal, digest))
         fields = as_list(decode(data)) if data is not None else []
         if len(fields) != 3 or fields[2] < self._clock():

@@ -25,7 +25,7 @@ from wicket_mcp.tasks import Tasks
 SESSION = b"mcp-session-id"
 KEPT = 24 * 3600.0
 """Seconds for which another replica can restore a session."""
-SEEK_EVERY = 1.0  # seconds between two looks for the same replica
+SEEK_EVERY = 1.0  # seconds between two searches for the same replica
 MAX_SOUGHT = 1000
 _LARGEST = 4096
 """The most bytes of capabilities that an id may carry. A client with more counts elsewhere as one without
@@ -40,7 +40,7 @@ class ReplicaRouter:
         self.me = me
         self.members: Members | None = None
         self._sought: dict[str, float] = {}
-        """When we looked for a replica that we did not know."""
+        """When we last searched for an unknown replica."""
         self._ring = ring
         self._relay = relay
         self._sessions = sessions
@@ -109,7 +109,7 @@ class ReplicaRouter:
         return self.members.all.get(number) if self.members is not None and number else None
 
     async def _seek(self, home: str) -> None:
-        """Look for a replica that we do not know: it may have come a moment ago, and must not lose its sessions."""
+        """Search for an unknown replica: it may have joined just now, and must not lose its sessions."""
         if self.members is None or home in {self.me, *self.members.all, *self.members.suspects}:
             return
         now = time.monotonic()

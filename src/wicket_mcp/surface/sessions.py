@@ -47,7 +47,7 @@ class HttpSession:
     running: dict[str | int, Exchange] = field(default_factory=dict[str | int, Exchange])
     stream: EventStream | None = None
     missed: dict[bytes, JsonObject] = field(default_factory=dict[bytes, JsonObject])
-    """What changed while the client had no stream: it opens one a moment after it greeted us, or opens it again."""
+    """Changes while the client had no stream: it opens one shortly after the handshake, or reopens it."""
     began: float = field(default_factory=time.monotonic)
     client: LegacyClient = field(init=False)
 
@@ -55,7 +55,7 @@ class HttpSession:
         self.client = LegacyClient(self.post)
 
     def post(self, message: JsonObject) -> None:
-        """Queue a message for the client's stream. Without one, news of changes waits for it, once of each kind."""
+        """Queue a message for the client's stream. Without one, change notifications wait, one of each kind."""
         if self.stream is not None:
             self.stream.post(message)
         elif message.get("method") in _NEWS:

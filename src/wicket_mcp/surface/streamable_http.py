@@ -352,7 +352,7 @@ def _hear_nothing(message: JsonObject) -> None:
 
 
 def _check_page(headers: RequestHeaders) -> None:
-    """Require JSON: a browser sends JSON across origins only after a preflight, which we reject."""
+    """Require JSON: a browser sends JSON across origins only after a preflight, which only allowed origins pass."""
     if b"origin" in headers:
         kind = (headers.get(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":

@@ -1,5 +1,4 @@
-"""Tracks where data comes from and where it goes: untrusted text must not decide what is sent, paid, written or
-deleted.
+"""Tracks where data comes from and goes: untrusted text must not decide what is sent, paid, written or deleted.
 
 A result is untrusted unless its tool is known to return nothing that others wrote (`sources.py`). A gateway cannot see
 what the model thinks, so it matches a session's arguments with what the session has read (`matching.py`). References to

@@ -1,5 +1,4 @@
-"""Finds the call that a message belongs to if the transport does not say: a log line or a question over a child's
-pipes.
+"""Finds the call that a log line or question belongs to, if the transport does not say (a child's pipes).
 
 This is possible only while a single call is running, and only on a connection that has served a single principal since
 it was opened: a message may still be about the previous principal a second later. If the call is unknown, no client is

@@ -1,5 +1,4 @@
-"""Talks to authorization servers: fetches metadata, registers, and gets tokens. All answers are size-limited and
-checked.
+"""Talks to authorization servers: fetches metadata, registers, gets tokens. Answers are limited in size and checked.
 
 Addresses come from servers, so the egress rules apply if the server itself is reached over https: then no metadata can
 send us into the local network. `discovery.py` and `messages.py` decide, this module sends.

@@ -1,5 +1,4 @@
-"""PostgreSQL behind `store/sql/`: a writing thread, a few reading threads, and a task that listens for changes by
-others.
+"""PostgreSQL behind `store/sql/`: a writing thread, a few reading threads, and a task that listens for changes.
 
 Replicas are coordinated by the engine itself: a transaction for each change and, if a change reads first, an advisory
 lock for its area until the transaction ends. Implements `store/sql/part.py`'s Connection; owns no tables.
