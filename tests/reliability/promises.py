@@ -130,8 +130,8 @@ FIGURES = {
     "F29": "95 % of the memory: 4 requests at once",
     "F30": "8 at a time; 200 servers listed in 2.6 s",
     "F31": "a head within 10 s, a body within 30 s",
-    "F33": "25 minutes on a busy machine: no more tasks or threads, one more descriptor; 222 to 288 MiB, 64 of them "
-    "results that could not be stored within 3 s because the machine was busy (`bench/soak.py`)",
+    "F33": "25 minutes on a busy machine: no more tasks or threads, one more descriptor; 222 to 288 MiB, measured "
+    "before results that could not be stored in time left memory again (`bench/soak.py`)",
     "F34": "64 start in a turn of the loop; wait at most 2 s; 256 at a time; clients return at a tenth of the rate of "
     "answers. Goodput, compared with the best load, on a busy machine: 97 % with 1,000 clients, 59 % with 3,000; per "
     "second of the gateway's processor time 84 and 71 % (`bench/load.py`)",
@@ -145,8 +145,8 @@ FIGURES = {
     "V18": "60 s",
     "V21": "128 levels",
     "V26": "2,000 messages a second, 10,000 at once; cut off after 60 s. With four bad servers, on a busy machine, the "
-    "p50 of the others is 1.15 times as long, their p99 1.33 times, and a call takes 0.25 ms of processor time instead "
-    "of 0.23; no call failed or was refused (`bench/load.py`)",
+    "p50 of the others is 1.15 to 1.29 times as long, their p99 1.33 to 1.53 times; a call takes 0.25 ms of processor "
+    "time instead of 0.23; no call failed or was refused (`bench/load.py`)",
 }
 """The bound that is kept, or what was measured, where there is a figure to give."""
 
