@@ -4,7 +4,8 @@ import asyncio
 import re
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -285,11 +286,11 @@ async def test_t9_a_callback_is_taken_from_the_browser_that_began_alone(open_gat
             await pending.wait()
 
 
-async def test_a_browser_may_come_back_to_another_process(open_gateway: OpenGateway) -> None:
-    """Two gateways over one state, as workers are: who waits at one goes on when the browser comes to the other."""
+@asynccontextmanager
+async def two_processes(open_gateway: OpenGateway, remote: Protected) -> AsyncGenerator[tuple[Gateway, Gateway]]:
+    """Two gateways over one state, as workers are; browsers that one of them sends away come back to the other."""
     ring = Ring([b"k" * 32])
     async with (
-        Protected() as remote,
         open_gateway({"x": {"url": remote.url}}) as here,
         open_gateway({"x": {"url": remote.url}}) as there,
         serve_http(there) as address,
@@ -297,6 +298,12 @@ async def test_a_browser_may_come_back_to_another_process(open_gateway: OpenGate
         for gateway in (here, there):
             gateway.accounts.waiting.share(ring)
         here.accounts.serve_at(address.removesuffix("/mcp"))
+        yield here, there
+
+
+async def test_a_browser_may_come_back_to_another_process(open_gateway: OpenGateway) -> None:
+    """Who waits at one process goes on when the browser comes to the other."""
+    async with Protected() as remote, two_processes(open_gateway, remote) as (here, there):
         with pytest.raises(NeedsSignIn):
             await here.call("x.whoami")
         assert await here.accounts.missing(here.config.servers, LOCAL) == {"x"}
@@ -311,16 +318,7 @@ async def test_a_browser_may_come_back_to_another_process(open_gateway: OpenGate
 
 
 async def test_who_waits_hears_that_a_sign_in_failed_in_another_process(open_gateway: OpenGateway) -> None:
-    ring = Ring([b"k" * 32])
-    async with (
-        Refuses() as remote,
-        open_gateway({"x": {"url": remote.url}}) as here,
-        open_gateway({"x": {"url": remote.url}}) as there,
-        serve_http(there) as address,
-    ):
-        for gateway in (here, there):
-            gateway.accounts.waiting.share(ring)
-        here.accounts.serve_at(address.removesuffix("/mcp"))
+    async with Refuses() as remote, two_processes(open_gateway, remote) as (here, _):
         pending = await here.accounts.sign_ins.begin(here.config.servers[0], LOCAL)
         await browse(pending.link)
         with pytest.raises(SignInFailed, match="access_denied"):

@@ -51,8 +51,10 @@ class ResultStorage:
         earlier = next(iter(self._unsaved.values()))
         self._catching_up = True
         try:
-            if earlier.expires_at >= time.time():
-                async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE):
+                # It may be stored: a write that took too long was perhaps completed after all.
+                stored = await self._store.load_result(earlier.id, Principal(earlier.principal))
+                if stored is None and earlier.expires_at >= time.time():
                     await self._store.save_result(earlier, max_total_bytes)
             self._unsaved.pop(earlier.id, None)
         except (Internal, TimeoutError):

@@ -1,7 +1,7 @@
 """Counts connections, in total and for each address, and decides whether another one is accepted.
 
 The limit comes from this process's file descriptors: half of them stay free for servers, scripts and files. One address
-gets at most half of the connections, so a single client cannot lock the others out. Called by `server.py`.
+gets at most half of the connections, so a single client cannot lock the others out. Called by `http_connection.py`.
 """
 
 from collections import Counter

@@ -22,10 +22,10 @@ from wicket_mcp.request import Request as Forwarded
 from wicket_mcp.surface.guard import Authentication
 from wicket_mcp.surface.held_calls import ANSWERS
 from wicket_mcp.surface.http import CONNECTION, Connection, Receive, RequestHeaders, Scope, Send, send_json
-from wicket_mcp.surface.outbox import Counters, StallWatch
+from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.problems import RpcProblem
 from wicket_mcp.surface.protocol import Protocol, Request, modern_caller
-from wicket_mcp.surface.stdio import DRAIN, StdioClient
+from wicket_mcp.surface.stdio import DRAIN, DuplexClient
 from wicket_mcp.tasks import Tasks
 
 PATH = "/owned/"
@@ -135,7 +135,7 @@ class OwnedServers:
         self._links.begin(link)
 
 
-class PeerLink(StdioClient):
+class PeerLink(DuplexClient):
     """One member's connection to one of our servers. Lines are as over stdio (`stdio.py`)."""
 
     def __init__(self, protocol: "_OwnedServer", max_message: int, links: PeerLinks) -> None:
@@ -143,10 +143,6 @@ class PeerLink(StdioClient):
         self._framer = LineFramer(max_message + ENVELOPE)
         self._server = protocol
         self._links = links
-
-    def attach(self, transport: asyncio.Transport) -> None:
-        self._source = self._sink = transport
-        self._stall = StallWatch(transport, lambda: self._outbox.full)
 
     def leave(self) -> None:
         self._send({"jsonrpc": "2.0", "method": LEAVING})
@@ -162,15 +158,6 @@ class PeerLink(StdioClient):
     def eof_received(self) -> bool:
         self.on_vanished()
         return False
-
-    def pause_writing(self) -> None:
-        self.set_paused(True)
-
-    def resume_writing(self) -> None:
-        self.set_paused(False)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.on_vanished()
 
     # Our own methods
 

@@ -12,9 +12,9 @@ from typing import cast
 
 from wicket_mcp.errors import WicketError
 from wicket_mcp.model import JsonObject, Principal
-from wicket_mcp.surface.outbox import Counters, StallWatch
+from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Request
-from wicket_mcp.surface.stdio import StdioClient
+from wicket_mcp.surface.stdio import DuplexClient
 
 ROOTS_WITHIN = 3.0
 """Seconds in which a client must state its roots; after that it shares no server."""
@@ -22,7 +22,7 @@ _ASKS_SERVERS = frozenset({"tools/call", "resources/read", "resources/subscribe"
 _NEW_ROOTS = ("notifications/initialized", "notifications/roots/list_changed")
 
 
-class SocketClient(StdioClient):
+class SocketClient(DuplexClient):
     """See the module's docstring."""
 
     def __init__(
@@ -41,9 +41,7 @@ class SocketClient(StdioClient):
         """Asks for the client's roots; requests wait until it has ended."""
 
     def attach(self, transport: asyncio.Transport) -> None:
-        """Serve over this connection from now on."""
-        self._source = self._sink = transport
-        self._stall = StallWatch(transport, lambda: self._outbox.full)
+        super().attach(transport)
         transport.set_protocol(self)
 
     def order(self, order: str, words: str = "") -> None:
@@ -56,15 +54,6 @@ class SocketClient(StdioClient):
         if not self._said_goodbye:  # a shim that only closes its end says so; any other was killed
             self.on_vanished()
         return super().eof_received()
-
-    def pause_writing(self) -> None:
-        self.set_paused(True)
-
-    def resume_writing(self) -> None:
-        self.set_paused(False)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.on_vanished()
 
     def _take(self, line: bytes) -> None:
         if line == b"!done":

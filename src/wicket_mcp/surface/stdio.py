@@ -273,6 +273,24 @@ class StdioClient(asyncio.Protocol):
         loop.call_soon_threadsafe(self.finished.set)
 
 
+class DuplexClient(StdioClient):
+    """A client whose two directions are one connection; lines are as over the pipes."""
+
+    def attach(self, transport: asyncio.Transport) -> None:
+        """Serve over this connection from now on."""
+        self._source = self._sink = transport
+        self._stall = StallWatch(transport, lambda: self._outbox.full)
+
+    def pause_writing(self) -> None:
+        self.set_paused(True)
+
+    def resume_writing(self) -> None:
+        self.set_paused(False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.on_vanished()
+
+
 class _Sink(asyncio.Protocol):
     """The writing half: forwards three events of its transport."""
 

@@ -41,6 +41,19 @@ class Host(Protocol):
         ...
 
 
+class Versioned:
+    """The part of a Connection that is the same for every transport: the protocol version."""
+
+    _version = ""
+
+    @property
+    def protocol_version(self) -> str:
+        return self._version
+
+    def speak(self, version: str) -> None:
+        self._version = version
+
+
 class Connection(Protocol):
     """One open connection to one upstream."""
 

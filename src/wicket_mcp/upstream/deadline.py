@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from types import TracebackType
 
-from wicket_mcp.errors import TimedOut, Unasked
+from wicket_mcp.errors import Overloaded, TimedOut, Unasked
 from wicket_mcp.model import JsonObject
 from wicket_mcp.upstream.connection import Callbacks
 
@@ -175,6 +175,13 @@ class Extending:
 def extend_deadline(callbacks: Callbacks, deadline: Deadline, allowance: float, end: float) -> Callbacks:
     extending = Extending(callbacks, deadline, allowance, end)
     return Callbacks(extending.notify, extending.ask)
+
+
+def no_slot(server: str, waited: float) -> Overloaded:
+    """The error for a call that waited too long for its turn."""
+    return Overloaded(
+        f"Server '{server}' had no free slot for {waited:g} s.", hint="Try again later, or raise its 'max_concurrent'."
+    )
 
 
 def timed_out(server: str, method: str, allowance: float, longest: float, elapsed: float) -> TimedOut:

@@ -34,7 +34,7 @@ from wicket_mcp.model import JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
 from wicket_mcp.rpc import CONNECTION_WIDE, NO_CALLBACKS, Callbacks, read_result
 from wicket_mcp.tasks import Tasks
-from wicket_mcp.upstream.connection import Connection, Host
+from wicket_mcp.upstream.connection import Connection, Host, Versioned
 from wicket_mcp.upstream.ownership import Claim
 from wicket_mcp.upstream.subscription import Subscription
 
@@ -73,7 +73,7 @@ class _Waiting(NamedTuple):
     callbacks: Callbacks
 
 
-class OwnerLink(asyncio.Protocol):
+class OwnerLink(Versioned, asyncio.Protocol):
     """A Connection to the owner of a server. Open it with `OwnerLink.open`."""
 
     def __init__(self, server: str, claim: Claim, host: Host, max_message: int, vouch: Vouch) -> None:
@@ -83,7 +83,6 @@ class OwnerLink(asyncio.Protocol):
         self._host = host
         self._max_message = max_message
         self._vouch = vouch
-        self._version = ""
         self._framer = LineFramer(max_message + ENVELOPE)
         self._head = b""
         loop = asyncio.get_running_loop()
@@ -135,13 +134,6 @@ class OwnerLink(asyncio.Protocol):
         return link
 
     # Called by the pool
-
-    @property
-    def protocol_version(self) -> str:
-        return self._version
-
-    def speak(self, version: str) -> None:
-        self._version = version
 
     @property
     def slowed(self) -> bool:

@@ -14,7 +14,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import Callbacks, Rpc
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.known import KNOWN
-from wicket_mcp.upstream.connection import Host
+from wicket_mcp.upstream.connection import Host, Versioned
 from wicket_mcp.upstream.credentials import Credentials
 from wicket_mcp.upstream.egress import Answer, Endpoint, HttpClient
 from wicket_mcp.upstream.http_errors import violation
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 3  # of one request whose credentials are rejected: as they are, renewed, and with a nonce
 
 
-class PostingConnection(abc.ABC):
+class PostingConnection(Versioned, abc.ABC):
     """The common half of a Connection over HTTP."""
 
     def __init__(
@@ -40,7 +40,6 @@ class PostingConnection(abc.ABC):
         max_message: int,
         credentials: Credentials | None = None,
     ) -> None:
-        self._version = ""
         self._server = server
         self._endpoint = Endpoint.of(server, url, headers)
         self._headers = standing(headers)
@@ -54,13 +53,6 @@ class PostingConnection(abc.ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._server} {self._endpoint.shown} {self._version}>"
-
-    @property
-    def protocol_version(self) -> str:
-        return self._version
-
-    def speak(self, version: str) -> None:
-        self._version = version
 
     @property
     def strays(self) -> int:

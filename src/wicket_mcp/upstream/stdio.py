@@ -25,7 +25,7 @@ from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.telemetry.redact import Redactor, url_secrets
-from wicket_mcp.upstream.connection import Host
+from wicket_mcp.upstream.connection import Host, Versioned
 from wicket_mcp.upstream.egress import MAY_HAVE_ACTED
 from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.subscription import Subscription
@@ -51,11 +51,10 @@ STDERR_SHOWN = 5
 _BOM = b"\xef\xbb\xbf"
 
 
-class StdioConnection(asyncio.SubprocessProtocol):
+class StdioConnection(Versioned, asyncio.SubprocessProtocol):
     """One child, one connection."""
 
     def __init__(self, server: str, host: Host, max_message: int, redact: Redactor, keeper: Keeper) -> None:
-        self._version = ""
         self.garbage = 0
         self._server = server
         self._host = host
@@ -120,13 +119,6 @@ class StdioConnection(asyncio.SubprocessProtocol):
         return connection
 
     # Called by the pool
-
-    @property
-    def protocol_version(self) -> str:
-        return self._version
-
-    def speak(self, version: str) -> None:
-        self._version = version
 
     @property
     def strays(self) -> int:

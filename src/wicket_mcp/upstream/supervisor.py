@@ -20,7 +20,7 @@ from wicket_mcp.telemetry.log import clean
 from wicket_mcp.telemetry.redact import mask_strings
 from wicket_mcp.upstream.attribution import Attribution
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks, Host
-from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, timed_out
+from wicket_mcp.upstream.deadline import Deadline, Deadlines, Slots, extend_deadline, no_slot, timed_out
 from wicket_mcp.upstream.era import Greeting, Session
 from wicket_mcp.upstream.host import GenerationHost
 from wicket_mcp.upstream.lifecycle import (
@@ -346,10 +346,7 @@ class Upstream:
             with self._deadlines.set(self._loop.time() + self._config.timeout):
                 await self._slots.acquire()
         except TimeoutError:
-            raise Overloaded(
-                f"Server '{self._config.name}' had no free slot for {self._config.timeout:g} s.",
-                hint="Try again later, or raise its 'max_concurrent'.",
-            ) from None
+            raise no_slot(self._config.name, self._config.timeout) from None
         finally:
             self._queued -= 1
 

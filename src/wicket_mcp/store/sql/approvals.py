@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from wicket_mcp.store.model import StandingApproval, StoredApproval
 from wicket_mcp.store.sql.part import Database, Part, insert
 
@@ -12,23 +14,9 @@ _SAME_CALL = "principal = ? AND server = ? AND tool = ? AND arguments_digest = ?
 
 class SqlApprovals(Part):
     async def save_approval(self, approval: StoredApproval) -> None:
-        stored = approval
-        row = (
-            *(
-                stored.id,
-                stored.principal,
-                stored.server,
-                stored.tool,
-                stored.arguments_digest,
-                stored.policy,
-                stored.words,
-            ),
-            *(stored.asked_at, stored.expires_at, stored.approved_by, stored.spent),
-        )
-
         def save(db: Database) -> None:
-            db.execute("DELETE FROM approval WHERE expires_at < ?", (stored.asked_at,))
-            db.execute(insert("approval", _APPROVAL), row)
+            db.execute("DELETE FROM approval WHERE expires_at < ?", (approval.asked_at,))
+            db.execute(insert("approval", _APPROVAL), astuple(approval))
 
         await self._connection.write("approval", save)
 
@@ -69,19 +57,9 @@ class SqlApprovals(Part):
         return [StandingApproval(*row) for row in await self._rows(text)]
 
     async def save_standing_approval(self, approval: StandingApproval) -> None:
-        stored = approval
-        row = (
-            stored.id,
-            stored.principal,
-            stored.server,
-            stored.tool,
-            stored.conditions,
-            stored.approved_by,
-            stored.at,
-        )
-
         def save(db: Database) -> None:
-            db.execute(f"{insert('standing_approval', _STANDING)} ON CONFLICT (id) DO NOTHING", row)
+            text = f"{insert('standing_approval', _STANDING)} ON CONFLICT (id) DO NOTHING"
+            db.execute(text, astuple(approval))
 
         await self._connection.write("standing_approval", save)
 

@@ -19,9 +19,7 @@ class SqlResults(Part):
                 leaving = _leaving(rows, result, surplus)
                 db.executemany("DELETE FROM result WHERE rowid = ?", [(number,) for number in leaving])
             row = (result.id, result.principal, result.tool, result.body, result.expires_at)
-            # It may already exist: a write that took too long may have succeeded.
-            insert = "INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)"
-            db.execute(f"{insert} ON CONFLICT (id) DO NOTHING", row)
+            db.execute("INSERT INTO result (id, principal, tool, body, expires_at) VALUES (?, ?, ?, ?, ?)", row)
 
         await self._connection.write("result", save)
 
