@@ -110,7 +110,7 @@ class Gateway(Library):
             self.buckets,
             self._admit,
             Memory(),
-            ProfileBudgets(),
+            ProfileBudgets(self.store),
             lambda: self.registry,
             self.tracing,
         )

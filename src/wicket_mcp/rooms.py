@@ -109,7 +109,8 @@ class Rooms(msgspec.Struct, frozen=True):
         budgeted, budgets = _profiles_with_budget(self.config), self.live.budgets
         if not any(profile.tokens_per_hour for profile in budgeted.values()):
             return served
-        return served._replace(disclose=charge(budgets, budgeted, served.disclose), afford=afford(budgets, budgeted))
+        disclose = charge(budgets, budgeted, self.live.audit.disclose)
+        return served._replace(disclose=disclose, afford=afford(budgets, budgeted))
 
     def profile(self, name: str) -> ProfileConfig | None:
         return next((profile for profile in self.config.profiles if profile.name == name), None)

@@ -1,8 +1,12 @@
 """`wicket add --from-registry`: a record becomes an entry that is shown first, and obeys nothing but its package."""
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 from tests.cli.shell import Shell
+from tests.conftest import peer
 from wicket_mcp.codec import encode
 from wicket_mcp.config.read.formats import load
 
@@ -27,6 +31,29 @@ RECORD: dict[str, Any] = {
 }
 
 
+def container_engine(shell: Shell, name: str, *, running: bool = True) -> Path:
+    """A stand-in for a container engine: it records its arguments and runs a real server in place of the image.
+
+    Returns the file with the arguments; the programs of the machine itself stay out of sight.
+    """
+    asked = shell.home / f"{name}.json"
+    server = [peer("Echo")["command"], *peer("Echo")["args"]]
+    program = shell.write(
+        f"bin/{name}",
+        f"#!{sys.executable}\n"
+        "import json, os, sys\n"
+        f"if sys.argv[1] == 'version': sys.exit({0 if running else 1})\n"
+        f"with open({str(asked)!r}, 'w') as file: json.dump([sys.argv[1:], os.environ.get('WEATHER_KEY')], file)\n"
+        f"os.execv({server[0]!r}, {server!r})\n",
+    )
+    program.chmod(0o700)
+    return asked
+
+
+def with_programs(shell: Shell, **variables: str) -> dict[str, str]:
+    return {"PATH": str(shell.home / "bin"), **variables}
+
+
 def publish(shell: Shell, record: dict[str, Any]) -> None:
     shell.write(".config/wicket/wicket.toml", "")
     file = shell.write("server.json", encode(record).decode())
@@ -36,7 +63,8 @@ def publish(shell: Shell, record: dict[str, Any]) -> None:
 
 def test_a_container_of_the_registry_is_added_with_its_variables_by_name(shell: Shell) -> None:
     publish(shell, RECORD)
-    done = shell.run("add", "--from-registry", "com.example/weather", "--yes")
+    container_engine(shell, "docker")
+    done = shell.run("add", "--from-registry", "com.example/weather", "--yes", **with_programs(shell))
     assert done.code == 0, done.err
     (server,) = load(shell.config).servers
     assert (server.name, server.command, server.args[-3:]) == (
@@ -63,3 +91,35 @@ def test_a_package_runs_at_the_version_of_its_record_and_nothing_is_added_withou
     done = shell.type("add", "--from-registry", "com.example/weather", answers=[("Add it as weather?", "y\n")])
     assert done.code == 0, done.out
     assert [server.name for server in load(shell.config).servers] == ["weather"]
+
+
+def test_a_container_of_the_registry_is_added_started_and_called(shell: Shell) -> None:
+    publish(shell, RECORD)
+    asked = container_engine(shell, "docker")
+    here = with_programs(shell, WEATHER_KEY="cloudy")
+    assert shell.run("add", "--from-registry", "com.example/weather", "--yes", **here).code == 0
+    done = shell.run("call", "weather.echo", "message=hello", **here)
+    assert (done.code, done.out) == (0, "hello\n"), done.err
+    arguments, key = json.loads(asked.read_text())
+    assert arguments[:3] == ["run", "--rm", "-i"]
+    assert arguments[-7:] == ["-e", "WEATHER_KEY", "-e", "LEVEL", "example/weather:1.2.0", "--units", "metric"]
+    assert key == "cloudy", "the engine gets the value in its environment, and the container by its name"
+    assert "cloudy" not in shell.config.read_text()
+
+
+def test_the_package_is_one_that_can_run_here(shell: Shell) -> None:
+    oci: dict[str, Any] = RECORD["packages"][0]
+    npm: dict[str, Any] = {**oci, "registryType": "npm", "identifier": "@example/weather", "runtimeArguments": []}
+    publish(shell, {**RECORD, "packages": [npm, oci]})
+    add = ("add", "--from-registry", "com.example/weather", "--json")
+    nothing = shell.run(*add, **with_programs(shell)).json
+    assert nothing["offered"].startswith("npx -y @example/weather@1.2.0")
+    assert "It needs npx, which is not installed here." in nothing["notes"]
+    container_engine(shell, "docker", running=False)
+    stopped = shell.run(*add, **with_programs(shell)).json
+    assert stopped["offered"].startswith("docker run ")
+    assert any("whose engine is not running here" in note for note in stopped["notes"])
+    container_engine(shell, "podman")
+    assert shell.run(*add, **with_programs(shell)).json["offered"].startswith("podman run ")
+    shell.write("bin/npx", "#!/bin/sh\n").chmod(0o700)
+    assert shell.run(*add, **with_programs(shell)).json["offered"].startswith("npx ")

@@ -283,6 +283,7 @@ def test_a_link_to_a_client_file_stays_a_link(shell: Shell) -> None:
         ("darwin", "windsurf", ".codeium/windsurf/mcp_config.json"),
         ("win32", "claude-code", ".claude.json"),
         ("darwin", "cline", ".cline/data/settings/cline_mcp_settings.json"),
+        ("win32", "copilot-jetbrains", "AppData/Local/github-copilot/intellij/mcp.json"),
     ],
 )
 def test_each_platform_has_its_places(platform: str, client: str, expected: str, tmp_path: Path) -> None:
@@ -373,7 +374,10 @@ def test_v20_a_copy_goes_through_no_link(shell: Shell) -> None:
     assert file.with_name(".mcp.json.before-wicket-3").read_text() == text
 
 
-NEWER = {"vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio", "junie", "opencode", "goose"}
+NEWER = {
+    *("vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio"),
+    *("junie", "jetbrains", "copilot-jetbrains", "opencode", "goose"),
+}
 """Clients with the layout of another: where they keep it is tested below."""
 
 
@@ -387,19 +391,28 @@ NEWER = {"vscode-insiders", "vscodium", "copilot", "kiro", "lm-studio", "junie",
         ("kiro", ".kiro/settings/mcp.json", "mcpServers"),
         ("lm-studio", ".lmstudio/mcp.json", "mcpServers"),
         ("junie", ".junie/mcp/mcp.json", "mcpServers"),
+        ("jetbrains", ".ai/mcp/mcp.json", "mcpServers"),
+        ("copilot-jetbrains", ".config/github-copilot/intellij/mcp.json", "servers"),
     ],
 )
-def test_newer_clients_are_read_where_they_keep_their_servers(
-    tmp_path: Path, client: str, place: str, section: str
+def test_newer_clients_are_taken_over_where_they_keep_their_servers_and_given_back(
+    shell: Shell, client: str, place: str, section: str
 ) -> None:
-    file = tmp_path / place
-    file.parent.mkdir(parents=True)
-    file.write_bytes(encode({section: {"time": {"command": "uvx", "args": ["mcp-server-time"]}, "broken": 5}}))
-    files = user_files(CLIENTS[client], folders({"HOME": str(tmp_path)}, "linux", tmp_path))
-    assert [(one.path, one.section) for one in files if one.path.exists()] == [(file, (section,))]
+    text = _json({"theme": "dark", section: {"time": {"command": "uvx", "args": ["mcp-server-time"]}, "broken": 5}})
+    file = shell.write(place, text)
+    files = user_files(CLIENTS[client], folders({"HOME": str(shell.home)}, "linux", shell.cwd))
+    assert [(each.path, each.section) for each in files if each.path.exists()] == [(file, (section,))]
     config = load(file)
     assert [server.name for server in config.servers] == ["time"]
     assert config.notes == ("'broken' is left out: it is not a table with a 'command' or a 'url'.",)
+    taken = shell.run("import", client, "--take-over")
+    assert taken.code == 0, taken.err
+    now = decode(file.read_bytes())
+    assert (now["theme"], now[section]["broken"], sorted(now[section])) == ("dark", 5, ["broken", "wicket"])
+    assert "serve" in encode(now[section]["wicket"]).decode()
+    assert [server.name for server in load(shell.config).servers] == ["time"]
+    assert shell.run("import", client, "--undo").code == 0
+    assert file.read_text() == text
 
 
 def test_each_client_that_is_taken_over_sees_what_it_had_and_nothing_else(shell: Shell) -> None:

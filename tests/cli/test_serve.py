@@ -97,16 +97,20 @@ def test_a_wrong_address_is_blamed_on_the_option_that_gave_it(shell: Shell, addr
     assert done.err.splitlines()[-1].startswith(says)
 
 
-def test_a_number_alone_is_a_port_and_one_that_is_taken_is_told_in_whole_sentences(shell: Shell) -> None:
+def test_the_address_may_be_left_out_or_a_port_and_one_that_is_taken_is_told_in_whole_sentences(shell: Shell) -> None:
     (shell.cwd / "wicket.toml").write_text("")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = shell.run("serve", "--http", str(port))
         (shell.cwd / "wicket.toml").write_text(f"[http]\nport = {port}\n")
         configured = shell.run("serve", "--http", ":")
+        alone = [
+            shell.run("serve", *rest) for rest in (["--http"], ["--http", "--no-auth"], ["--http", "-c", "wicket.toml"])
+        ]
     problem = f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another"
     assert f"wicket: --http: {problem}" in done.err
-    assert f"wicket: http.port: {problem}" in configured.err
+    for refused in (configured, *alone):
+        assert f"wicket: http.port: {problem}" in refused.err
 
 
 def test_only_the_servers_that_are_enabled_are_counted(shell: Shell) -> None:

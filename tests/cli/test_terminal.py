@@ -107,7 +107,7 @@ def test_serve_by_hand_says_what_to_do_and_leaves_at_ctrl_c(shell: Shell, ignore
         terminal.wait_for("Ctrl-C leaves.")
         terminal.interrupt()
         assert terminal.finish().code == 0
-    assert "wicket serve --http : --print-clients" in terminal.shown
+    assert "wicket serve --http --print-clients" in terminal.shown
 
 
 def test_help_has_an_example_for_every_verb(shell: Shell) -> None:

@@ -21,8 +21,9 @@ from wicket_mcp.config.model.profile import ProfileConfig
 from wicket_mcp.dialects.base import ToolCall
 from wicket_mcp.errors import ConfigError, RateLimited, WicketError
 from wicket_mcp.model import LOCAL, JsonObject, Silent
+from wicket_mcp.store.open import open_store
 
-DIALECTS = ("native", "flat", "lua", "meta", "chain", "broker")
+DIALECTS = ("native", "flat", "lua", "meta", "chain", "broker", "bridge")
 MARK = "xyzzy"
 TOKYO: JsonObject = {"timezone": "Asia/Tokyo"}
 OBJECT: JsonObject = {"type": "object"}
@@ -43,54 +44,63 @@ def marked(folder: Path) -> Server:
     return peer("Mutates", env={"LISTING": str(file)})
 
 
-def questions(dialect: str) -> list[tuple[str, JsonObject]]:
-    """Everything that one may ask in a dialect, about the marked server as its author would."""
-    name, script = f"safe.{MARK}_1", f"await safe.{MARK}_1()"
-    lua = f"result(safe.{MARK}_1({{}}):await())"
+def questions(dialect: str, server: str = "safe", tool: str = f"{MARK}_1") -> list[tuple[str, JsonObject]]:
+    """Everything that one may ask in a dialect about a tool, as somebody would who knows its name."""
+    name, script = f"{server}.{tool}", f"await {server}.{tool}()"
+    lua = f"result({server}.{tool}({{}}):await())"
     asked: dict[str, list[tuple[str, JsonObject]]] = {
         "native": [
             ("find_tools", {}),
             ("find_tools", {"query": f"open the {MARK} safe", "limit": 50}),
-            ("find_tools", {"server": "safe"}),
-            ("describe_tools", {"names": [name, f"{MARK}_1", f"safe__{MARK}_1"]}),
+            ("find_tools", {"query": f"{server} {tool}", "limit": 50}),
+            ("find_tools", {"server": server}),
+            ("describe_tools", {"names": [name, tool, f"{server}__{tool}"]}),
             ("call_tool", {"name": name}),
-            ("call_tool", {"name": f"{MARK}_1"}),
+            ("call_tool", {"name": tool}),
             ("run_script", {"code": script}),
             ("run_script", {"code": f"await tools.call('{name}', {{}})"}),
+            ("run_script", {"code": f"await tools.describe('{name}')"}),
             ("run_script", {"code": "await tools.search('open the safe', limit=50)"}),
-            ("run_script", {"code": f"return await safe.{MARK}_1({{}})", "language": "javascript"}),
+            ("run_script", {"code": f"return await {server}.{tool}({{}})", "language": "javascript"}),
             ("run_script", {"code": lua, "language": "lua"}),
             (name, {}),
         ],
-        "flat": [(f"safe__{MARK}_1", {})],
+        "flat": [(f"{server}__{tool}", {}), (tool, {})],
         "lua": [
             ("list-servers", {}),
-            ("list-server-tools", {"luaServerName": "safe"}),
-            ("tool-details", {"luaServerName": "safe", "luaToolName": f"{MARK}_1"}),
+            ("list-server-tools", {"luaServerName": server}),
+            ("tool-details", {"luaServerName": server, "luaToolName": tool}),
             ("execute", {"script": lua}),
         ],
         "meta": [
             ("TOOL_LIST", {}),
-            ("TOOL_GET", {"tool_name": f"{MARK}_1"}),
-            ("TOOL_CALL", {"tool_name": f"{MARK}_1", "arguments": {}}),
+            ("TOOL_GET", {"tool_name": tool}),
+            ("TOOL_CALL", {"tool_name": tool, "arguments": {}}),
         ],
         "chain": [("search_tools", {"task_description": "open the safe"}), ("list_tools", {})],
         "broker": [
             ("broker_search", {"query": "open the safe"}),
-            ("broker_invoke", {"server": "safe", "tool": f"{MARK}_1", "arguments": {}}),
+            ("broker_invoke", {"server": server, "tool": tool, "arguments": {}}),
+        ],
+        "bridge": [
+            ("discover_mcp_servers", {"query": "open the safe"}),
+            ("invoke_tool", {"server_name": server, "tool_name": tool, "arguments": {}}),
+            ("list_managed_servers", {}),
+            (f"{server}_{tool}", {}),
+            (f"{server}__{tool}", {}),
         ],
     }
     return asked[dialect]
 
 
-async def ask_everything(gateway: Gateway, profile: str) -> list[str]:
+async def ask_everything(gateway: Gateway, profile: str, server: str = "safe", tool: str = f"{MARK}_1") -> list[str]:
     """What anybody can get to read of this gateway through a profile, but for what they said themselves."""
     principal = replace(LOCAL, profile=profile)
     heard = [await gateway._rooms.instructions((), profile)]  # pyright: ignore[reportPrivateUsage]
     for dialect in DIALECTS:
         menu = gateway.protocol(dialect).menu
         heard.append(encode(await menu.list(gateway.verbs, principal)).decode())
-        for name, arguments in questions(dialect):
+        for name, arguments in questions(dialect, server, tool):
             call = ToolCall(arguments, Silent(principal))
             try:
                 answer = encode(await menu.call(gateway.verbs, name, call)).decode()
@@ -159,6 +169,47 @@ async def test_whatever_a_profile_says_its_view_is_what_its_patterns_match(open_
             for key in every - shown:
                 with pytest.raises(WicketError):
                     await gateway.verbs.resolve(key, principal)
+
+
+WORDS = {f"{server}.tool_{n}": f"qz{server}{n}" for server in ("alpha", "beta") for n in range(4)}
+"""A word for each tool of two servers that is in its description, in its answer and nowhere else."""
+
+
+def worded(folder: Path, server: str) -> Server:
+    """A server whose tools each say their word."""
+    words = {name.partition(".")[2]: word for name, word in WORDS.items() if name.startswith(server)}
+    listing = {
+        "tools": [
+            {"name": name, "description": f"Open the safe {word}", "inputSchema": OBJECT}
+            for name, word in words.items()
+        ],
+        "results": {name: {"content": [{"type": "text", "text": word}]} for name, word in words.items()},
+    }
+    file = folder / f"{server}.json"
+    file.write_text(json.dumps(listing))
+    return peer("Mutates", env={"LISTING": str(file)})
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_a_profile_says_no_dialect_speaks_of_what_it_does_not_show(
+    open_gateway: OpenGateway, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    patterns = ["alpha.*", "beta.tool_[0-1]", "*.tool_2", "alpha.tool_3", "*.tool_[!1]", "beta.tool_3"]
+    profile = {"servers": rng.choice([["*"], ["alpha"], ["b*", "alpha"]]), "tools": rng.sample(patterns, 2)}
+    servers = {name: worded(tmp_path, name) for name in ("alpha", "beta")}
+    async with open_gateway(servers, profiles={"p": profile}) as gateway:
+        await gateway.tools()
+        [config] = gateway.config.profiles
+        shown = {key for key in WORDS if config.shows(view_tool(gateway, key))}
+        hidden = WORDS.keys() - shown
+        assert shown, "a profile that shows nothing shows nothing wrong"
+        for key in rng.sample(sorted(hidden), min(2, len(hidden))):
+            for said in await ask_everything(gateway, "p", *key.split(".")):
+                assert not [other for other in hidden if WORDS[other] in said]
+        for key in rng.sample(sorted(shown), 1):
+            said = await ask_everything(gateway, "p", *key.split("."))
+            assert sum(WORDS[key] in each for each in said) > 10, "what is shown can be asked for in all these ways"
 
 
 def view_tool(gateway: Gateway, key: str) -> Any:
@@ -348,12 +399,21 @@ async def test_a_profile_has_a_budget_of_calls_and_tokens(open_gateway: OpenGate
                 assert not body["result"].get("isError")
 
 
-def test_a_budget_fills_up_again() -> None:
-    clock = [0.0]
-    budgets, profile = ProfileBudgets(lambda: clock[0]), ProfileConfig(name="work", tokens_per_hour=3600)
-    budgets.spend_tokens(profile, 4 * 3700)
+async def test_gateways_share_a_budget_that_fills_up_again(tmp_path: Path) -> None:
+    clock = [1_800_000_000.0]
+    profile = ProfileConfig(name="work", calls_per_hour=2, tokens_per_hour=3600)
+    stores = [await open_store(tmp_path / "wicket.db") for _ in range(2)]
+    one, two = (ProfileBudgets(store, lambda: clock[0]) for store in stores)
+    await one.take_call(profile)
+    await two.take_call(profile)
+    with pytest.raises(RateLimited, match="has used its 2 calls an hour"):
+        await one.take_call(profile)
+    await one.spend_tokens(profile, 4 * 3600)
+    await two.spend_tokens(profile, 4 * 100)  # an answer that was under way when the first one used up the budget
     with pytest.raises(RateLimited) as caught:
-        budgets.check_tokens(profile)
+        await one.check_tokens(profile)
     assert caught.value.retry_after == 101
-    clock[0] = 102.0
-    budgets.check_tokens(profile)
+    clock[0] += 102.0
+    await two.check_tokens(profile)
+    for store in stores:
+        await store.close()

@@ -11,8 +11,8 @@ from mcp import Client
 from mcp.types import ListRootsResult, Root
 from pydantic import FileUrl
 
-from tests.cli.shell import Shell
-from tests.conftest import OpenGateway, published
+from tests.cli.shell import Done, Shell
+from tests.conftest import OpenGateway, published, replay
 from tests.daemon.test_roots import SERVER
 from tests.gateway.serving import serve_http, toml_of
 from wicket_mcp.store.model import AuditQuery
@@ -81,16 +81,26 @@ async def test_a_shared_server_that_asks_all_the_same_is_told_nobodys(
 
 
 @pytest.mark.node
-async def test_doctor_names_servers_that_were_not_offered_the_folders_of_clients(
+async def test_the_command_line_says_which_servers_get_the_folders_of_clients(
     open_gateway: OpenGateway, tmp_path: Path, state: Path
 ) -> None:
-    servers = {"files": published("mcp-server-filesystem", str(tmp_path))}
+    alone = published("mcp-server-filesystem", str(tmp_path), isolation="session")
+    servers = {"files": published("mcp-server-filesystem", str(tmp_path)), "notes": alone, "plain": replay("time")}
     async with open_gateway(servers) as gateway, serve_http(gateway, token=None) as address:
         async with editor(address, tmp_path) as client:
             await call(client, "files.list_allowed_directories")
     (tmp_path / "wicket.toml").write_text(f"state_dir = {json.dumps(str(state))}\n" + toml_of(servers))
-    done = await asyncio.to_thread(
-        Shell.at(tmp_path).run, "doctor", "--json", "--config", str(tmp_path / "wicket.toml")
-    )
+
+    async def run(*arguments: str) -> Done:
+        return await asyncio.to_thread(Shell.at(tmp_path).run, *arguments, "--config", str(tmp_path / "wicket.toml"))
+
+    done = await run("doctor", "--json")
     fixes = [found["fix"] for found in done.json if "no folder that one has open" in found["message"]]
     assert fixes == ['isolation = "session" starts one for each client, with its folders.']
+    assert (await run("status", "--json")).json["roots"] == {"files": "withheld", "notes": "own"}
+    said = (await run("status")).out
+    assert "roots      withheld from files: clients share it" in said
+    assert "roots      notes: each client has its own" in said
+    listed = {server["name"]: server["roots"] for server in (await run("servers", "--json")).json}
+    assert listed == {"files": "withheld", "notes": "own", "plain": ""}
+    assert "Roots withheld from files: clients share it" in (await run("servers")).err

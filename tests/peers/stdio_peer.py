@@ -265,7 +265,9 @@ class Mutates(Echo):
         elif method == "resources/read":
             self.answer(number, {"contents": self.listing["contents"]})
         elif method == "tools/call":
-            self.answer(number, self.listing.get("result") or {"content": [{"type": "text", "text": "it ran"}]})
+            own = self.listing.get("results", {}).get(message["params"]["name"])
+            ran = {"content": [{"type": "text", "text": "it ran"}]}
+            self.answer(number, own or self.listing.get("result") or ran)
         else:
             super().on_request(message)
 

@@ -383,6 +383,15 @@ class TestLimits:
         assert await other.take("ann", "a", 2, NOW + 1800) == 0.0
         assert await store.take("ann", "a", 2, NOW + 1800) == 1800.0
 
+    async def test_a_bucket_can_owe_what_was_spent(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        assert await store.draw("ann", "a", 3600, NOW, 0) == 0.0
+        assert await store.draw("ann", "a", 3600, NOW, 3599) == 0.0
+        assert await other.draw("ann", "a", 3600, NOW, 10) == 10.0
+        assert await store.draw("ann", "a", 3600, NOW, 5) == 15.0
+        assert await other.take("ann", "a", 3600, NOW + 14) == 1.0
+        assert await store.draw("ann", "a", 3600, NOW + 15, 0) == 0.0
+
 
 class TestRecords:
     async def test_pages_are_in_order_and_complete(self, store: Store) -> None:

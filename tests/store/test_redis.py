@@ -42,6 +42,20 @@ async def test_many_at_once_get_no_more_than_there_is(server: RedisServer) -> No
         await each.close()
 
 
+async def test_a_bucket_can_owe_what_was_spent_with_redis_and_without(server: RedisServer) -> None:
+    limits = [await RedisLimits.open(server.address) for _ in range(2)]
+    assert await limits[0].draw("ann", "a", 3600, NOW, 0) == 0.0
+    assert await limits[0].draw("ann", "a", 3600, NOW, 3000) == 0.0
+    assert 2300 < await limits[1].draw("ann", "a", 3600, NOW, 3000) <= 2401
+    assert 2300 < await limits[0].take("ann", "a", 3600, NOW) <= 2401
+    server.stop()
+    assert await limits[0].draw("ann", "a", 3600, NOW, 3000) == 0.0
+    assert 2300 < await limits[0].draw("ann", "a", 3600, NOW, 3000) <= 2401
+    assert 2300 < await limits[0].take("ann", "a", 3600, NOW) <= 2401
+    for each in limits:
+        await each.close()
+
+
 @pytest.mark.promise("F20", "While Redis is away, each replica grants its share of a limit, and logs this.")
 async def test_f20_without_redis_each_grants_its_share_and_says_so(
     server: RedisServer, caplog: pytest.LogCaptureFixture

@@ -162,6 +162,26 @@ async def test_a_servers_limit_holds_for_all_workers_together(start: Start) -> N
         assert len(owners) == 1
 
 
+async def test_a_profiles_budgets_hold_for_all_workers_together(start: Start) -> None:
+    budgets = (
+        '[profiles.few]\nservers = ["a"]\ncalls_per_hour = 6\n[profiles.short]\nservers = ["a"]\ntokens_per_hour = 40\n'
+    )
+    async with start({"a": peer("Echo")}, workers=2, options=budgets) as served:
+
+        async def ask(profile: str) -> str:
+            async with raw_client(f"{served.address}/p/{profile}") as client:
+                result = await Served(served.process, served.address, client).call("a.echo", message="x" * 40)
+                return result["content"][0]["text"]
+
+        said = await asyncio.gather(*(ask("few") for _ in range(30)))  # one each 10 minutes is granted meanwhile
+        assert sum(text.startswith("xxx") for text in said) == 6
+        assert sum("has used its 6 calls an hour" in text for text in said) == 24
+        said = [await ask("short") for _ in range(30)]
+        granted = sum(text.startswith("xxx") for text in said)
+        assert 1 <= granted <= 4  # of some ten tokens each; a budget for each worker would grant twice as many
+        assert "has used its 40 tokens an hour" in said[-1]
+
+
 async def test_a_worker_that_dies_is_replaced(start: Start) -> None:
     async with start({"a": peer("Echo")}, workers=1) as served:
         [worker] = served.workers()

@@ -1,56 +1,65 @@
 """Hourly budgets that all users of a profile share: calls to servers, and tokens of answers.
 
 A call is refused before it is made. An answer is charged after it was given, so one answer may overdraw the budget, and
-the next request waits until it has refilled. Each gateway counts for itself. Part of the stack only if a profile has a
-budget; `rooms.py` passes it from one configuration to the next.
+the next request waits until it has refilled. The store counts, so the budget holds for all workers and replicas
+together, and over a restart. Part of the stack only if a profile has a budget; `rooms.py` passes it from one
+configuration to the next.
 """
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from wicket_mcp.config.model.config import ProfileConfig
-from wicket_mcp.errors import RateLimited
+from wicket_mcp.errors import Internal, RateLimited
 from wicket_mcp.model import Caller, Principal
 from wicket_mcp.request import Handler, Layer, Request, Result
 from wicket_mcp.results.results import CHARS_PER_TOKEN
+from wicket_mcp.store.base import LimitStore
 
-_HOUR = 3600.0
+log = logging.getLogger(__name__)
+
+_CALLS, _TOKENS = "calls of a profile", "tokens of a profile"
+"""The kinds of buckets in the store; no kind of an API key's limit has such a name."""
 
 
 class ProfileBudgets:
-    """The rest of each budget: it holds an hour's worth and refills steadily. `clock` is monotonic, in seconds."""
+    """The rest of each budget: it holds an hour's worth and refills steadily. `clock` is in seconds since 1970."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: LimitStore, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
         self._clock = clock
-        self._left: dict[tuple[str, str], tuple[float, float]] = {}
-        """By profile and kind: what is left, and at what time."""
 
-    def take_call(self, profile: ProfileConfig) -> None:
+    async def take_call(self, profile: ProfileConfig) -> None:
         """Raises RateLimited if the profile has no calls left."""
-        self._check(profile, "calls", profile.calls_per_hour)
-        self._spend(profile, "calls", profile.calls_per_hour, 1)
+        if most := profile.calls_per_hour:
+            wait = await _count(self._store.take(profile.name, _CALLS, most, self._clock()))
+            _check(profile, f"{most:,} calls", wait)
 
-    def check_tokens(self, profile: ProfileConfig) -> None:
+    async def check_tokens(self, profile: ProfileConfig) -> None:
         """Raises RateLimited if the profile has no tokens left."""
-        self._check(profile, "tokens", profile.tokens_per_hour)
+        if most := profile.tokens_per_hour:
+            wait = await _count(self._store.draw(profile.name, _TOKENS, most, self._clock(), 0))
+            _check(profile, f"{most:,} tokens", wait)
 
-    def spend_tokens(self, profile: ProfileConfig, characters: int) -> None:
-        self._spend(profile, "tokens", profile.tokens_per_hour, characters / CHARS_PER_TOKEN)
+    async def spend_tokens(self, profile: ProfileConfig, characters: int) -> None:
+        if most := profile.tokens_per_hour:
+            amount = characters / CHARS_PER_TOKEN
+            await _count(self._store.draw(profile.name, _TOKENS, most, self._clock(), amount))
 
-    def _check(self, profile: ProfileConfig, kind: str, most: int) -> None:
-        left = self._now(profile, kind, most)
-        if most and left < 1:
-            raise RateLimited(
-                f"Profile '{profile.name}' has used its {most:,} {kind} an hour.", retry_after=(1 - left) * _HOUR / most
-            )
 
-    def _spend(self, profile: ProfileConfig, kind: str, most: int, amount: float) -> None:
-        if most:
-            self._left[profile.name, kind] = self._now(profile, kind, most) - amount, self._clock()
+async def _count(counting: Awaitable[float]) -> float:
+    """The seconds to wait; a state that cannot be written must not stop requests."""
+    try:
+        return await counting
+    except Internal as problem:
+        log.warning("a profile's budget could not be counted: %s", problem)
+        return 0.0
 
-    def _now(self, profile: ProfileConfig, kind: str, most: int) -> float:
-        left, at = self._left.get((profile.name, kind), (float(most), self._clock()))
-        return min(float(most), left + (self._clock() - at) * most / _HOUR)
+
+def _check(profile: ProfileConfig, budget: str, wait: float) -> None:
+    if wait:
+        raise RateLimited(f"Profile '{profile.name}' has used its {budget} an hour.", retry_after=wait)
 
 
 def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Layer:
@@ -60,7 +69,7 @@ def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]
         async def handle(request: Request) -> Result:
             profile = profiles.get(request.caller.principal.profile)
             if profile is not None:
-                budgets.take_call(profile)
+                await budgets.take_call(profile)
             return await inner(request)
 
         return handle
@@ -68,26 +77,25 @@ def limit_profile(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]
     return layer
 
 
-def afford(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Callable[[Principal], None]:
+def afford(budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig]) -> Callable[[Principal], Awaitable[None]]:
     """A check, before an answer, that there are tokens left for it."""
 
-    def check(principal: Principal) -> None:
+    async def check(principal: Principal) -> None:
         profile = profiles.get(principal.profile)
         if profile is not None:
-            budgets.check_tokens(profile)
+            await budgets.check_tokens(profile)
 
     return check
 
 
 def charge(
     budgets: ProfileBudgets, profiles: Mapping[str, ProfileConfig], disclose: Callable[[Caller, str, str, int], None]
-) -> Callable[[Caller, str, str, int], None]:
+) -> Callable[[Caller, str, str, int], Awaitable[None] | None]:
     """`disclose`, which also takes the disclosed tokens from the profile's budget."""
 
-    def spend(caller: Caller, dialect: str, kind: str, characters: int) -> None:
+    def spend(caller: Caller, dialect: str, kind: str, characters: int) -> Awaitable[None] | None:
         disclose(caller, dialect, kind, characters)
         profile = profiles.get(caller.principal.profile)
-        if profile is not None:
-            budgets.spend_tokens(profile, characters)
+        return None if profile is None else budgets.spend_tokens(profile, characters)
 
     return spend

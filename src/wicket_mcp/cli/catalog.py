@@ -20,6 +20,7 @@ from wicket_mcp.cli.common import (
 from wicket_mcp.cli.completion import complete_server, complete_tool
 from wicket_mcp.cli.output import apply_style, note, say, say_json, table, wrap, write
 from wicket_mcp.cli.output import explain as explain_line
+from wicket_mcp.cli.roots import explain_roots, roots_of_servers
 from wicket_mcp.telemetry.log import clean
 
 if TYPE_CHECKING:
@@ -47,9 +48,13 @@ def servers(
     if health:
         _show_health(config, json=json, verbose=verbose)
         return
-    statuses = for_user(config, lambda gateway: gateway.servers(), verbose=verbose)
+
+    async def work(gateway: "Gateway") -> "tuple[list[ServerStatus], dict[str, str]]":
+        return await gateway.servers(), await roots_of_servers(gateway)
+
+    statuses, roots = for_user(config, work, verbose=verbose)
     if json:
-        say_json([to_builtins(server) for server in statuses])
+        say_json([{**to_builtins(server), "roots": roots.get(server.name, "")} for server in statuses])
         return
     table(
         ("SERVER", "STATE", "TOOLS", "VERSION", "ABOUT"),
@@ -69,6 +74,9 @@ def servers(
         note(NO_SERVERS)
     if any(s.problem for s in statuses):
         note("Some servers have problems: wicket doctor says what to do.")
+    names = {server.name for server in statuses}
+    for words in explain_roots({name: kind for name, kind in roots.items() if name in names}):
+        note(f"Roots {words}")
 
 
 def _show_health(config: "Path | None", *, json: bool, verbose: bool) -> None:

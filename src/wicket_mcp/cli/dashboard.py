@@ -34,7 +34,7 @@ def dashboard(
         raise Unavailable(
             "wicket",
             f"No gateway answers at {root}.",
-            hint="Start one: wicket serve --http :",
+            hint="Start one: wicket serve --http",
         )
     link = f"{root}/ui/sign-in?code={sign_link(token)}"
     if browser and sys.stdout.isatty() and webbrowser.open(link):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from wicket_mcp.config.model.config import Config
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
-_RECENT = 7 * 86400  # seconds for which what was said while serving counts
 _ORDER = ("problem", "warning", "ok")
 
 
@@ -78,22 +77,14 @@ def _ask_servers(known_bad: set[str]) -> "Callable[[Gateway], Awaitable[list[Fin
 
     async def work(gateway: "Gateway") -> "list[Finding]":
         import asyncio
-        import time
 
         from wicket_mcp.cli import checks
-        from wicket_mcp.store.model import AuditQuery
-        from wicket_mcp.upstream.pool import ROOTS_WITHHELD
+        from wicket_mcp.cli.roots import WITHHELD, roots_of_servers
 
         await gateway.catalogue.load()
         names = [name for name in gateway.catalogue.servers if name not in known_bad]
         await asyncio.gather(*(gateway.catalogue.renew(name) for name in names))
-        query = AuditQuery(method="admin", tool=ROOTS_WITHHELD, since=time.time() - _RECENT)
-        withheld = {record.detail.partition(" ")[0] for record in await gateway.store.find_calls(query)}
-        shared = (
-            name
-            for name in sorted(withheld)
-            if (server := gateway.catalogue.servers.get(name)) is not None and server.isolation != "session"
-        )
+        shared = [name for name, roots in (await roots_of_servers(gateway)).items() if roots == WITHHELD]
         findings = [finding for finding in checks.listings(gateway.catalogue) if finding.about not in known_bad]
         return [*findings, *checks.withheld_roots(shared)]
 

@@ -1,10 +1,13 @@
 """`wicket add --from-registry NAME`: a server of the registry, shown and asked about before it is added.
 
-A record is data of its publisher: its package runs through npx, uvx or docker at the version that the record names, its
-variables become references, and arguments of the launcher itself are left out. What it cannot say is told as a note.
+A record is data of its publisher: its package runs through npx, uvx, pipx, docker or podman, whichever is here, at the
+version that the record names, its variables become references, and arguments of the launcher itself are left out. What
+it cannot say is told as a note.
 """
 
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Collection
 from getpass import getpass
@@ -21,6 +24,10 @@ from wicket_mcp.model import JsonObject, as_list, as_object, as_text
 
 if TYPE_CHECKING:
     from wicket_mcp.config.model.server import ServerConfig
+
+_LAUNCHERS = {"npm": ("npx",), "pypi": ("uvx", "pipx"), "oci": ("docker", "podman")}
+"""What runs a package of each kind; the first kind and the first program that are here are used."""
+_ENGINE_TIMEOUT = 10.0
 
 
 def add_from_registry(name: str, path: Path, *, yes: bool, json: bool) -> None:
@@ -88,10 +95,11 @@ def _server_of(body: JsonObject, notes: list[str]) -> "ServerConfig":
     from wicket_mcp.registry.server_json import remotes
 
     packages = [as_object(entry) for entry in as_list(body.get("packages"))]
-    usable = [entry for kind in ("npm", "pypi", "oci") for entry in packages if entry.get("registryType") == kind]
+    usable = [entry for kind in _LAUNCHERS for entry in packages if entry.get("registryType") == kind]
+    runnable = [entry for entry in usable if any(map(shutil.which, _LAUNCHERS[as_text(entry.get("registryType"))]))]
     values: dict[str, Any] = {"description": as_text(body.get("description"))}
     if usable:
-        values |= _launch(usable[0], notes)
+        values |= _launch((runnable or usable)[0], notes)
     elif addresses := remotes(body):
         values["url"] = addresses[0]
         notes.append("Where it asks for a sign-in: wicket login NAME; for a key: headers in wicket.toml.")
@@ -111,18 +119,44 @@ def _launch(package: JsonObject, notes: list[str]) -> dict[str, Any]:
     if identifier.startswith("-"):
         raise ConfigError(f"'{identifier}' is not the name of a package.", hint="Do not use this record.")
     env = _variables(package, notes)
-    kind = package.get("registryType")
+    kind = as_text(package.get("registryType"))
+    launcher = _find_launcher(kind, notes)
     if kind == "npm":
-        command = ["npx", "-y", f"{identifier}@{version}" if version else identifier]
+        command = [launcher, "-y", f"{identifier}@{version}" if version else identifier]
     elif kind == "pypi":
-        command = ["uvx", f"{identifier}=={version}" if version else identifier]
+        specification = f"{identifier}=={version}" if version else identifier
+        command = [launcher, specification] if launcher == "uvx" else [launcher, "run", specification]
     else:
         tagged = f"{identifier}:{version}" if version and ":" not in identifier.rpartition("/")[2] else identifier
-        command = list(container(tagged, env))
+        command = list(container(tagged, env, launcher))
     command += _arguments(package, notes)
     if as_list(package.get("runtimeArguments")):
         notes.append("Its arguments for the launcher itself are left out: look at them with wicket registry show.")
     return {"command": command[0], "args": command[1:], "env": env}
+
+
+def _find_launcher(kind: str, notes: list[str]) -> str:
+    """The program that runs a package of this kind; if none is here, the usual one, and a note says so."""
+    programs = _LAUNCHERS[kind]
+    present = [program for program in programs if shutil.which(program)]
+    if not present:
+        notes.append(f"It needs {' or '.join(programs)}, which is not installed here.")
+        return programs[0]
+    if kind != "oci":
+        return present[0]
+    if running := next((engine for engine in present if _is_running(engine)), None):
+        return running
+    notes.append(f"It needs {present[0]}, whose engine is not running here: start it before you use the server.")
+    return present[0]
+
+
+def _is_running(engine: str) -> bool:
+    """Whether a container engine answers; its program may be there without it."""
+    try:
+        answer = subprocess.run([engine, "version"], capture_output=True, timeout=_ENGINE_TIMEOUT, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0
 
 
 def _variables(package: JsonObject, notes: list[str]) -> dict[str, str]:

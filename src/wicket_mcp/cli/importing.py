@@ -25,7 +25,7 @@ def import_servers(
         str | None,
         typer.Argument(
             help="claude-desktop, claude-code, cursor, vscode, vscode-insiders, vscodium, windsurf, zed, codex, "
-            "gemini, cline, copilot, kiro, lm-studio, junie, opencode, goose, or a file. "
+            "gemini, cline, copilot, kiro, lm-studio, junie, jetbrains, copilot-jetbrains, opencode, goose, or a file. "
             "Without it: list what can be imported.",
             autocompletion=complete_client,
         ),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from wicket_mcp.cli.common import ConfigOption, VerboseOption, read
 from wicket_mcp.cli.output import note
@@ -18,13 +19,31 @@ if TYPE_CHECKING:
     from wicket_mcp.config.model.config import Config
 
 
+class OptionalAddress(TyperCommand):
+    """Lets `--http` stand alone: the configured address. Typer has no options with an optional value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _fill_address(args))
+
+
+COMMAND = OptionalAddress
+
+
+def _fill_address(arguments: list[str]) -> list[str]:
+    """The arguments with ':' after each `--http` that no value follows."""
+    filled: list[str] = []
+    for argument, following in zip(arguments, [*arguments[1:], "-"], strict=True):
+        filled += [argument, ":"] if argument == "--http" and following.startswith("-") else [argument]
+    return filled
+
+
 def serve(
     http: Annotated[
         str | None,
         typer.Option(
             "--http",
-            help="Serve HTTP at HOST:PORT, HOST or PORT (':' for the configured address).",
-            metavar="HOST:PORT",
+            help="Serve HTTP, at HOST:PORT, HOST or PORT if given, otherwise at the configured address.",
+            metavar="[HOST:PORT]",
         ),
     ] = None,
     dialect: Annotated[
@@ -59,11 +78,11 @@ def serve(
     from wicket_mcp.telemetry.log import configure_logging
 
     if print_clients and http is None:
-        raise typer.BadParameter("over stdio, stdout belongs to the client; add --http :", param_hint="--print-clients")
+        raise typer.BadParameter("over stdio, stdout belongs to the client; add --http", param_hint="--print-clients")
     if workers is not None and http is None:
-        raise typer.BadParameter("is for HTTP; add --http :", param_hint="--workers")
+        raise typer.BadParameter("is for HTTP; add --http", param_hint="--workers")
     if metrics is not None and (http is None or workers is not None):
-        raise typer.BadParameter("is for one process that serves HTTP (--http :)", param_hint="--metrics")
+        raise typer.BadParameter("is for one process that serves HTTP (--http)", param_hint="--metrics")
     settings = read(config, serving=True)
     level = os.environ.get("WICKET_LOG") or ("debug" if verbose else None)
 
@@ -253,7 +272,7 @@ def _explain_to_a_person() -> None:
             "wicket: this serves MCP over stdio and now waits for a client's JSON; a client is meant to start it.\n"
             "By hand, try instead:\n"
             "  wicket search 'a task'                         find a tool\n"
-            "  wicket serve --http : --print-clients          serve HTTP, and print what to paste into a client\n"
+            "  wicket serve --http --print-clients            serve HTTP, and print what to paste into a client\n"
             "  wicket import                                  see which clients have servers to import\n"
             "Ctrl-C leaves."
         )

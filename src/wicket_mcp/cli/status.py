@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from wicket_mcp.cli.common import ConfigOption, JsonOption, VerboseOption, with_gateway
 from wicket_mcp.cli.output import apply_style, say_json, table, wrap, write
+from wicket_mcp.cli.roots import explain_roots, roots_of_servers
 
 if TYPE_CHECKING:
     from wicket_mcp.app import Gateway
@@ -33,6 +34,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
             "tools": sum(server.tools or 0 for server in seen),
             "scripts": str(gateway.scripting.engine.status()),
             "notes": list(settings.notes),
+            "roots": await roots_of_servers(gateway),
             "last_hour": await _last_hour(gateway),
         }
 
@@ -95,4 +97,5 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("sign-in", f"needed: {', '.join(unsigned)} (wicket login NAME)"))
     if facts["disabled"]:
         rows.append(("disabled", ", ".join(facts["disabled"])))
+    rows += [("roots", words) for words in explain_roots(facts["roots"])]
     return rows + [("note", text) for text in facts["notes"]]

@@ -84,10 +84,12 @@ class Commands(Mapping[str, Any]):
 
 def _load_command(verb: Verb) -> Any:
     module, _, attribute = verb.home.partition(":")
-    command = getattr(import_module(f"wicket_mcp.cli.{module}"), attribute)
+    home = import_module(f"wicket_mcp.cli.{module}")
+    command = getattr(home, attribute)
     holder = typer.Typer(rich_markup_mode=None)
     if isinstance(command, typer.Typer):
         holder.add_typer(command, name=verb.name, rich_help_panel=verb.panel)
     else:
-        holder.command(verb.name, rich_help_panel=verb.panel)(command)
+        parsing = getattr(home, "COMMAND", None)  # a module's own way to read its arguments
+        holder.command(verb.name, cls=parsing, rich_help_panel=verb.panel)(command)
     return get_group(holder).commands[verb.name]

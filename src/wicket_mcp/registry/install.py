@@ -118,13 +118,13 @@ def pin(package: str) -> str:
     return name if version == "latest" else f"{name}{'==' if at else ''}{version}"
 
 
-def container(image: str, env: Iterable[str]) -> tuple[str, ...]:
+def container(image: str, env: Iterable[str], engine: str = "docker") -> tuple[str, ...]:
     """The command line that runs an image, with limits on what it may use.
 
     Variables are passed by name: their values stay out of the command line, which every user can see.
     """
     passed = tuple(part for name in env for part in ("-e", name))
-    return "docker", "run", "--rm", "-i", *_LIMITS, *passed, image
+    return engine, "run", "--rm", "-i", *_LIMITS, *passed, image
 
 
 def _need(request: InstallRequest, program: str, hint: str) -> None:

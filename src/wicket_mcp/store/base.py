@@ -231,6 +231,13 @@ class LimitStore(Protocol):
         """
         ...
 
+    async def draw(self, principal: str, kind: str, per_hour: int, at: float, amount: float) -> float:
+        """Take `amount` tokens from such a bucket, even if it has fewer: it then owes them.
+
+        Returns the seconds until a token is available, 0.0 if there is one. An amount of 0 only asks.
+        """
+        ...
+
 
 class SharedLimits(LimitStore, Protocol):
     """Token buckets that replicas share, if a server for that is configured."""

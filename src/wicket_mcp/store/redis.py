@@ -27,15 +27,19 @@ MOST = 10_000
 
 # A hash holds the rest and its time; the wait is returned as text, because Redis truncates numbers to integers.
 _TAKE = """
-local most, rate = tonumber(ARGV[1]), tonumber(ARGV[2])
+local most, rate, amount, owes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
 local kept = redis.call('HMGET', KEYS[1], 'left', 'at')
 local left, at = tonumber(kept[1]) or most, tonumber(kept[2]) or now
 left = math.min(most, left + math.max(0, now - at) * rate)
-if left < 1 then return tostring((1 - left) / rate) end
-redis.call('HSET', KEYS[1], 'left', tostring(left - 1), 'at', string.format('%.6f', now))
-redis.call('PEXPIRE', KEYS[1], math.ceil(most / rate * 1000) + 1000)
+if left < 1 and not owes then return tostring((1 - left) / rate) end
+if amount > 0 then
+  left = left - amount
+  redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', string.format('%.6f', now))
+  redis.call('PEXPIRE', KEYS[1], math.ceil((most - left) / rate * 1000) + 1000)
+end
+if left < 1 and owes then return tostring((1 - left) / rate) end
 return '0'
 """
 
@@ -79,18 +83,26 @@ class RedisLimits:
         """As LimitStore says, by Redis's clock."""
         return await self.take_from(f"{kind}:{principal}", float(per_hour), per_hour / HOUR)
 
+    async def draw(self, principal: str, kind: str, per_hour: int, at: float, amount: float) -> float:
+        """As LimitStore says, by Redis's clock."""
+        return await self._change(f"{kind}:{principal}", float(per_hour), per_hour / HOUR, amount, owes=True)
+
     async def take_from(self, bucket: str, most: float, rate: float) -> float:
         """Take one token from a bucket of size `most` that gains `rate` per second: 0.0, or the seconds to wait."""
+        return await self._change(bucket, most, rate, 1.0, owes=False)
+
+    async def _change(self, bucket: str, most: float, rate: float, amount: float, *, owes: bool) -> float:
         now = time.monotonic()
         if now >= self._away_until:
             try:
-                wait = float(await self._script(keys=[PREFIX + bucket], args=[most, rate]))
+                wait = float(await self._script(keys=[PREFIX + bucket], args=[most, rate, amount, int(owes)]))
             except (RedisError, OSError, TimeoutError) as problem:
                 self._note_away(problem)
             else:
                 self._note_back()
                 return wait
-        return self._take_own(bucket, max(1.0, most / self._share()), rate / self._share(), now)
+        share = self._share()
+        return self._change_own(bucket, max(1.0, most / share), rate / share, now, amount, owes=owes)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -128,15 +140,15 @@ class RedisLimits:
             self._own.clear()
             log.warning("Redis at %s can be reached again: limits are shared again", self._shown)
 
-    def _take_own(self, bucket: str, most: float, rate: float, now: float) -> float:
+    def _change_own(self, bucket: str, most: float, rate: float, now: float, amount: float, *, owes: bool) -> float:
         left, at = self._own.get(bucket, (most, now))
         left = min(most, left + (now - at) * rate)
-        if left < 1.0:
+        if left < 1.0 and not owes:
             return (1.0 - left) / rate
         if len(self._own) >= MOST:
             self._own.clear()
-        self._own[bucket] = (left - 1.0, now)
-        return 0.0
+        self._own[bucket] = (left - amount, now)
+        return (1.0 - left + amount) / rate if owes and left - amount < 1.0 else 0.0
 
 
 def _wrong(message: str, hint: str) -> ConfigError:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from wicket_mcp import __version__
 from wicket_mcp.budget import MAX_ADDRESS
 from wicket_mcp.calls.audit import measure
-from wicket_mcp.dialects.base import Menu, Named, ToolCall
+from wicket_mcp.dialects.base import Menu, Named, ToolCall, failure
 from wicket_mcp.dialects.vendor_keys import add_keys
 from wicket_mcp.errors import (
     INTERNAL_ERROR,
@@ -25,6 +25,7 @@ from wicket_mcp.errors import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
+    RateLimited,
     UnknownName,
     WicketError,
 )
@@ -171,8 +172,10 @@ class Request(msgspec.Struct, frozen=True):
         return value
 
 
-Disclose = Callable[[Caller, str, str, int], None]
-"""Is told what a caller was shown: the dialect, `list` or `call`, and how many characters."""
+Disclose = Callable[[Caller, str, str, int], Awaitable[None] | None]
+"""Is told what a caller was shown: the dialect, `list` or `call`, and how many characters.
+
+Awaited if it counts them."""
 
 
 class Served(NamedTuple):
@@ -187,7 +190,7 @@ class Served(NamedTuple):
     """The principal after its profile is applied: the served profile, the one it is restricted to, or its client's."""
     profile_menus: Mapping[str, Menu] = {}
     """Served instead of `menu` to principals that use one of these profiles."""
-    afford: Callable[[Principal], None] | None = None
+    afford: Callable[[Principal], Awaitable[None]] | None = None
     """Raises RateLimited for a principal with no tokens left for answers; None if there is no such limit."""
 
 
@@ -337,7 +340,8 @@ class Protocol:
         if menus:
             menu = menus.get(caller.principal.profile, menu)
         tools = await menu.list(verbs, caller.principal)
-        disclose(caller, menu.name, "list", menu.size_of(tools))
+        if (counting := disclose(caller, menu.name, "list", menu.size_of(tools))) is not None:
+            await counting
         if menu.vendor_keys:
             tools = [add_keys(tool) for tool in tools]
         if declares(caller.capabilities, UI):
@@ -357,9 +361,13 @@ class Protocol:
         if menus:
             menu = menus.get(caller.principal.profile, menu)
         if afford is not None:
-            afford(caller.principal)
+            try:
+                await afford(caller.principal)
+            except RateLimited as problem:  # a result, which every client shows to its model
+                return failure(problem)
         result = await menu.call(verbs, name, call)
-        disclose(caller, menu.name, "call", measure(result))
+        if (counting := disclose(caller, menu.name, "call", measure(result))) is not None:
+            await counting
         if caller.capabilities and declares(caller.capabilities, UI):
             from wicket_mcp.surface import app_pages  # noqa: PLC0415  (few clients show interfaces)
 

@@ -77,7 +77,7 @@ def _replace_entries(text: str, file: ClientEntries, new: Mapping[str, Any]) -> 
         raise ConfigError(
             "lists its servers in a way that Wicket cannot change.",
             file=str(file.path),
-            hint="Add Wicket to it by hand: 'wicket serve --http : --print-clients' prints what to paste.",
+            hint="Add Wicket to it by hand: 'wicket serve --http --print-clients' prints what to paste.",
         )
     leaving = [item.key for item in file.entries]
     if file.syntax == "toml":

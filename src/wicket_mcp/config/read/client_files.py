@@ -141,6 +141,13 @@ def _copilot(where: Folders) -> tuple[tuple[Path, Section], ...]:
     return ((folder / "mcp-config.json", ("mcpServers",)),)
 
 
+def _copilot_jetbrains(where: Folders) -> tuple[tuple[Path, Section], ...]:
+    folder = where.home / ".config"
+    if where.platform == "win32":
+        folder = Path(where.environ.get("LOCALAPPDATA") or where.home / "AppData" / "Local")
+    return ((folder / "github-copilot" / "intellij" / "mcp.json", ("servers",)),)
+
+
 def _opencode(where: Folders) -> tuple[tuple[Path, Section], ...]:
     if settings := where.environ.get("OPENCODE_CONFIG"):
         return ((Path(settings), ("mcp",)),)
@@ -177,6 +184,10 @@ CLIENTS: Mapping[str, Client] = {
         Client("kiro", "Kiro", _at(".kiro", "settings", "mcp.json"), (".kiro/settings/mcp.json", ("mcpServers",))),
         Client("lm-studio", "LM Studio", _at(".lmstudio", "mcp.json")),
         Client("junie", "JetBrains Junie", _at(".junie", "mcp", "mcp.json"), (".junie/mcp/mcp.json", ("mcpServers",))),
+        Client(
+            "jetbrains", "JetBrains AI Assistant", _at(".ai", "mcp", "mcp.json"), (".ai/mcp/mcp.json", ("mcpServers",))
+        ),
+        Client("copilot-jetbrains", "Copilot for JetBrains", _copilot_jetbrains, None, (("type", "stdio"),)),
         Client(
             "opencode",
             "opencode",

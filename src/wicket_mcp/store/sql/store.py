@@ -57,6 +57,11 @@ class SqlStore(
             return await self.shared_limits.take(principal, kind, per_hour, at)
         return await super().take(principal, kind, per_hour, at)
 
+    async def draw(self, principal: str, kind: str, per_hour: int, at: float, amount: float) -> float:
+        if self.shared_limits is not None:
+            return await self.shared_limits.draw(principal, kind, per_hour, at, amount)
+        return await super().draw(principal, kind, per_hour, at, amount)
+
     async def close(self) -> None:
         if self.shared_limits is not None:
             await self.shared_limits.close()
