@@ -1,6 +1,6 @@
-// The inside of a JavaScript jail: the script's globals, calls as promises, JSON, and the step that the host
-// drives. The host calls `step` and gets strings; no host function exists in here. Intrinsics are taken before a
-// script can change them, so that poisoning a prototype spoils nothing but the script's own code.
+// The part of a JavaScript jail that runs inside it: the script's globals, calls as promises, JSON, and the step
+// function. The host calls `step` and receives strings; no host function is reachable from here. Intrinsics are saved
+// before a script can change them, so that a changed prototype affects only the script's own code.
 (function (configText) {
   "use strict";
   const { parse, stringify } = JSON;
@@ -26,7 +26,7 @@
   const MAX_DEPTH = 64;
 
   const config = parse(configText);
-  // An own list: no method of Array.prototype is ever looked up on it.
+  // A list of our own: no method of Array.prototype is looked up on it.
   const list = () => ({ __proto__: null, size: 0 });
   const push = (to, item) => { to[to.size++] = item; };
   const flat = (of, separator) => {
@@ -35,7 +35,7 @@
     return apply(join, parts, [separator]); // also makes one string of a rope, which the host could not take
   };
 
-  // Forks of one context would all draw the same numbers.
+  // Otherwise all forks of one context would produce the same random numbers.
   let [s0, s1, s2, s3] = config.seed;
   const draw = () => {
     const t = s3 ^ (s3 << 11);
@@ -74,7 +74,7 @@
       case "bigint": piece = text(value); break;
       case "number":
         if (!isFinite(value)) throw new ValueError(`${path} is ${text(value)}, which JSON cannot carry`);
-        // Digits alone would read as an exact integer, which a number of this size is not.
+        // Without the point it would look like an exact integer, which a number of this size is not.
         piece = isSafeInteger(value) || value % 1 ? text(value) : apply(toExponential, value, []);
         break;
       case "undefined": piece = "null"; break;
@@ -164,7 +164,7 @@
   let outbox = list(), calls = 0, outstanding = 0, exceeded = false;
   const pending = create(null);
 
-  // A pending call looks like a promise; reading anything else of it is a forgotten `await`.
+  // A pending call acts as a promise; reading any other property means that an `await` was forgotten.
   const forgotten = new NativeProxy(create(null), {
     get(_, key, receiver) {
       if (typeof key === "symbol" && key !== Symbol.toPrimitive && key !== Symbol.iterator) return undefined;
@@ -176,7 +176,7 @@
     constructor: { value: NativePromise },
     then: { value: then }, catch: { value: catchMethod }, finally: { value: finallyMethod },
   });
-  // No way from a tool's function to a constructor.
+  // A tool's function must not lead to a constructor.
   const toolPrototype = freeze(create(null, { call: { value: callFn }, apply: { value: applyFn }, bind: { value: bindFn } }));
 
   const startCall = (server, tool, body) => {
@@ -246,7 +246,7 @@
   };
   for (const server of Object.keys(config.servers)) globals[server] = serverObject(server, config.servers[server]);
 
-  // Timers: the host waits, and fires what is due.
+  // Timers: the host waits, and runs those that are due.
 
   const now = NativeDate.now;
   let timers = list(), timerCount = 0;

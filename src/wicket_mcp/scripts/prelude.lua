@@ -1,6 +1,6 @@
--- The inside of a Lua jail: the script's globals, its calls, and the step that the host drives. The host calls
--- `step` and gets strings; nothing of the host is ever a value in here. Whatever this promises to a script is
--- comfort: the process around it is what holds.
+-- The part of a Lua jail that runs inside it: the script's globals, its calls, and the step function. The host calls
+-- `step` and receives strings; no value of the host is reachable from here. Nothing here protects the host: the
+-- sandboxed process does.
 
 local json_part, tasks_part, config_text = ...
 
@@ -62,7 +62,7 @@ local function start_call(server, tool, text)
   local entry = "[" .. call_count .. "," .. quote(server) .. "," .. quote(tool) .. "," .. text .. "]"
   outbox[#outbox + 1] = entry
   outbox_size = outbox_size + #entry
-  -- Calls go out when the script waits; one that computes for a while between calls lets go sooner.
+  -- Calls are sent when the script waits, or earlier if it computes for a while between calls.
   if (outbox_size > 1000000 or clock() - last_flush > 0.002) and co_isyieldable() then co_yield(PARK, nil) end
   return proxy
 end
@@ -149,7 +149,7 @@ local results = {
   end,
 }
 
--- The script's world ------------------------------------------------------------------------------------
+-- The script's globals ----------------------------------------------------------------------------------
 
 local world = {}
 local answered, answer = false, nil
@@ -238,7 +238,7 @@ for name, value in next, {
     return setmetatable(t, mt)
   end,
   pcall = function(f, ...) return reraise(pcall(f, ...)) end,
-  -- A handler called from the error itself would run with hooks off, and could run for ever.
+  -- A handler called from within the error would run without hooks, and so without a time limit.
   xpcall = function(f, handler, ...)
     local values = pack(reraise(pcall(f, ...)))
     if values[1] then return unpack(values, 1, values.n) end
@@ -298,7 +298,7 @@ local function error_text(problem)
   local text
   local mt = getmetatable(problem)
   if type(mt) == "table" and rawget(mt, "__tostring") then
-    -- The script's own code: under the clock, like all of it.
+    -- This is the script's own code, so it counts towards its processor time.
     local _, said = co_resume(spawn(function() return tostring(problem) end))
     text = type(said) == "string" and said or nil
   elseif type(problem) == "table" then
@@ -359,7 +359,7 @@ local function advance()
   end
   if answered then main.value, answered, answer = answer, false, nil; has_value = true end
   if promise_of(main.value) then
-    -- A promise as the answer: wait for it like a script would.
+    -- The answer is a promise: wait for it, as a script would.
     local proxy = main.value
     main.state = "running"
     tasks.make_ready({ main = true, co = spawn(function() return (methods.await(proxy)) end) })
@@ -387,7 +387,7 @@ local function start(source)
   return advance()
 end
 
--- Everything the libraries put into the real globals is out of reach of scripts already; drop it all the same.
+-- Scripts cannot reach the libraries' globals anyway; remove them as a second line of defence.
 local real = _G
 for name in next, real do
   if name ~= "_G" then real[name] = nil end

@@ -1,6 +1,6 @@
--- JSON for scripts: text to Lua values and back, exactly. Part of the prelude; knows no script and no host.
--- Tables are read raw, so that no metamethod of a script's runs in here. `pending_label(table)` is given by the
--- one who makes promises: the name of the call that a table stands for, or nil.
+-- JSON for scripts: text to Lua values and back, without loss. Part of the prelude; knows nothing of scripts or the host.
+-- Tables are read raw, so that no metamethod of the script runs in here. `pending_label(table)` is defined by
+-- prelude_tasks.lua: the name of the call whose promise a table is, or nil.
 
 local pending_label = ...
 
@@ -52,7 +52,7 @@ end
 
 local encode_value
 
--- How a table reads as JSON: "array" and its length, or "object".
+-- What a table is in JSON: "array" and its length, or "object".
 local function shape(t)
   local count, top, plain = 0, 0, true
   for key in next, t do
@@ -141,7 +141,7 @@ function encode_value(value, out, path, key, depth, seen)
   if out.size > out.most then error({ value_error = out.what .. " is larger than " .. out.most .. " bytes", too_large = true }, 0) end
 end
 
--- JSON text of a value, or nil and what is wrong with it.
+-- The JSON text of a value, or nil and the reason.
 local function encode(value, what, most)
   local out = { size = 0, most = most, what = what }
   local ok, problem = pcall(encode_value, value, out, what, nil, 1, {})
@@ -216,7 +216,7 @@ local function decode_object(s, at)
   return object, at + 1
 end
 
--- The host sends compact, valid JSON, so this decoder looks for no spaces and no mistakes.
+-- The host sends compact, valid JSON, so this decoder expects neither spaces nor errors.
 function decode_value(s, at)
   local c = byte(s, at)
   if c == 34 then return decode_string(s, at) end

@@ -1,6 +1,6 @@
--- Promises, the tasks that wait for them, and the processor time they share. Part of the prelude; knows neither
--- calls nor the script's globals. A coroutine that waits yields PARK up to `run_ready`, through every coroutine of
--- the script's in between.
+-- Promises, the tasks that wait for them, and their shared processor time. Part of the prelude; knows neither calls
+-- nor the script's globals. A coroutine that waits yields PARK up to `run_ready`, through all coroutines of the
+-- script in between.
 
 local cpu = ...
 
@@ -38,7 +38,7 @@ local function spawn(f)
   return co
 end
 
--- Work that is ours, not the script's, does not count.
+-- Our own work does not count towards the script's processor time.
 local function off_the_clock(f, ...)
   local before = clock()
   local results = pack(f(...))
@@ -168,14 +168,14 @@ for _, event in ipairs({ "newindex", "call", "len", "concat", "pairs", "add", "s
   Promise["__" .. event] = function(a, b) not_yet(promises[a] and a or b) end
 end
 
--- Coroutines of the script's ----------------------------------------------------------------------------
+-- The script's coroutines -------------------------------------------------------------------------------
 
 local function reraise(ok, ...)
   if not ok and expired then error(EXPIRED, 0) end
   return ok, ...
 end
 
--- Passes a park of an inner coroutine up to whoever resumed it, until the scheduler has it.
+-- Passes PARK from an inner coroutine up to whoever resumed it, until it reaches the scheduler.
 local function resumed(co, ok, first, ...)
   while ok and rawequal(first, PARK) do
     local values = pack(co_resume(co, co_yield(PARK, ...)))

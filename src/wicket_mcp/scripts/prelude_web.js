@@ -1,5 +1,6 @@
-// What authors know from browsers and Node and the engine lacks: URL, URLSearchParams, structuredClone, TextEncoder,
-// TextDecoder, crypto.randomUUID; and a forgiving JSON.parse. Plain JavaScript, evaluated once before a script; a script may change all of it.
+// What browsers and Node have and the engine lacks: URL, URLSearchParams, structuredClone, TextEncoder, TextDecoder,
+// crypto.randomUUID; and a JSON.parse that accepts a value that is already parsed. Plain JavaScript, evaluated once
+// before a script, which may change all of it.
 (() => {
   const decode = (text) => {
     try { return decodeURIComponent(text.replace(/\+/g, " ")); } catch { return text; }
@@ -132,6 +133,6 @@
     getRandomValues: (into) => { for (let i = 0; i < into.length; i++) into[i] = Math.floor(Math.random() * 2 ** 32); return into; },
   };
   const parse = JSON.parse;
-  JSON.parse = (text, revive) => (text !== null && typeof text === "object" ? text : parse(text, revive)); // a tool's answer that was read already
+  JSON.parse = (text, revive) => (text !== null && typeof text === "object" ? text : parse(text, revive)); // the answer of a tool may be parsed already
   Object.assign(globalThis, { URL, URLSearchParams, structuredClone, TextEncoder, TextDecoder, crypto });
 })();
