@@ -69,6 +69,7 @@ class Rpc:
         self._peer_requests: dict[Id, asyncio.Task[None]] = {}
         self._flooded = False
         self._tasks = Tasks()
+        self._loop: asyncio.AbstractEventLoop | None = None  # known at the first request: asking costs a system call
 
     def __repr__(self) -> str:
         unanswered = len(self._peer_requests)
@@ -90,7 +91,9 @@ class Rpc:
         """
         send = send or self._send
         number = self.mint_id()
-        answer = self._pending[number] = asyncio.get_running_loop().create_future()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        answer = self._pending[number] = self._loop.create_future()
         token: Any = None
         if callbacks.notification is not None:
             token = as_object(params.get("_meta")).get("progressToken")

@@ -74,7 +74,11 @@ class App:
         if scope["type"] != "http":
             return
         path: str = scope["path"]
-        mount = next((mount for mount in self._mounts if mount.serves(path)), None)
+        for mount in self._mounts:
+            if mount.serves(path):
+                break
+        else:
+            mount = None
         headers = RequestHeaders(scope["headers"])
         client: str = (scope.get("client") or ("",))[0]
         authentication = "required" if mount is None else mount.authentication

@@ -20,7 +20,7 @@ from wicket_mcp.errors import (
 from wicket_mcp.large_json import encode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.surface.event_stream import EventStream
-from wicket_mcp.surface.http import Connection, Headers, Send, send_bytes, send_json
+from wicket_mcp.surface.http import Connection, Headers, Send, Turn, send_bytes, send_json
 from wicket_mcp.surface.outbox import Counters
 from wicket_mcp.surface.protocol import Protocol, Request
 from wicket_mcp.tasks import Tasks
@@ -107,7 +107,7 @@ class Exchange:
     async def _answer(self, protocol: Protocol, request: Request) -> JsonObject | None:
         """The response, or None if the client cancelled the request."""
         # Runs in the server's own task: another task per request would add a tenth to the cost of a call.
-        task = self._answering = asyncio.current_task()
+        task = self._answering = self._send.task if isinstance(self._send, Turn) else asyncio.current_task()
         try:
             return await protocol.respond(request)
         except asyncio.CancelledError:

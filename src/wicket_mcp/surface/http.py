@@ -171,13 +171,13 @@ class Turn:
         "_left",
         "_news",
         "_scope",
-        "_task",
         "_waiter",
         "_whole",
         "complete",
         "disconnected",
         "keep_alive",
         "started",
+        "task",
     )
 
     def __init__(self, connection: "Wire", scope: Scope, *, keep_alive: bool, expects_continue: bool) -> None:
@@ -196,7 +196,8 @@ class Turn:
         self.complete = False
         self.disconnected = False
         self._waiter: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Runs the application for this request."""
 
     # Called by the connection
 
@@ -215,11 +216,11 @@ class Turn:
         self._wake()
 
     def cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def start(self, app: App, loop: asyncio.AbstractEventLoop) -> None:
-        self._task = loop.create_task(self._run(app))  # owned by the connection
+        self.task = loop.create_task(self._run(app))  # owned by the connection
 
     def _wake(self) -> None:
         self._news = True

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -403,6 +404,7 @@ class _Deaf:
         pass
 
 
+@lru_cache(64)
 def _split(url: bytes) -> tuple[str, bytes, bytes]:
     """A request's path, decoded and as sent, and its query. Raises HttpParserError."""
     if url.startswith(b"/") and not url.startswith(b"//") and not any(byte in url for byte in (b"?", b"#", b"%")):

@@ -20,10 +20,11 @@ EARLY = 0.0005  # seconds by which a timer's clock may be ahead of the loop's
 class Slots:
     """A fixed number of slots; further calls wait in order."""
 
-    __slots__ = ("_free", "_waiting")
+    __slots__ = ("_free", "_loop", "_waiting")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
         self._free = count
+        self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
@@ -37,7 +38,7 @@ class Slots:
         """Wait for a slot."""
         if self.take():
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(turn)
         try:
             await turn
@@ -70,7 +71,7 @@ class Deadline:
         self.expired = False
 
     def __enter__(self) -> "Deadline":
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._deadlines.loop)  # finding the loop would cost a system call
         if task is None:
             raise RuntimeError("a deadline outside of a task")
         self._task = task
@@ -101,10 +102,10 @@ class Deadlines:
     meanwhile.
     """
 
-    __slots__ = ("_loop", "_open", "_timer")
+    __slots__ = ("_open", "_timer", "loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._open: set[Deadline] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -131,11 +132,11 @@ class Deadlines:
 
     def _arm(self, when: float) -> None:
         self.close()
-        self._timer = self._loop.call_at(when, self._expire)
+        self._timer = self.loop.call_at(when, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        now = self._loop.time() + EARLY
+        now = self.loop.time() + EARLY
         for deadline in [entry for entry in self._open if entry.when <= now]:
             self._open.discard(deadline)
             deadline.expire()

@@ -110,7 +110,7 @@ class Upstream:
         self._closing = Tasks()
         """Sessions that are being closed: waited for, never cancelled."""
         self._loop = asyncio.get_running_loop()
-        self._slots = Slots(config.max_concurrent)
+        self._slots = Slots(config.max_concurrent, self._loop)
         self._deadlines = Deadlines(self._loop)
         self._queued = 0
         self._calls = 0

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.unit
 
 
 async def test_slots_are_given_in_order() -> None:
-    slots = Slots(1)
+    slots = Slots(1, asyncio.get_running_loop())
     assert slots.take()
     assert not slots.take()
     order: list[str] = []
@@ -30,7 +30,7 @@ async def test_slots_are_given_in_order() -> None:
 
 
 async def test_a_slot_given_to_somebody_who_leaves_is_passed_on() -> None:
-    slots = Slots(1)
+    slots = Slots(1, asyncio.get_running_loop())
     assert slots.take()
     leaving = asyncio.ensure_future(slots.acquire())
     staying = asyncio.ensure_future(slots.acquire())
@@ -110,7 +110,7 @@ async def test_who_is_cancelled_meanwhile_is_cancelled_and_not_timed_out() -> No
 
 
 async def test_f14_who_leaves_as_a_slot_is_given_back_is_passed_over() -> None:
-    slots = Slots(1)
+    slots = Slots(1, asyncio.get_running_loop())
     assert slots.take()
     leaving, staying = (asyncio.ensure_future(slots.acquire()) for _ in range(2))
     await asyncio.wait([leaving, staying], timeout=0)
