@@ -105,6 +105,22 @@ def filter_forwarded(capabilities: JsonObject, *, tasks: bool = False) -> JsonOb
     return {**passed, "extensions": extensions} if extensions or "extensions" in capabilities else passed
 
 
+def spoken_extensions(capabilities: Mapping[str, Any], tools: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """The extensions that a server uses: those that it declares, and apps if it has tools for them.
+
+    Published app servers read the client's declaration, but declare nothing themselves.
+    """
+    spoken = declared_extensions(capabilities).keys() - {TASKS}
+    if any(app_resource(definition) or is_for_apps_only(definition) for definition in tools if "_meta" in definition):
+        spoken |= {UI}
+    return frozenset(spoken)
+
+
+def narrow_extensions(capabilities: Mapping[str, Any], spoken: frozenset[str]) -> JsonObject:
+    """The extensions in a declaration that concern a server that uses `spoken`."""
+    return {name: value for name, value in declared_extensions(capabilities).items() if name in spoken}
+
+
 def requires_tasks(error: Mapping[str, Any]) -> bool:
     """Whether a server rejected a call because it only answers with a task."""
     required = as_object(as_object(error.get("data")).get("requiredCapabilities"))

@@ -34,6 +34,7 @@ from wicket_mcp.surface.protocol import Protocol
 from wicket_mcp.surface.replica_router import ReplicaRouter
 from wicket_mcp.surface.under_way import PATH as UNDER_WAY
 from wicket_mcp.surface.under_way import Glimpse, read
+from wicket_mcp.upstream.era import BEHIND
 from wicket_mcp.upstream.lock_ownership import LockOwnership
 from wicket_mcp.upstream.owner import EPOCH, PATH, Vouch, ownership_key
 from wicket_mcp.upstream.ownership import Claim, FileOwnership, Ownership
@@ -139,7 +140,7 @@ class Replicas:
 
     async def _locate(self, server: str, principal: Principal) -> JsonObject:
         await self._gateway.pool.start(server, "", principal)
-        config = self._gateway.pool.config_of(server)
+        config = self._gateway.pool.config(server)
         claim: Claim | None = None
         if config is not None and isinstance(self._ownership, LockOwnership):
             with suppress(ClaimsAway):
@@ -172,7 +173,7 @@ class Replicas:
         return [read(answer) for answer in answers if answer is not None]
 
     def _epoch(self, server: str, principal: Principal) -> int:
-        config = self._gateway.pool.config_of(server)
+        config = self._gateway.pool.config(server)
         if config is None or self._ownership is None:
             return 0
         return self._ownership.epoch(ownership_key(config, principal))
@@ -183,11 +184,11 @@ class Replicas:
             "supportedVersions": [MODERN_VERSION],
             "capabilities": greeting.capabilities,
             "instructions": greeting.instructions,
-            "_meta": {META_SERVER_INFO: greeting.server_info},
+            "_meta": {META_SERVER_INFO: greeting.server_info, BEHIND: greeting.protocol_version},
         }
 
     def _listen(self, server: str, principal: Principal, hear: Callable[[str, JsonObject], None]) -> Callable[[], None]:
-        config = self._gateway.pool.config_of(server)
+        config = self._gateway.pool.config(server)
         alone = config is not None and config.is_per_user
 
         def take(event: UpstreamEvent) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import peer
+from tests.conftest import PEERS, peer
 from tests.gateway.serving import META, Raw, raw_client
 from tests.gateway.test_faults import gone
 from tests.peers.counting_servers import CountingServer
@@ -114,6 +114,25 @@ def _children(pid: int, name: str) -> list[int]:
         ("ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)), capture_output=True, text=True, check=False
     )
     return [int(line.split()[0]) for line in listed.stdout.splitlines() if name in line]
+
+
+async def test_a_legacy_command_runs_once_for_each_set_of_extensions_of_all_workers_clients(start: Start) -> None:
+    extended = {"command": sys.executable, "args": [str(PEERS / "extended_server.py"), "legacy", "a"]}
+    counted = {1: 0, 2: 0}
+    async with start({"a": extended}, workers=2) as served:
+        for depth in [1, 2] * 12:
+            declared: dict[str, Any] = {"com.example/tally": {"depth": depth}}
+            meta = {**META, "io.modelcontextprotocol/clientCapabilities": {"extensions": declared}}
+            arguments: dict[str, Any] = {"name": "a.seen", "arguments": {}}
+            call = {"name": "call_tool", "arguments": arguments, "_meta": meta}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+            routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "call_tool"}
+            async with raw_client(served.address) as client:  # accepted by whoever is quicker
+                _, _, body = await client.post(message, routing, token=None)
+            seen = body["result"]["structuredContent"]
+            counted[depth] += 1
+            assert seen["handshake"]["capabilities"]["extensions"] == declared
+            assert len(seen["called"]) == counted[depth], "one process for all who declare this"
 
 
 async def test_progress_and_questions_reach_the_client_through_the_owner(start: Start) -> None:

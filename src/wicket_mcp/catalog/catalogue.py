@@ -441,6 +441,7 @@ class Catalogue:
         old = self.now
         ordered = {name: listings[name] for name in self.servers if name in listings}
         self.now = Snapshot(old.version + 1, ordered, self.servers, self._aliases, self.failures, policy or old.policy)
+        self._pool.distinguish(ordered)
         for watcher in self._watchers:
             watcher(old, self.now)
 

@@ -37,7 +37,7 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
     return Listing(
         server=server,
         server_info=greeting.server_info,
-        protocol_version=greeting.protocol_version,
+        protocol_version=greeting.behind or greeting.protocol_version,
         instructions=greeting.instructions,
         capabilities=offered,
         tools=tuple(tools),

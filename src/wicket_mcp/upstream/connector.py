@@ -14,12 +14,12 @@ from typing import cast
 from wicket_mcp.config.model.config import ResolvedServer, ServerConfig
 from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import NotSent, Unavailable
-from wicket_mcp.model import Principal
+from wicket_mcp.model import JsonObject, Principal
 from wicket_mcp.tasks import run_uninterrupted
 from wicket_mcp.telemetry.known import KNOWN
 from wicket_mcp.upstream.connection import Connection, Host
 from wicket_mcp.upstream.credentials import CredentialSource
-from wicket_mcp.upstream.era import Session, negotiate
+from wicket_mcp.upstream.era import Session, legacy_capabilities, negotiate
 from wicket_mcp.upstream.http import HttpClient, HttpConnection
 from wicket_mcp.upstream.keeper import Keeper
 from wicket_mcp.upstream.owner import OwnedChild, OwnerLink, OwnerLost, Vouch, ownership_key
@@ -63,6 +63,8 @@ class Connector:
         """
         self._shared: tuple[Ownership, Vouch] | None = None
         """How the gateways that share our servers agree on an owner for each."""
+        self._children: dict[str, dict[object, StdioConnection | None]] = {}
+        """The children of each claim of ours; None for one that is being started."""
 
     def share(self, ownership: Ownership, vouch: Vouch) -> None:
         """From now on, a command that clients share is run by one owner among several gateways."""
@@ -84,8 +86,13 @@ class Connector:
         """Use the common HTTP client for `server` from now on."""
         self._clients.pop(server, None)
 
-    async def open(self, config: ServerConfig, host: Host, principal: Principal) -> Session:
-        """Connect on behalf of `principal`, with its own credentials unless they are shared."""
+    async def open(
+        self, config: ServerConfig, host: Host, principal: Principal, extensions: JsonObject | None = None
+    ) -> Session:
+        """Connect on behalf of `principal`, with its own credentials unless they are shared.
+
+        `extensions` are declared to a legacy server; by default our own.
+        """
         environ: Mapping[str, str] = os.environ
         if self._credentials is not None and config.credentials == "user" and config.url is None:
             environ = {**os.environ, **await self._credentials.environment(config, principal)}
@@ -96,41 +103,60 @@ class Connector:
             await self._before_start(config)
         async with self._starting_slot():
             if server.url is None and self._shared is not None and _has_owner(config):
-                return await self._open_owned(server, host, principal, *self._shared)
+                return await self._open_owned(server, host, principal, extensions, *self._shared)
             if server.url is None:
                 child = await StdioConnection.open(server, host, self._max_message, self._keeper)
-                return await _greet(child, config.name, roots=self._offers_roots(config))
-            return await self._open_http(server, server.url, host, principal)
+                return await _greet(child, config.name, self._capabilities(config, extensions))
+            return await self._open_http(server, server.url, host, principal, extensions)
 
     async def _open_owned(
-        self, server: ResolvedServer, host: Host, principal: Principal, ownership: Ownership, vouch: Vouch
+        self,
+        server: ResolvedServer,
+        host: Host,
+        principal: Principal,
+        extensions: JsonObject | None,
+        ownership: Ownership,
+        vouch: Vouch,
     ) -> Session:
-        """Become the owner of the server and start it, or connect to it through its owner."""
+        """Become the owner of the server and start it, or connect to it through its owner.
+
+        An owner may run several children of a server, which differ in the extensions that they were told of.
+        """
         name, key = server.config.name, ownership_key(server.config, principal)
-        children: list[StdioConnection] = []
+        children = self._children.setdefault(key, {})
 
         def on_lost() -> None:
-            for child in children:
-                child.abandon(f"Server '{name}' has another owner now.")
+            for child in list(children.values()):
+                if child is not None:
+                    child.abandon(f"Server '{name}' has another owner now.")
 
         most = self._max_message
         while not (claim := await ownership.claim(key, on_lost)).ours:
             try:
                 link = await OwnerLink.open(name, claim, host, principal=principal, max_message=most, vouch=vouch)
-                return await _greet(link, name, roots=False)
+                return await _greet(link, name, legacy_capabilities(roots=False))
             except (NotSent, OwnerLost):  # the owner is stopping or dead: soon there is another one, or it is us
                 await asyncio.sleep(OWNER_PAUSE)
-        try:
-            child = await StdioConnection.open(server, host, self._max_message, self._keeper)
-            children.append(child)
-            session = await _greet(child, name, roots=self._offers_roots(server.config))
-        except BaseException:
-            await run_uninterrupted(ownership.release(key))
-            raise
-        return Session(cast("Connection", OwnedChild(child, lambda: ownership.release(key))), session.greeting)
+        place = object()
+        children[place] = None  # the claim is held from now on
 
-    def _offers_roots(self, config: ServerConfig) -> bool:
-        return config.isolation == "session" or not self._many_clients
+        async def release() -> None:
+            if place in children:
+                del children[place]
+                if not children:
+                    await ownership.release(key)
+
+        try:
+            child = children[place] = await StdioConnection.open(server, host, self._max_message, self._keeper)
+            session = await _greet(child, name, self._capabilities(server.config, extensions))
+        except BaseException:
+            await run_uninterrupted(release())
+            raise
+        return Session(cast("Connection", OwnedChild(child, release)), session.greeting)
+
+    def _capabilities(self, config: ServerConfig, extensions: JsonObject | None = None) -> JsonObject:
+        roots = config.isolation == "session" or not self._many_clients
+        return legacy_capabilities(roots=roots, extensions=extensions)
 
     @asynccontextmanager
     async def _starting_slot(self) -> AsyncGenerator[None]:
@@ -151,9 +177,11 @@ class Connector:
         await self._http.close()
         await self._keeper.close()
 
-    async def _open_http(self, server: ResolvedServer, url: str, host: Host, principal: Principal) -> Session:
+    async def _open_http(
+        self, server: ResolvedServer, url: str, host: Host, principal: Principal, extensions: JsonObject | None
+    ) -> Session:
         name, transport = server.config.name, server.config.transport
-        roots = self._offers_roots(server.config)
+        capabilities = self._capabilities(server.config, extensions)
         client, most = self._clients.get(name, self._http), self._max_message
         source = self._credentials
         own = None if source is None else await source.find(server, url, principal)
@@ -165,14 +193,14 @@ class Connector:
             return SseConnection(name, url, server.headers, client, host, max_message=most, credentials=own)
 
         if transport == "sse":
-            return await _greet(sse(), name, roots=roots)
+            return await _greet(sse(), name, capabilities)
         try:
-            return await _greet(streamable(), name, roots=roots)
+            return await _greet(streamable(), name, capabilities)
         except Unavailable as problem:
             # Required by the specification: a POST rejected with 4xx may be a server with the older transport.
             if transport == "http" or getattr(problem, "status", None) not in (400, 404, 405, 415):
                 raise
-            return await _or_first(_greet(sse(), name, roots=roots), problem)
+            return await _or_first(_greet(sse(), name, capabilities), problem)
 
 
 def _has_owner(config: ServerConfig) -> bool:
@@ -180,9 +208,9 @@ def _has_owner(config: ServerConfig) -> bool:
     return config.isolation == "shared" and config.placement != "each"
 
 
-async def _greet(connection: Connection, server: str, *, roots: bool) -> Session:
+async def _greet(connection: Connection, server: str, capabilities: JsonObject) -> Session:
     try:
-        session = await negotiate(connection, server, roots=roots)
+        session = await negotiate(connection, server, capabilities)
         await connection.listen()
     except BaseException:
         await run_uninterrupted(connection.close())

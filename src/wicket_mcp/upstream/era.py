@@ -34,7 +34,20 @@ LEGACY_CAPABILITIES: JsonObject = {
     **AS_CLIENT,
 }
 """The client capabilities that we declare to a legacy upstream: we forward its questions to the caller."""
+BEHIND = "wicket/protocolVersion"
+"""In the `_meta` of a gateway's answer to `server/discover` for a server that it runs: the server's own version."""
 SILENCE = 5.0  # seconds after which a silent upstream also gets the handshake
+
+
+def legacy_capabilities(*, roots: bool, extensions: JsonObject | None = None) -> JsonObject:
+    """What a legacy upstream is told. `roots` says whether it may ask for the client's roots; `extensions` are those of
+    the clients that share the connection, if they are not ours.
+    """
+    capabilities = LEGACY_CAPABILITIES if roots else {k: v for k, v in LEGACY_CAPABILITIES.items() if k != "roots"}
+    if extensions is None:
+        return capabilities
+    capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
+    return {**capabilities, "extensions": extensions} if extensions else capabilities
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -44,6 +57,8 @@ class Greeting(msgspec.Struct, frozen=True):
     capabilities: JsonObject = msgspec.field(default_factory=dict[str, Any])
     server_info: JsonObject = msgspec.field(default_factory=dict[str, Any])
     instructions: str = ""
+    behind: str = ""
+    """The server's own version, if another gateway runs it and speaks to us in the modern era."""
 
     @property
     def modern(self) -> bool:
@@ -79,19 +94,19 @@ class Session(msgspec.Struct):
         await self.connection.notify(method, params)
 
 
-async def negotiate(connection: Connection, server: str, *, roots: bool = True) -> Session:
+async def negotiate(connection: Connection, server: str, capabilities: JsonObject = LEGACY_CAPABILITIES) -> Session:
     """Negotiate the era. Raises what the connection raises, or ProtocolViolation if no era fits.
 
-    `roots` says whether a legacy upstream may ask for the client's roots, which then apply to all clients.
+    A legacy upstream is told `capabilities`, which then apply to all clients of the connection.
     """
     tasks = Tasks()
     try:
         modern = tasks.start(_discover(connection, server), f"{server} discover", awaited=True)
         await asyncio.wait({modern}, timeout=SILENCE)
         if modern.done():
-            greeting = modern.result() or await _initialize(connection, server, roots)
+            greeting = modern.result() or await _initialize(connection, server, capabilities)
         else:
-            legacy = tasks.start(_initialize(connection, server, roots), f"{server} initialize", awaited=True)
+            legacy = tasks.start(_initialize(connection, server, capabilities), f"{server} initialize", awaited=True)
             greeting = await _take_first(modern, legacy)
     finally:
         await tasks.close()
@@ -126,7 +141,11 @@ async def _discover(connection: Connection, server: str) -> Greeting | None:
         return None
     info: Any = answer.get("_meta", {}).get(META_SERVER_INFO) or answer.get("serverInfo")
     return Greeting(
-        MODERN_VERSION, as_object(answer.get("capabilities")), as_object(info), as_text(answer.get("instructions"))
+        MODERN_VERSION,
+        as_object(answer.get("capabilities")),
+        as_object(info),
+        as_text(answer.get("instructions")),
+        as_text(as_object(answer.get("_meta")).get(BEHIND)),
     )
 
 
@@ -141,9 +160,8 @@ async def _request_discovery(connection: Connection) -> JsonObject:
     return await connection.request("server/discover", {"_meta": envelope()})
 
 
-async def _initialize(connection: Connection, server: str, roots: bool) -> Greeting:
+async def _initialize(connection: Connection, server: str, capabilities: JsonObject) -> Greeting:
     connection.speak("")
-    capabilities = LEGACY_CAPABILITIES if roots else {k: v for k, v in LEGACY_CAPABILITIES.items() if k != "roots"}
     answer = await connection.request(
         "initialize",
         {"protocolVersion": LATEST_LEGACY_VERSION, "capabilities": capabilities, "clientInfo": CLIENT_INFO},

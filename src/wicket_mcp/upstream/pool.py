@@ -1,27 +1,29 @@
 """All upstreams: finds the one for a request, and creates it if needed.
 
 `key_of` decides which requests share an upstream: one for all clients, one for each client session if the server has
-`isolation = "session"`, one for each user if it has `credentials = "user"` or `placement = "user"`. Upstreams of single
-sessions and users are removed once they were stopped for idleness, and count only while they run. `connector.py`
-decides how a server is reached, `supervisor.py` when it starts and stops.
+`isolation = "session"`, one for each user if it has `credentials = "user"` or `placement = "user"`, one for each set of
+extensions that a legacy server must know of (`declarations.py`). Upstreams of single sessions and users are removed
+once they were stopped for idleness, and count only while they run. `connector.py` decides how a server is reached,
+`supervisor.py` when it starts and stops.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-
-import msgspec
 
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import Overloaded, UnknownName
-from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Principal, as_list, as_object
+from wicket_mcp.extensions import AS_CLIENT
+from wicket_mcp.model import LOCAL, LOG_LEVELS, JsonObject, Listing, Principal, as_list, as_object
 from wicket_mcp.tasks import Tasks
 from wicket_mcp.upstream.connection import NO_CALLBACKS, Callbacks
 from wicket_mcp.upstream.connector import BeforeStart, Connector
 from wicket_mcp.upstream.credentials import CredentialSource
+from wicket_mcp.upstream.declarations import MOST, Declarations
 from wicket_mcp.upstream.era import Greeting
 from wicket_mcp.upstream.http import HttpClient
 from wicket_mcp.upstream.lifecycle import State
@@ -47,6 +49,8 @@ class Key(NamedTuple):
     """The version of the credentials: a connection from before a sign-in is not used after it."""
     roots: str = ""
     """Identifies the roots of the clients that share the connection; empty if they have none."""
+    extensions: str = ""
+    """Identifies the extensions that a legacy server was told of; empty for our own."""
 
 
 def key_of(config: ServerConfig, principal: Principal, session: str, source: CredentialSource | None = None) -> Key:
@@ -120,6 +124,7 @@ class Pool:
         """The roots of client sessions, if several clients share us: their key and the list."""
         self._withheld: set[str] | None = None
         """The servers for which withheld roots were reported; None if roots are offered."""
+        self._declarations = Declarations()
         self._tasks = Tasks()
 
     def __repr__(self) -> str:
@@ -201,7 +206,7 @@ class Pool:
             ASKING.set(principal)
         if capabilities is not None and self._withheld is not None and "roots" in capabilities:
             self._say_withheld(server, principal)
-        return self._find(server, principal, session).request(
+        return self._find(server, principal, session, capabilities).request(
             method,
             params,
             callbacks=callbacks,
@@ -215,7 +220,11 @@ class Pool:
         self, server: str, method: str, params: JsonObject, principal: Principal, session: str, able: JsonObject
     ) -> None:
         """Send a notification for `principal`, whose client has the capabilities `able`."""
-        await self._find(server, principal, session).notify(method, params, able, principal.name)
+        await self._find(server, principal, session, able).notify(method, params, able, principal.name)
+
+    def distinguish(self, listings: Mapping[str, Listing]) -> None:
+        """From now on, servers whose listings show that they use extensions know those of the client of a request."""
+        self._declarations.renew(listings)
 
     # Adding and removing servers
 
@@ -223,9 +232,6 @@ class Pool:
         """From now on run only what we own, and reach the other servers through their owners (`owner.py`)."""
         self._owners_elsewhere = True
         self._connector.share(ownership, vouch)
-
-    def config_of(self, server: str) -> ServerConfig | None:
-        return self._configs.get(server)
 
     def add(self, server: ServerConfig, http: HttpClient | None = None) -> None:
         """Add a server; with `http`, it is reached through that client."""
@@ -259,7 +265,7 @@ class Pool:
         leaving: list[Upstream] = []
         for key, upstream in list(self._upstreams.items()):
             server = new.get(key.server)
-            if server is not None and _connection_of(server) == _connection_of(old[key.server]):
+            if server is not None and server.connects_like(old[key.server]):
                 upstream.reconfigure(server, max_call)
             else:
                 leaving.append(self._forget(key))
@@ -338,6 +344,8 @@ class Pool:
         upstream = self._find(server, principal, session)
         self._watched.setdefault(_Watch(server, session, principal), set()).add(uri)
         await upstream.watch(uri)
+        for beside in self._beside(self._key(self._configs[server], principal, session)):
+            await beside.watch(uri)
 
     def unwatch(self, server: str, uri: str, *, session: str = "", principal: Principal = LOCAL) -> None:
         """The last watcher of a resource for this client session has left."""
@@ -351,11 +359,22 @@ class Pool:
         key = self._key(config, principal, session)
         upstream = self._upstreams.get(key)
         if upstream is not None and uri not in self._watched_uris(key):
-            upstream.unwatch(uri)
+            for watching in (upstream, *self._beside(key)):
+                watching.unwatch(uri)
+
+    def _beside(self, key: Key) -> list[Upstream]:
+        """The connections that differ from this one in what they declare: a client may change a resource over any of
+        them, so all of them watch it.
+        """
+        return [
+            upstream
+            for other, upstream in self._upstreams.items()
+            if other.extensions and other._replace(extensions="") == key
+        ]
 
     def _watched_uris(self, key: Key) -> set[str]:
         """The watched resources of the connection with this key."""
-        config = self._configs[key.server]
+        config, key = self._configs[key.server], key._replace(extensions="")
         return {
             uri
             for watch, uris in self._watched.items()
@@ -375,11 +394,15 @@ class Pool:
 
     # Finding
 
-    def _find(self, server: str, principal: Principal, session: str) -> Upstream:
+    def _find(
+        self, server: str, principal: Principal, session: str, capabilities: JsonObject | None = AS_CLIENT
+    ) -> Upstream:
         config = self._configs.get(server)
         if config is None:
             raise UnknownName("server", server)
         key = self._key(config, principal, session)
+        if server in self._declarations.spoken and capabilities is not AS_CLIENT:
+            return self._find_declaring(key, config, principal, capabilities or {})
         if (upstream := self._upstreams.get(key)) is not None:
             return upstream
         if self._roots and not session:  # our own listing can use any existing connection
@@ -388,27 +411,54 @@ class Pool:
                     return upstream
         return self._make(key, config, principal)
 
+    def _find_declaring(
+        self, key: Key, config: ServerConfig, principal: Principal, capabilities: JsonObject
+    ) -> Upstream:
+        """The upstream over which a server knows the extensions that a client with these capabilities declares."""
+        common = self._upstreams.get(key)
+        greeting = common.greeting if common is not None else None
+        modern = greeting.modern if greeting is not None else None
+        declared = self._declarations.choose(config.name, capabilities, modern=modern)
+        if declared is None:
+            return common or self._make(key, config, principal)
+        key = key._replace(extensions=declared.mark)
+        if (upstream := self._upstreams.get(key)) is not None:
+            return upstream
+        self._make_room(config.name)
+        return self._make(key, config, principal, partial(self._connector.open, extensions=declared.extensions))
+
+    def _make_room(self, server: str) -> None:
+        """End an unused connection if there are too many that differ in what they declare. Raises Overloaded."""
+        keys = [key for key in self._upstreams if key.server == server and key.extensions]
+        if len(keys) < MOST:
+            return
+        unused = (key for key in keys if not self._upstreams[key].calls and not self._upstreams[key].waiting)
+        if (oldest := next(unused, None)) is None:
+            text = f"Clients with {len(keys)} different sets of extensions use server '{server}' now."
+            raise Overloaded(text, hint="Try again in a moment.")
+        self._tasks.start(self._forget(oldest).retire(), f"retire {server}")
+
     def _key(self, config: ServerConfig, principal: Principal, session: str) -> Key:
         key = key_of(config, principal, session, self._credentials)
         if not self._roots or key.session or session not in self._roots:
             return key
         return key._replace(roots=self._roots[session][0])
 
-    def _make(self, key: Key, config: ServerConfig, principal: Principal) -> Upstream:
+    def _make(self, key: Key, config: ServerConfig, principal: Principal, opener: Opener | None = None) -> Upstream:
         single = bool(key.session or key.owner)
         if single:
             self._admit(config, principal)
             self._owners[key] = principal.name
         upstream = self._upstreams[key] = Upstream(
             config,
-            self._opener,
+            opener or self._opener,
             self._on_event,
             max_call=self._max_call,
             session=key.session,
             principal=principal,
             watched=self._watched_uris(key),
             log_level=self._log_level,
-            on_rest=(lambda: self._evict(key)) if single or key.version or key.roots else None,
+            on_rest=(lambda: self._evict(key)) if single or any(key[3:]) else None,
             withhold_roots=self._withheld is not None and config.isolation != "session",
             roots=next((roots for mark, roots in self._roots.values() if key.roots and mark == key.roots), None),
         )
@@ -438,19 +488,3 @@ class Pool:
     def _forget(self, key: Key) -> Upstream:
         self._owners.pop(key, None)
         return self._upstreams.pop(key)
-
-
-def _connection_of(server: ServerConfig) -> ServerConfig:
-    """A configuration without the options that do not affect the connection."""
-    return msgspec.structs.replace(
-        server,
-        title="",
-        description="",
-        tags=(),
-        allowed_tools=(),
-        denied_tools=(),
-        calls_per_minute=0,
-        cache={},
-        fallback=(),
-        start="lazy",
-    )

@@ -153,6 +153,25 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Whether every user has their own connection."""
         return self.credentials == "user" or self.placement == "user"
 
+    def connects_like(self, other: "ServerConfig") -> bool:
+        """Whether the two differ at most in options that do not affect the connection."""
+        return self._connection == other._connection
+
+    @property
+    def _connection(self) -> "ServerConfig":
+        return msgspec.structs.replace(
+            self,
+            title="",
+            description="",
+            tags=(),
+            allowed_tools=(),
+            denied_tools=(),
+            calls_per_minute=0,
+            cache={},
+            fallback=(),
+            start="lazy",
+        )
+
     @property
     def patience(self) -> float:
         """How long it may take to start."""
