@@ -59,7 +59,7 @@ MATCHING = frozenset({"matching"})
 RULES = {
     "matching": ("' came from ", "' is from a stored result "),
     "asks for it": (" asks for it",),
-    "visiting": ("' is an address out of ",),
+    "visiting": ("' is an address from ",),
 }
 """The rules about flow, by the words of their questions."""
 CHOICES = tuple(

@@ -355,7 +355,7 @@ class Gateway(Library):
     def _on_event(self, event: UpstreamEvent) -> None:
         if event.method == ROOTS_WITHHELD:
             if any(map(_takes_paths, self.catalogue.now.by_server.get(event.server, ()))):
-                words = f"{event.server} is shared by clients and not offered the folders that one has open"
+                words = f"{event.server} is shared by clients, so it does not get the folders that a client has open"
                 log.warning('%s; isolation = "session" gives each client one of its own', words)
                 self.audit.act("gateway", ROOTS_WITHHELD, words)
             return

@@ -78,7 +78,7 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
     config = mail.home / ".config/wicket/wicket.toml"
     config.write_text(f'{config.read_text()}\n[[policy]]\nname = "mail"\naction = "ask"\ntool = "send"\n')
     refused = mail.run("call", "m.send", "to=ann")
-    assert (refused.code, "the rule 'mail' asks for a person's yes" in refused.err) == (1, True)
+    assert (refused.code, "the rule 'mail' requires a person's approval" in refused.err) == (1, True)
     (waiting,) = mail.run("approve", "--json").json
     assert mail.run("approve", "m.send", "--always").code == 2
     approved = mail.run("approve", waiting["name"], "--always")
@@ -87,7 +87,7 @@ def test_a_call_is_approved_for_always_and_its_rule_explained(mail: Shell) -> No
     assert [mail.run("call", "m.send", "to=ann").code for _ in range(2)] == [0, 0]
     assert mail.run("call", "m.send", "to=eve").code == 1
     assert "is made, by 'mail, always, said by" in mail.run("policy", "explain", "m.send", "to=ann").out
-    assert "needs a person's yes, by 'mail'" in mail.run("policy", "explain", "m.send", "to=eve").out
+    assert "needs a person's approval, by 'mail'" in mail.run("policy", "explain", "m.send", "to=eve").out
     (standing,) = mail.run("approve", "--list", "--json").json
     assert (standing["tool"], standing["arguments"]) == ("m.send", {"to": {"const": "ann"}})
     listed = mail.run("approve", "--list")

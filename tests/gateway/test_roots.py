@@ -49,9 +49,11 @@ async def test_a_shared_server_keeps_to_its_own_folders_and_says_so_once(
                     assert str(open_in_editor) not in said
             acts = await gateway.store.find_calls(AuditQuery(tool="roots withheld"))
             assert [record.detail.partition(" ")[0] for record in acts] == ["files"]
-    lines = [record.getMessage() for record in caplog.records if "not offered the folders" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "does not get the folders" in record.getMessage()]
     assert len(lines) == 1
-    assert lines[0].startswith("files is shared by clients and not offered the folders that one has open; isolation =")
+    assert lines[0].startswith(
+        "files is shared by clients, so it does not get the folders that a client has open; isolation ="
+    )
 
 
 @pytest.mark.node
@@ -95,7 +97,7 @@ async def test_the_command_line_says_which_servers_get_the_folders_of_clients(
         return await asyncio.to_thread(Shell.at(tmp_path).run, *arguments, "--config", str(tmp_path / "wicket.toml"))
 
     done = await run("doctor", "--json")
-    fixes = [found["fix"] for found in done.json if "no folder that one has open" in found["message"]]
+    fixes = [found["fix"] for found in done.json if "does not get the folders" in found["message"]]
     assert fixes == ['isolation = "session" starts one for each client, with its folders.']
     assert (await run("status", "--json")).json["roots"] == {"files": "withheld", "notes": "own"}
     said = (await run("status")).out

@@ -34,9 +34,9 @@ async def test_always_makes_a_rule_that_names_its_arguments(offer: Offer, open_g
         assert len(person.heard) == 1
         assert (await last(gateway)).rule.startswith("rule 2: ask, always, said by local on ")
         for other in ({"to": "ann"}, {"to": "bob", "text": "hi"}, {"to": "ann", "text": 'say "hi"\n', "cc": "eve"}):
-            with pytest.raises(Denied, match="asks for a person's yes"):
+            with pytest.raises(Denied, match="requires a person's approval"):
                 await call(gateway, Silent(), "m.send", **other)
-        with pytest.raises(Denied, match="asks for a person's yes"):
+        with pytest.raises(Denied, match="requires a person's approval"):
             await call(gateway, Silent(KEEPER), "m.send", to="ann", text='say "hi"\n')
 
 
@@ -46,14 +46,14 @@ async def test_every_gateway_of_a_store_has_it_until_it_is_revoked(
     server = offer(SEND)
     async with open_gateway({"m": server}, policy=POLICY) as gateway:
         async with open_gateway({"m": server}, policy=POLICY) as replica:
-            with pytest.raises(Denied, match="asks for a person's yes"):
+            with pytest.raises(Denied, match="requires a person's approval"):
                 await call(replica, Silent(), "m.send", to="ann", text="hello")
             await call(gateway, Person(always), "m.send", to="ann", text="hello")
             assert (await call(replica, Silent(), "m.send", to="ann", text="hello"))["content"]
             (rule,) = await gateway.store.standing_approvals()
             assert (rule.principal, rule.approved_by) == ("local", "local")
             assert await Always(replica.store, tmp_path / "elsewhere.toml").revoke(rule.id) == rule
-            with pytest.raises(Denied, match="asks for a person's yes"):
+            with pytest.raises(Denied, match="requires a person's approval"):
                 await call(gateway, Silent(), "m.send", to="ann", text="hello")
 
 
@@ -145,5 +145,5 @@ async def test_for_this_session_is_remembered_until_the_session_ends(offer: Offe
         assert len(person.heard) == 1
         await call(gateway, person, "m.send", to="ann", text="something else")
         assert len(person.heard) == 2
-        with pytest.raises(Denied, match="asks for a person's yes"):
+        with pytest.raises(Denied, match="requires a person's approval"):
             await call(gateway, Silent(session="another"), "m.send", to="ann", text="hello")

@@ -157,7 +157,7 @@ async def test_an_address_that_a_text_wants_visited_is_asked_about(
         assert person.heard == [], "nothing was read before"
         await call(gateway, Person(yes, session="t"), "m.read")
         await call(gateway, (reader := Person(yes, session="t")), "m.fetch", url=url)
-        assert [("'url' is an address out of" in question) for question in reader.heard] == [True] * asked
+        assert [("'url' is an address from" in question) for question in reader.heard] == [True] * asked
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ async def _wait_for_a_person(store: ApprovalStore, question: StoredApproval, dec
         await store.save_approval(question)
     number = known[0].id if known else question.id
     return Denied(
-        f"'{question.server}.{question.tool}' was not called: {decision.words} asks for a person's yes.{why}",
+        f"'{question.server}.{question.tool}' was not called: {decision.words} requires a person's approval.{why}",
         hint=f"Somebody at the gateway can run: wicket approve {number}; then make the same call again.",
     )
 

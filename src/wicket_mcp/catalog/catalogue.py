@@ -449,7 +449,7 @@ class Catalogue:
         try:
             await self._store.save_listing(StoredListing(listing, fingerprint(self.servers[listing.server])))
         except WicketError as problem:
-            log.warning("the listing of '%s' could not be kept: %s", listing.server, problem)
+            log.warning("the listing of '%s' could not be stored: %s", listing.server, problem)
 
     def segment(self, listing: Listing) -> bytes:
         """The search segment that is stored with exactly this listing; empty if there is none."""
@@ -468,7 +468,7 @@ class Catalogue:
         try:
             stored = {entry.listing.server: entry for entry in await self._store.load_listings()}
         except WicketError as problem:
-            log.warning("what is known of servers could not be read; they are asked again: %s", problem)
+            log.warning("what is stored about servers could not be read; they are listed again: %s", problem)
             return
         known = {
             name: stored[name].listing

@@ -82,7 +82,7 @@ def server(config: ServerConfig, settings: Config) -> Iterator[Finding]:
 def withheld_roots(servers: Iterable[str]) -> Iterator[Finding]:
     """Servers that clients with open folders have used, and that work on none of those."""
     for name in servers:
-        words = "is shared by clients, and so works on what it is configured for and on no folder that one has open"
+        words = "is shared by clients, so it does not get the folders that a client has open"
         yield Finding("warning", name, words, 'isolation = "session" starts one for each client, with its folders.')
 
 

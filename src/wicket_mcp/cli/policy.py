@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True, help="Explain the rules about calls.", r
 
 _WORDS = {
     "allow": "is made",
-    "ask": "needs a person's yes",
+    "ask": "needs a person's approval",
     "deny": "is refused",
 }
 
@@ -72,5 +72,5 @@ def explain(
         f"by {rule if rule.startswith(('rule ', 'held: ')) else repr(rule)}" if rule else "because no rule is about it"
     )
     follows = verdict["flow"] != "off" and not rule  # a rule that decides is not overruled by where data flows
-    flow = f" Where data of others reaches it, flow decides: {verdict['flow']}." if follows else ""
+    flow = f" Where data from others reaches it, flow decides: {verdict['flow']}." if follows else ""
     tell(verdict, f"{verdict['call']} ({verdict['effect']}) {_WORDS[verdict['action']]}, {reason}.{flow}", json=json)

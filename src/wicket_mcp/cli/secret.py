@@ -26,7 +26,7 @@ def set_secret(name: _Name, json: JsonOption = False) -> None:
     piped = not sys.stdin.isatty()
     value = sys.stdin.read().rstrip("\r\n") if piped else getpass(f"{name}: ")
     if not value:
-        raise ConfigError("nothing was given to keep", hint=f"Type it, or pipe it in: wicket secret set {name} < FILE")
+        raise ConfigError("no secret was given", hint=f"Type it, or pipe it in: wicket secret set {name} < FILE")
     keyring.write(name, value)
     tell({"name": name, "kept": True}, f"Kept {name}.", json=json)
     if not json:

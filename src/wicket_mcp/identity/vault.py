@@ -64,7 +64,7 @@ class Vault:
             if await self._store.save_secret(self._seal(owner, name, key, value)):
                 return
             self._newest = None  # another process has rotated
-        raise Internal("The vault's key changed while a credential was kept.", hint="Try again.")
+        raise Internal("The vault's key changed while a credential was being stored.", hint="Try again.")
 
     async def delete(self, owner: str, name: str) -> bool:
         """Delete a secret; whether there was one."""

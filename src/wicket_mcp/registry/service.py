@@ -119,7 +119,7 @@ class Registry:
             await self._permit_account(name, principal)
         elif not await self._domains.covers(principal, domain):
             raise Denied(
-                f"{name} may be published only by somebody who has proved to own {domain}.",
+                f"{name} may be published only by somebody who has proved that they own {domain}.",
                 hint=f"Call verify_domain with '{domain}', set the record it names, then check_domain_ownership.",
             )
 

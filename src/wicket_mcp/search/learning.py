@@ -137,7 +137,7 @@ class Learning:
         try:
             await self._store.add_choice(choice, KEPT)
         except WicketError as problem:  # it is known until this process ends
-            log.info("what a search led to could not be kept: %s", problem)
+            log.info("what a search led to could not be stored: %s", problem)
 
 
 def _search_of(searches: Collection[_Search], tool: str, at: float) -> _Search | None:

@@ -150,5 +150,5 @@ class Recorder:
 
 def _loss(count: int) -> CallRecord:
     """A record of the gap, for later readers of the audit."""
-    detail = f"{count} records before this one could not be kept"
+    detail = f"{count} records before this one could not be stored"
     return CallRecord(time.time(), "gateway", "", "audit", "", "lost", 0.0, 0, method="admin", detail=detail)

@@ -85,7 +85,7 @@ class App:
         if self._vouched is not None and mount is not None and (peer := headers.get(b"wicket-peer")) is not None:
             vouched = self._vouched(peer, scope["method"], path)
             if vouched is None:
-                self._on_rejected(client, f"401 {scope['method']} {path[:100]}: no replica of ours")
+                self._on_rejected(client, f"401 {scope['method']} {path[:100]}: not a replica of this gateway")
                 await send_json(send, 401, {"error": "This was not sent by a replica of this gateway."})
             else:
                 await mount(scope, headers, receive, send, vouched)

@@ -34,7 +34,7 @@ MAX_HEADERS = 100
 MAX_URL = 16 * 1024
 
 _TOO_MANY = b"Too many connections are open. Try again later."
-_TOO_MUCH = b"The gateway has more to do than it can. Try again after Retry-After seconds."
+_TOO_MUCH = b"The gateway is overloaded. Try again after Retry-After seconds."
 
 
 class Served:

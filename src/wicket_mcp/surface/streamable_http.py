@@ -59,7 +59,7 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} 
 _ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
 _PARAMETER = PREFIX.encode()
 _SESSION = b"mcp-session-id"
-_BUSY: JsonObject = {"error": "The gateway has more to do than it can. Try again after Retry-After seconds."}
+_BUSY: JsonObject = {"error": "The gateway is overloaded. Try again after Retry-After seconds."}
 
 
 class StreamableHttp:

@@ -64,7 +64,7 @@ FAMILIES: Mapping[str, Family] = {
     "wicket_event_loop_lag_seconds": Family("gauge", (), "The longest delay of the event loop since the last scrape."),
     "wicket_event_loop_held_total": Family("counter", (), "Times that the event loop was blocked; the log says why."),
     "wicket_requests_rejected_total": Family("counter", (), "Requests that were refused because of too much load."),
-    "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be kept."),
+    "wicket_audit_lost_total": Family("counter", (), "Records of the audit that could not be stored."),
     "wicket_auth_failures_total": Family("counter", (), "Requests without a token or with a wrong one."),
     "wicket_background_failures_total": Family("counter", (), "Background tasks that failed; the log says which."),
     "wicket_outbox_dropped_total": Family("counter", (), "Messages that were dropped for slow clients."),

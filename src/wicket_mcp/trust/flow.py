@@ -247,7 +247,7 @@ def _visits(call: Call, sources: Reversible[Source]) -> Iterator[tuple[str, Labe
     for name, value in call.arguments.items():
         for source in reversed(sources):
             if source.labels.untrusted and matching.sends_to(value, source.text):
-                yield f"'{name}' is an address out of {source.words}", source.labels
+                yield f"'{name}' is an address from {source.words}", source.labels
                 break
 
 

@@ -173,7 +173,7 @@ class OAuthClient:
 
     def _no_token(self) -> SignInFailed:
         text = f"The authorization server of '{self.server}' answered without a token."
-        return SignInFailed(self.server, text, hint="Try again later; if it stays so, tell its operator.")
+        return SignInFailed(self.server, text, hint="Try again later; if it persists, tell its operator.")
 
 
 def _proof(key: str, endpoint: str, nonce: str) -> str:

@@ -174,7 +174,7 @@ class PersonCredentials(_Tokens):
             self._unsaved = None
         except WicketError as problem:
             if self._unsaved is None:
-                log.warning("the sign-in to '%s' could not be kept, and is kept in memory: %s", self._server, problem)
+                log.warning("the sign-in to '%s' could not be stored, and is kept in memory: %s", self._server, problem)
             self._unsaved = grant
 
 

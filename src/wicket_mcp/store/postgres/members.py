@@ -207,7 +207,7 @@ class PostgresMembers:
     def _watch_clock(self) -> None:
         skewed = abs(self.clock_offset) > SKEW
         if skewed and not self._skewed:
-            log.warning("this machine's clock differs from the database's by %d s: set it right", self.clock_offset)
+            log.warning("this machine's clock differs from the database's by %d s: correct it", self.clock_offset)
         self._skewed = skewed
 
     async def _fetch(self, text: str, *values: Any) -> Any:

@@ -364,7 +364,7 @@ class Pages:
                 needs.append((f"{change.kind} {change.key} is held", change.words, "/ui/approvals"))
             for question in await self.source.approvals.approvals(now):
                 if not question.approved_by:
-                    needs.append(("A call waits for a yes", question.words, "/ui/approvals"))
+                    needs.append(("A call waits for approval", question.words, "/ui/approvals"))
             if lost := self.source.lost():
                 needs.append(("Audit records were lost", f"{lost} since the gateway started.", "/ui/activity"))
         return needs
