@@ -41,13 +41,13 @@ Wicket, which is then their client. The scenarios below `auth/` are about signin
 AUTH = """
 ## Signing in
 
-In the scenarios below `auth/`, `wicket login` signs in with a browser that follows the redirects. Then the SDK's client
-lists and calls the tools through Wicket, and opens the page if a call asks for more rights. The extensions are client
-credentials (by secret and by key), enterprise-managed authorization, workload identity and DPoP (without and with
-nonces).
+In the scenarios below `auth/`, the SDK's client signs in by itself (direct). Through Wicket, `wicket login` signs in
+with a browser that follows the redirects. Then the SDK's client lists and calls the tools through Wicket, and opens the
+page if a call asks for more rights. The extensions are client credentials (by secret and by key), enterprise-managed
+authorization, workload identity and DPoP (without and with nonces); the SDK's client does not have the last three.
 
-| revision | scored | extensions |
-| --- | --- | --- |
+| revision | scored, direct | scored, through Wicket | extensions, direct | extensions, through Wicket |
+| --- | --- | --- | --- | --- |
 """
 
 AUTHORIZATION = """
@@ -75,7 +75,8 @@ def page(facts: Known) -> str:
     """The whole document."""
     server = (_row(revision, facts.scores["server"][revision].values()) for revision in REVISIONS)
     client = (_row(revision, facts.scores["client"][revision].values()) for revision in REVISIONS)
-    auth = (_row(revision, facts.scores["auth"][revision].values()) for revision in REVISIONS)
+    columns = ("direct", "wicket", "direct extensions", "wicket extensions")
+    auth = (_row(revision, (facts.scores["auth"][revision][name] for name in columns)) for revision in REVISIONS)
     return "".join(
         [
             INTRODUCTION.format(version=facts.suite),

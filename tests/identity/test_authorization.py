@@ -243,6 +243,8 @@ async def test_fewer_scopes_may_be_asked_for_and_not_more(open_gateway: OpenGate
         _, issued = await client.redeem(await client.code(scope=["discover"]))
         assert issued["scope"] == "discover"
         assert (await client.refresh(issued["refresh_token"], scope="discover invoke"))[1]["error"] == "invalid_scope"
+        assert (await client.refresh(issued["refresh_token"]))[0] == 200  # nothing was used up
+        assert (await client.refresh(issued["refresh_token"], scope="invoke"))[1]["error"] == "invalid_grant"
 
 
 @pytest.mark.parametrize(

@@ -421,6 +421,18 @@ async def test_an_opaque_token_is_asked_about_and_the_answer_is_kept(
             assert provider.asked["/introspect"] == before
 
 
+async def test_an_issuer_that_cannot_be_asked_does_not_hide_another(open_gateway: OpenGateway) -> None:
+    async with IdentityProvider() as away, IdentityProvider() as provider:
+        provider.opaque["good"] = {"active": True, **provider.claims(aud=AUDIENCE)}
+        issuers = [{"issuer": each.issuer, "introspection": f"{each.issuer}/introspect"} for each in (away, provider)]
+        await away.__aexit__(None, None, None)
+        http = {"public_url": PUBLIC, "issuers": issuers}
+        async with open_gateway({"echo": peer("Echo")}, http=http) as gateway, serve_http(gateway) as address:
+            async with raw_client(address) as client:
+                assert (await knock(client, "good"))[0] == 200
+                assert (await knock(client, "unknown"))[0] == 503  # it may be one of the other's
+
+
 async def test_a_jwt_without_a_type_is_asked_about_where_the_issuer_can_be(open_gateway: OpenGateway) -> None:
     async with IdentityProvider() as provider:
         token, other = (provider.token(header={"typ": None}, aud=AUDIENCE, sub=who) for who in ("ann", "bob"))

@@ -16,21 +16,33 @@ from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
 
 from tests.conftest import OpenGateway
-from tests.gateway.serving import serve_http
+from tests.gateway.serving import META, TOKEN, raw_client, serve_http
 from tests.identity.browser import browse
 from tests.peers.protected import (
     AnswersForAnother,
+    BindsToNoKey,
+    EndsReplayed,
+    ForgetsClients,
     HtmlAnswer,
+    HtmlMetadata,
+    LastsForever,
+    MetadataDown,
+    NamesNobody,
     NoS256,
     Protected,
     ProviderDown,
     Refuses,
+    RefusesForAnother,
     SlowToken,
+    WantsEver,
     WrongIssuer,
 )
 from wicket_mcp import Gateway
 from wicket_mcp.cluster.seal import Ring
-from wicket_mcp.errors import NeedsSignIn, SignInFailed
+from wicket_mcp.errors import Denied, NeedsSignIn, SignInFailed, WicketError
+from wicket_mcp.identity.oauth.client import OAuthClient
+from wicket_mcp.identity.oauth.messages import Client as Registered
+from wicket_mcp.identity.oauth.messages import Grant
 from wicket_mcp.model import LOCAL, SCOPES, Principal
 from wicket_mcp.tasks import Tasks
 
@@ -88,6 +100,32 @@ async def test_a_token_is_renewed_once_for_all_who_wait(open_gateway: OpenGatewa
         assert gateway.accounts.refreshes == {("x", "ok"): 1}
 
 
+async def test_a_token_is_renewed_once_by_several_processes(open_gateway: OpenGateway) -> None:
+    """Else a server that ends a sign-in whose refresh token comes twice would sign everybody out."""
+    servers = {"x": {"url": ""}}
+    async with EndsReplayed() as remote:
+        servers["x"]["url"] = remote.url
+        async with open_gateway(servers) as here, open_gateway(servers) as there:
+            await sign_in(here)
+            for gateway in (here, there):
+                assert text_of(await gateway.call("x.whoami")) == "ann"
+            for renewals in range(1, 4):
+                remote.tokens.clear()
+                answers = await asyncio.gather(*(each.call("x.whoami") for each in (here, there) * 5))
+                assert {text_of(answer) for answer in answers} == {"ann"}
+                assert len(remote.seen("/token")) == 1 + renewals
+
+
+async def test_a_process_that_died_while_it_renewed_stops_no_other(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        await gateway.call("x.whoami")
+        (refresh,) = remote.refresh_tokens
+        assert await gateway.accounts.waiting.claim("renewal", refresh, 0.3)
+        remote.tokens.clear()
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+
+
 async def test_a_token_is_renewed_before_its_end(open_gateway: OpenGateway) -> None:
     async with Protected(lifetime=0) as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
         await sign_in(gateway)
@@ -113,6 +151,24 @@ async def test_a_revoked_sign_in_is_said_and_the_tools_stay_known(open_gateway: 
         assert text_of(await gateway.call("x.whoami")) == "ann"
 
 
+async def test_a_server_that_forgot_us_is_registered_at_again(open_gateway: OpenGateway) -> None:
+    async with ForgetsClients() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+        remote.clients.clear()
+        remote.tokens.clear()
+        with pytest.raises(NeedsSignIn):  # the refresh token is worth nothing any more
+            await gateway.call("x.whoami")
+        assert (await gateway.servers())[0].state == "needs sign-in"
+        await sign_in(gateway)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
+        remote.clients.clear()
+        pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), LOCAL)
+        assert (await browse(pending.url))[0] == 400  # and nobody comes back to us
+        await sign_in(gateway)
+        assert len(remote.seen("/register")) == 3
+
+
 async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gateway: OpenGateway) -> None:
     config = {"x": {"url": "", "auth": {"scopes": ["read"]}}}
     async with Protected(scope="read") as remote:
@@ -132,6 +188,20 @@ async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gat
         assert [set(asked.split()) for asked in remote.asked_scopes] == [{"read"}, {"read", "write"}]
 
 
+async def test_more_rights_are_asked_for_three_times_at_most(open_gateway: OpenGateway) -> None:
+    async with WantsEver() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        for _ in range(3):
+            with pytest.raises(NeedsSignIn):
+                await gateway.call("x.whoami")
+            await sign_in(gateway)
+        with pytest.raises(NeedsSignIn, match="more rights"):
+            await gateway.call("x.whoami")
+        with pytest.raises(SignInFailed, match="again and again"):
+            await sign_in(gateway)
+        assert len(remote.asked_scopes) == 3
+        assert [len(asked.split()) for asked in remote.asked_scopes] == [0, 1, 2]
+
+
 @pytest.mark.promise(
     "T9", "An authorization server with a false identity, or one that answers for another, gets nothing."
 )
@@ -141,7 +211,12 @@ async def test_more_rights_are_asked_for_together_with_the_earlier_ones(open_gat
         (WrongIssuer, "says that it is another one"),
         (NoS256, "PKCE"),
         (HtmlAnswer, "without a token"),
+        (HtmlMetadata, "nothing says where to sign in"),
+        (MetadataDown, "could not be found out: HTTP 503"),
         (AnswersForAnother, "did not come from the authorization server"),
+        (RefusesForAnother, "did not come from the authorization server"),
+        (NamesNobody, "did not come from the authorization server"),
+        (BindsToNoKey, "without a token"),
         (Refuses, "access_denied"),
     ],
 )
@@ -153,7 +228,36 @@ async def test_t9_what_cannot_be_trusted_is_not_used(
             await sign_in(gateway)
         with pytest.raises(NeedsSignIn):
             await gateway.call("x.whoami")
-        assert not remote.tokens
+        assert await gateway.accounts.sign_ins.keep.grant("shared", "x", remote.url) is None
+
+
+async def test_a_provider_that_is_slow_is_waited_for_so_long() -> None:
+    async with SlowToken() as remote:
+        oauth = OAuthClient("x", remote.url, timeout=0.2)
+        client = Registered(issuer=remote.origin, client_id="client-1", auth_method="none")
+        grant = Grant(url=remote.url, resource=remote.url, client=client, token_endpoint=f"{remote.origin}/token")
+        with pytest.raises(SignInFailed, match=r"did not answer within 0.2 s\. Try again later"):
+            await oauth.token(grant, {"grant_type": "authorization_code", "code": "c"})
+        remote.released.set()
+        await oauth.close()
+
+
+async def test_a_provider_that_is_not_there_says_so(open_gateway: OpenGateway) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        with pytest.raises(NeedsSignIn):
+            await gateway.call("x.whoami")
+        await remote.__aexit__(None, None, None)
+        with pytest.raises(SignInFailed, match="authorization server of 'x' .* cannot be asked .* Try again later"):
+            await sign_in(gateway)
+
+
+async def test_a_token_that_lasts_forever_can_be_kept(open_gateway: OpenGateway) -> None:
+    async with LastsForever() as remote:
+        for _ in range(2):
+            async with open_gateway({"x": {"url": remote.url}}) as gateway:
+                if not remote.tokens:
+                    await sign_in(gateway)
+                assert text_of(await gateway.call("x.whoami")) == "ann"
 
 
 async def test_a_provider_that_is_down_loses_nobody_their_sign_in(open_gateway: OpenGateway) -> None:
@@ -187,6 +291,20 @@ async def test_a_sign_in_that_cannot_be_kept_is_not_lost_while_we_run(
         kept = await gateway.accounts.sign_ins.keep.grant("shared", "x", remote.url)
         assert kept is not None
         assert kept.refresh_token in remote.refresh_tokens
+
+
+async def test_a_full_disk_says_so_and_the_earlier_sign_in_stays(open_gateway: OpenGateway, state: Path) -> None:
+    async with Protected() as remote, open_gateway({"x": {"url": remote.url}}) as gateway:
+        await sign_in(gateway)
+        [database] = state.glob("*.db")
+        with closing(sqlite3.connect(database)) as other:
+            other.execute("CREATE TRIGGER full BEFORE INSERT ON vault_secret BEGIN SELECT RAISE(ABORT, 'full'); END")
+            other.commit()
+        remote.account = "bob"
+        with pytest.raises(WicketError, match="could not be used") as problem:
+            await sign_in(gateway)
+        assert "canary" not in str(problem.value)
+        assert text_of(await gateway.call("x.whoami")) == "ann"
 
 
 async def test_a_redirect_works_once(open_gateway: OpenGateway) -> None:
@@ -246,6 +364,31 @@ async def test_a_client_that_cannot_be_asked_gets_the_address(mode: Any, open_ga
         assert not result.is_error
 
 
+async def test_an_account_that_all_share_is_chosen_by_the_owner_alone(open_gateway: OpenGateway) -> None:
+    servers = {"x": {"url": ""}, "own": {"url": "", "credentials": "user"}}
+    async with Protected() as remote:
+        for options in servers.values():
+            options["url"] = remote.url
+        async with open_gateway(servers) as gateway, serve_http(gateway) as address, raw_client(address) as http:
+            key, _ = await gateway.registry.keys.create("bob", ["discover", "invoke"])
+
+            async def call(name: str, token: str) -> str:
+                params = {"name": "call_tool", "arguments": {"name": name}, "_meta": META}
+                message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+                routing = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "call_tool"}
+                _, _, body = await http.post(message, routing, token=token)
+                return text_of(body["result"])
+
+            assert "/oauth/start/" in await call("own.whoami", key)
+            refused = await call("x.whoami", key)
+            assert ("/oauth/start/" in refused, "Ask the owner" in refused) == (False, True)
+            bob, server = Principal("bob", frozenset({"discover", "invoke"})), gateway.catalogue.server("x")
+            for attempt in (gateway.accounts.sign_ins.begin, gateway.accounts.sign_ins.sign_out):
+                with pytest.raises(Denied, match="only its owner"):
+                    await attempt(server, bob)
+            assert "/oauth/start/" in await call("x.whoami", TOKEN)
+
+
 async def test_over_stdio_the_browser_comes_back_to_a_port_of_its_own(tmp_path: Path) -> None:
     async with Protected() as remote:
         config = tmp_path / "wicket.toml"
@@ -263,7 +406,7 @@ async def test_a_page_says_whose_account_it_will_be(open_gateway: OpenGateway) -
     async with Protected() as remote:
         servers["x"]["url"] = remote.url
         async with open_gateway(servers) as gateway, serve_http(gateway, token=None):
-            bob = Principal("bob <b>", SCOPES)
+            bob = Principal("person:1f", SCOPES, label="bob <b>")  # a digest would tell nobody who it is
             pending = await gateway.accounts.sign_ins.begin(gateway.catalogue.server("x"), bob)
             async with aiohttp.ClientSession() as session, session.get(pending.link) as answer:
                 text = await answer.text()

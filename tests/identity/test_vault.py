@@ -1,5 +1,6 @@
 """The vault: what is written where, who can read it, and keys that change, are lost or come from elsewhere."""
 
+import asyncio
 import base64
 import logging
 import subprocess
@@ -154,6 +155,12 @@ async def test_a_missing_keyring_says_what_to_install(house: House) -> None:
     assert 'key = "file"' in str(problem.value)
 
 
+async def first_key(config: Config) -> list[bytes]:
+    keyring = wrapping(config)
+    await keyring.create()
+    return await keyring.keys()
+
+
 async def test_the_systems_keyring_holds_the_key(house: House) -> None:
     keyring: Any = pytest.importorskip("keyring", reason="the package keyring is not installed")
     backend: Any = pytest.importorskip("keyring.backend")
@@ -180,6 +187,9 @@ async def test_the_systems_keyring_holds_the_key(house: House) -> None:
         assert await (await house.vault(key="keyring")).rotate() == 1
         assert await (await house.vault(key="keyring")).get("ann", "github") == CANARY
         assert first != InMemory.kept
+        elsewhere = Config(state_dir=str(house.folder / "other"), vault=VaultConfig(key="keyring"))
+        made = await asyncio.gather(*(first_key(elsewhere) for _ in range(8)))
+        assert all(key == made[0] for key in made)  # who comes second replaces nothing that is in use
         assert not (house.folder / "vault.key").exists()
     finally:
         keyring.set_keyring(before)

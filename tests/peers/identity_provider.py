@@ -37,6 +37,8 @@ class IdentityProvider:
         self.opaque: dict[str, dict[str, Any]] = {}
         self.metadata: dict[str, Any] = {}
         self.person: dict[str, Any] = {"sub": "ann", "email": "ann@example.com", "groups": ["staff"]}
+        self.gone = ""
+        """A path that is not there any more."""
         self.id_token: dict[str, Any] = {}
         """Claims of the next ID tokens that are other than they should be."""
         self.redirect: dict[str, str] = {}
@@ -77,9 +79,11 @@ class IdentityProvider:
         return await self.answer(request)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path == self.gone:
+            return web.Response(status=410)
         if request.path == f"{self.path}/.well-known/openid-configuration":
             return web.json_response(self.metadata)
-        if request.path == "/keys":
+        if request.path in ("/keys", "/moved"):
             marks = [{"kid": key.kid, **self.marks.get(key.kid or "", {})} for key in self.keys]
             shown = [{**key.as_dict(private=False), **mark} for key, mark in zip(self.keys, marks, strict=True)]
             return web.json_response({"keys": shown})

@@ -228,6 +228,97 @@ class Refuses(Protected):
         return {"error": "access_denied", "state": request.query["state"], "iss": self.origin}
 
 
+class RefusesForAnother(Protected):
+    """An error that names another issuer: somebody else ends the sign-in, or wants to learn what is said of it."""
+
+    def redirect_parameters(self, request: web.Request, code: str) -> dict[str, str]:
+        return {"error": "access_denied", "state": request.query["state"], "iss": "https://other.example"}
+
+
+class NamesNobody(Protected):
+    """It promises to name itself in every redirect, and does not."""
+
+    def redirect_parameters(self, request: web.Request, code: str) -> dict[str, str]:
+        return {"code": code, "state": request.query["state"]}
+
+
+class HtmlMetadata(Protected):
+    """A page for people where its metadata should be."""
+
+    async def issuer_metadata(self, request: web.Request) -> web.Response:
+        return web.Response(text="<html>Sorry</html>", content_type="text/html")
+
+
+class MetadataDown(Protected):
+    """Its metadata cannot be read now."""
+
+    async def issuer_metadata(self, request: web.Request) -> web.Response:
+        return web.Response(status=503)
+
+
+class BindsToNoKey(Protected):
+    """It gives a token that is bound to a key, and nobody showed it one."""
+
+    def issue(self, account: str, scope: str) -> JsonObject:
+        return {**super().issue(account, scope), "token_type": "DPoP"}
+
+
+class LastsForever(Protected):
+    """Its tokens last longer than any number."""
+
+    def issue(self, account: str, scope: str) -> JsonObject:
+        return {**super().issue(account, scope), "expires_in": "9" * 400}
+
+
+class ForgetsClients(Protected):
+    """It knows the clients that registered, until `clients` is cleared."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.clients: set[str] = set()
+
+    async def register(self, request: web.Request) -> web.Response:
+        response = await super().register(request)
+        self.clients.add(as_object(decode(response.body or b"{}"))["client_id"])  # pyright: ignore[reportArgumentType]
+        return response
+
+    async def authorize(self, request: web.Request) -> web.Response:
+        if request.query["client_id"] not in self.clients:
+            return web.Response(status=400, text="This client is unknown.")  # it must not redirect
+        return await super().authorize(request)
+
+    async def token(self, request: web.Request) -> web.Response:
+        if str((await request.post())["client_id"]) not in self.clients:
+            return web.json_response({"error": "invalid_client"}, status=401)
+        return await super().token(request)
+
+
+class WantsEver(Protected):
+    """No token is ever enough for a call."""
+
+    async def mcp(self, request: web.Request) -> web.Response:
+        self.scope = f"scope-{len(self.asked_scopes)}"
+        return await super().mcp(request)
+
+
+class EndsReplayed(Protected):
+    """A refresh token that comes a second time ends the sign-in, as OAuth's best practice wants it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.used: set[str] = set()
+
+    async def token(self, request: web.Request) -> web.Response:
+        presented = str((await request.post()).get("refresh_token", ""))
+        if presented in self.used:
+            self.tokens.clear()
+            self.refresh_tokens.clear()
+        if presented:
+            self.used.add(presented)
+        await asyncio.sleep(0)  # others may come meanwhile
+        return await super().token(request)
+
+
 class SlowToken(Protected):
     """Its token endpoint answers only when it is allowed to."""
 

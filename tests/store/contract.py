@@ -368,6 +368,13 @@ class TestGrants:
         await store.revoke_grant("g", NOW, "")
         assert await store.ticket(b"1") is await store.use_ticket(b"1", NOW) is None
 
+    async def test_a_ticket_that_was_dropped_may_be_added_again(self, store: Store, open_another: OpenAnother) -> None:
+        other = await open_another()
+        ticket = StoredTicket(b"1", "renewal", "", {}, NOW + 60)
+        assert [await each.add_ticket(ticket, NOW) for each in (store, other)] == [True, False]
+        await store.drop_ticket(b"1")
+        assert [await each.add_ticket(ticket, NOW) for each in (other, store)] == [True, False]
+
     async def test_tickets_that_ended_are_dropped(self, store: Store) -> None:
         await store.add_ticket(StoredTicket(b"1", "code", "g", {}, NOW), NOW)
         await store.add_ticket(StoredTicket(b"2", "code", "g", {}, NOW + 60), NOW + 1)

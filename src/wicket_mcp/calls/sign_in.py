@@ -10,7 +10,7 @@ import secrets
 from wicket_mcp.calls.forward import ask
 from wicket_mcp.catalog.catalogue import Catalogue
 from wicket_mcp.errors import NeedsSignIn, Unasked
-from wicket_mcp.identity.accounts import Accounts
+from wicket_mcp.identity.accounts import Accounts, may_sign_in
 from wicket_mcp.request import Handler, Layer, Request, Result
 
 ROUNDS = 3  # a server may ask for more rights after a sign-in
@@ -37,6 +37,9 @@ async def _sign_in(request: Request, problem: NeedsSignIn, accounts: Accounts, c
     config = catalogue.servers.get(server)
     if config is None or config.url is None or not accounts.serves_callback:
         raise problem
+    if not may_sign_in(config, request.principal):
+        hint = f"All users share its account. Ask the owner of this gateway to run: wicket login {server}"
+        raise NeedsSignIn(server, problem.why, hint=hint)
     pending = await accounts.sign_ins.begin(config, request.principal)
     visit = secrets.token_urlsafe(16)
     question = {

@@ -82,11 +82,21 @@ async def _sign_in(gateway: "Gateway", server: "ServerConfig") -> int:
 
 
 async def _visit(gateway: "Gateway", server: "ServerConfig") -> None:
+    import platform
+    from urllib.parse import urlsplit
+
     from wicket_mcp.cli.browser import open_browser
 
     pending = await gateway.accounts.sign_ins.begin(server, gateway.principal)
-    if not await open_browser(pending.url, gateway.config.oauth.browser):
-        note(f"Open this address to sign in to '{server.name}':\n\n  {pending.url}\n")
+    if await open_browser(pending.url, gateway.config.oauth.browser):
+        note(f"Sign in to '{server.name}' in your browser. If none has opened, open this address:\n\n  {pending.url}\n")
+    else:
+        port = urlsplit(pending.begun.authorization.redirect_uri).port
+        note(
+            f"Open this address to sign in to '{server.name}':\n\n  {pending.url}\n\n"
+            f"If your browser is on another computer, run this there first: ssh -L {port}:127.0.0.1:{port} "
+            f"{platform.node()}"
+        )
     await pending.wait()
 
 

@@ -26,7 +26,7 @@ def status(config: ConfigOption = None, json: JsonOption = False, verbose: Verbo
         return
     rows = [("key", row["place"]), ("in use", row["key"] or "nothing is kept yet")]
     rows += [("since", row["created"])] if row["created"] else []
-    rows.append(("kept", f"{row['secrets']} credentials"))
+    rows.append(("kept", _amount(row["secrets"])))
     if row["unreadable"]:
         rows.append(("lost", f"{row['unreadable']} of them: their key is missing (wicket vault rotate --discard)"))
     for key, value in rows:
@@ -47,7 +47,11 @@ def rotate(
     Example: wicket vault rotate
     """
     count = with_library(config, lambda library: library.vault.rotate(discard=discard), verbose=verbose)
-    tell({"secrets": count}, f"Encrypted {count} credentials under a new key.", json=json)
+    tell({"secrets": count}, f"Encrypted {_amount(count)} with a new key.", json=json)
+
+
+def _amount(count: int) -> str:
+    return f"{count} credential{'' if count == 1 else 's'}"
 
 
 def _row(status: "VaultStatus") -> dict[str, Any]:

@@ -16,7 +16,7 @@ from wicket_mcp.config.read.secrets import resolve
 from wicket_mcp.errors import NeedsSignIn
 from wicket_mcp.identity.vault import Vault
 from wicket_mcp.identity.waiting import Waiting
-from wicket_mcp.model import Principal
+from wicket_mcp.model import LOCAL, Principal
 from wicket_mcp.store.base import GrantStore, NoteStore
 from wicket_mcp.upstream.credentials import Challenge, Credentials, owner_of
 from wicket_mcp.upstream.egress import Answer
@@ -85,7 +85,7 @@ class Accounts:
     def reconfigure(self, config: Config) -> None:
         """Use another configuration for sign-ins from now on."""
         self.options = config.oauth
-        if config.http.public_url:
+        if self.address and config.http.public_url:  # over stdio, browsers return to a loopback port
             self.address = config.http.public_url.rstrip("/")
 
     def tell(self, on_change: Callable[[str, str], None]) -> None:
@@ -181,6 +181,14 @@ class Accounts:
             self._needs[key] = None
         return self._needs[key] is not None
 
+    async def expect(self, server: str, owner: str, client: str) -> None:
+        """A browser left to sign in, with this client of ours; empty when it is back."""
+        await self._notes.save_note(f"sign-in begun {server} {owner}", client)
+
+    async def unanswered(self, server: str, owner: str) -> str:
+        """The client with which a browser left to sign in and did not come back."""
+        return await self._notes.load_note(f"sign-in begun {server} {owner}") or ""
+
     async def on_signed_in(self, server: str, owner: str, version: str = "") -> None:
         """A sign-in (or, without a version, a sign-out) happened: use new connections from now on."""
         self._supersede(server, owner, version)
@@ -270,6 +278,13 @@ class _OnDemand:
             await self._accounts.need(self.config.name, self._owner, None)
         if not first:
             await self._accounts.on_signed_in(self.config.name, self._owner, version)
+
+
+def may_sign_in(config: ServerConfig, principal: Principal) -> bool:
+    """Whether `principal` may choose the account that is used: everyone their own, only an administrator the one that
+    all users share.
+    """
+    return config.credentials == "user" or principal.name == LOCAL.name or principal.may("admin")
 
 
 def _note(server: str, owner: str) -> str:

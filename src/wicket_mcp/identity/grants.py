@@ -205,9 +205,7 @@ class Grants:
 
     async def refresh(self, token: str, client: str, scopes: Collection[str]) -> Issued:
         """New tokens for a refresh token, which is used up by this. Raises OAuthError."""
-        _, grant = await self._use(token, "refresh", client)
-        if not grant.scopes.issuperset(scopes):
-            raise OAuthError("invalid_scope", "More than was approved.")
+        _, grant = await self._use(token, "refresh", client, scopes)
         return await self._issue_pair(grant, frozenset(scopes) or grant.scopes)
 
     async def principal(self, token: str, base: str) -> Principal | None:
@@ -261,13 +259,20 @@ class Grants:
             with suppress(UnknownName):
                 await self.revoke(grant.id, "the client signed out", grant.principal)
 
-    async def _use(self, text: str, kind: str, client: str) -> tuple[StoredTicket, StoredGrant]:
-        """Use a code or refresh token; returns it and its grant. Raises OAuthError; a replay ends the grant."""
+    async def _use(
+        self, text: str, kind: str, client: str, scopes: Collection[str] = ()
+    ) -> tuple[StoredTicket, StoredGrant]:
+        """Use a code or refresh token; returns it and its grant. Raises OAuthError; a replay ends the grant.
+
+        A request for other scopes than the approved ones is rejected before the token is used up.
+        """
         now = self._clock()
         ticket = await self._store.ticket(digest_of(text))
         grant = await self._store.grant(ticket.grant) if ticket is not None and ticket.kind == kind else None
         if ticket is None or grant is None or grant.client != client or grant.revoked_at is not None:
             raise OAuthError("invalid_grant", f"This {kind} is not valid.")
+        if ticket.used_at is None and not grant.scopes.issuperset(scopes):
+            raise OAuthError("invalid_scope", "More than was approved.")
         before = await self._store.use_ticket(ticket.digest, now)
         if before is None or before.used_at is not None:
             with suppress(UnknownName):  # another replay was quicker

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REFETCH = 60.0
 """Seconds before an unknown key makes us fetch the keys again."""
 RETRY = 5.0
-"""The same, after the issuer could not be reached."""
+"""The same, while no key is known because the issuer could not be reached."""
 STALE = 3600.0
 """Seconds after which the keys are fetched again, so that a withdrawn key becomes invalid."""
 MAX_KEYS = 100
@@ -76,9 +76,10 @@ class Keys:
                 self._where = await self._discover()
             document = await self._documents.get(self._where)
         except Unreadable:
-            self._next = self._clock() + RETRY
+            self._where = self._config.jwks  # the next attempt asks again where the keys are
             if self._fetched is None:
                 raise
+            self._next = self._clock() + REFETCH
             return
         finally:
             self._next = max(self._next, self._clock() + RETRY)

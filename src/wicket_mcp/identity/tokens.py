@@ -21,7 +21,7 @@ from wicket_mcp.codec import decode
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.config.model.sign_in import IssuerConfig
 from wicket_mcp.config.read.secrets import expand
-from wicket_mcp.errors import ConfigError
+from wicket_mcp.errors import ConfigError, Unavailable
 from wicket_mcp.identity.claims import (
     LEEWAY,
     InvalidToken,
@@ -145,12 +145,19 @@ class Tokens:
     async def _introspect(self, token: str, digest: bytes, now: float) -> Known:
         if now < self._refused.get(digest, 0.0):
             raise InvalidToken("it is not active")
+        unavailable: Unavailable | None = None
         for issuer in self._issuers.values():
             if issuer.config.introspection:
-                async with self._asking:
-                    known = await issuer.introspect(token, now)
+                try:
+                    async with self._asking:
+                        known = await issuer.introspect(token, now)
+                except Unavailable as problem:  # another issuer may know the token
+                    unavailable = problem
+                    continue
                 if known is not None:
                     return known
+        if unavailable is not None:
+            raise unavailable
         _keep(self._refused, digest, now + REFUSED_FOR, MAX_REFUSED)
         raise InvalidToken("it is not active")
 

@@ -1,9 +1,9 @@
 """Data that waits until a browser comes back: sealed, in the store, for any process that the browser reaches.
 
 A record is found by a secret that only the browser carries (a `state`, a link), is stored under its digest, and
-expires; `take` returns it once among all processes. It is sealed with the keys that replicas share or, without
-replicas, with a key of this process. Knows nothing about its content: sign-ins to servers (`oauth/signin.py`) and
-visits to OpenID providers (`providers.py`).
+expires; `take` returns it once among all processes, and `claim` lets one of them do something alone. A record is sealed
+with the keys that replicas share or, without replicas, with a key of this process. Knows nothing about its content:
+sign-ins to servers and their renewal (`oauth/`), and visits to OpenID providers (`providers.py`).
 """
 
 import hashlib
@@ -46,6 +46,15 @@ class Waiting:
         """Like `peek`, but only the first caller gets it."""
         digest = _digest(kind, key)
         return self._open(kind, digest, await self._store.use_ticket(digest, time.time()))
+
+    async def claim(self, kind: str, key: str, life: float) -> bool:
+        """Whether this process may do alone what `key` names, until it releases it or `life` seconds have passed."""
+        now = time.time()
+        return await self._store.add_ticket(StoredTicket(_digest(kind, key), kind, "", {}, now + life), now)
+
+    async def release(self, kind: str, key: str) -> None:
+        """The next process may claim it."""
+        await self._store.drop_ticket(_digest(kind, key))
 
     def _open(self, kind: str, digest: bytes, ticket: StoredTicket | None) -> Any:
         if ticket is None or ticket.kind != kind or ticket.used_at is not None or time.time() >= ticket.expires_at:

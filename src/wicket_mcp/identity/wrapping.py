@@ -8,13 +8,14 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import secrets
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from wicket_mcp.config.model.config import Config
 from wicket_mcp.errors import ConfigError
@@ -23,6 +24,7 @@ from wicket_mcp.files import replace_file
 VARIABLE = "WICKET_VAULT_KEY"
 KEY_FILE = "vault.key"
 KEY_BYTES = 32
+_LOOK = 0.05  # seconds
 _MAKE_ONE = "Make a key with: openssl rand -base64 32"
 
 
@@ -57,7 +59,7 @@ def wrapping(config: Config) -> Wrapping:
     if os.environ.get(VARIABLE):
         return FromEnvironment()
     if config.vault.key == "keyring":
-        return FromKeyring(str(config.state_path.absolute()))
+        return FromKeyring(config.state_path)
     return FromFile(config.state_path / KEY_FILE)
 
 
@@ -135,15 +137,18 @@ class FromKeyring:
     place = "the system's keyring"
     writable = True
 
-    def __init__(self, state: str) -> None:
-        self._entry = f"vault of {state}"
+    def __init__(self, state: Path) -> None:
+        self._state = state.absolute()
+        self._entry = f"vault of {self._state}"
 
     async def keys(self) -> list[bytes]:
         text: str | None = await self._ask("get_password")
         return _parse(text, self.place) if text else []
 
     async def create(self) -> None:
-        await self.store([new_key()])
+        with await _lock(self._state):  # a keyring cannot refuse to replace a key
+            if not await self.keys():
+                await self.store([new_key()])
 
     async def store(self, keys: list[bytes]) -> None:
         await self._ask("set_password", _text(keys).strip())
@@ -165,6 +170,28 @@ class FromKeyring:
                 key="vault.key",
                 hint=f'Unlock it, or use key = "file" or {VARIABLE}.',
             ) from None
+
+
+async def _lock(folder: Path) -> IO[bytes]:
+    """Held by one process at a time, until the file is closed. Raises ConfigError."""
+    file = _open_lock(folder)
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(_LOOK)  # no thread waits, because the holder may need one for its keyring
+        else:
+            return file
+
+
+def _open_lock(folder: Path) -> IO[bytes]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return (folder / ".vault.lock").open("wb")
+    except OSError as problem:
+        raise ConfigError(
+            f"cannot be written: {problem.strerror}.", file=str(folder), hint="Check the folder's permissions."
+        ) from None
 
 
 def _text(keys: list[bytes]) -> str:

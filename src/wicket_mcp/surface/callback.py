@@ -63,9 +63,9 @@ class Callback:
         if begun is None:
             await _show(send, 404, "This link is unknown, has expired or was used already. Begin again in your client.")
             return
-        if begun.personal and scope["query_string"] != b"go":
+        if begun.user and scope["query_string"] != b"go":
             text = (
-                f"You are about to sign in to '{begun.server}'. Everyone who uses this gateway as '{begun.owner}' will "
+                f"You are about to sign in to '{begun.server}'. Everyone who uses this gateway as '{begun.user}' will "
                 "act there with your account. If that is not you, close this page."
             )
             await _show(send, 200, text, link=f"{START}{ticket}?go")

@@ -43,13 +43,14 @@ _JSON = {"Accept": "application/json", "User-Agent": "wicket"}
 class OAuthClient:
     """The requests to authorization servers on behalf of one server behind us."""
 
-    def __init__(self, server: str, url: str, trusted: tuple[str, ...] = ()) -> None:
+    def __init__(self, server: str, url: str, trusted: tuple[str, ...] = (), timeout: float = TIMEOUT) -> None:
         """`trusted` are addresses from the configuration, which may be reached anywhere."""
         self.server = server
         self.url = url
         self.encrypted = urlsplit(url).scheme == "https"
         hosts = [urlsplit(address).hostname or "" for address in (url, *trusted)]
         self._http = HttpClient(rules=EgressRules([host for host in hosts if host]) if self.encrypted else None)
+        self._timeout = timeout
         self.nonce = ""
         """The last nonce for a proof of possession from the token endpoint."""
 
@@ -150,7 +151,7 @@ class OAuthClient:
         """Status and JSON object of an answer; None for any other body. Raises SignInFailed."""
         endpoint = Endpoint.of(self.server, address, {})
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(self._timeout):
                 answer = await self._http.send(verb, endpoint, headers, body)
                 self.nonce = answer.header("DPoP-Nonce") or self.nonce
                 try:
@@ -158,7 +159,7 @@ class OAuthClient:
                 finally:
                     answer.close()
         except TimeoutError:
-            raise self._unreachable(endpoint, f"did not answer within {TIMEOUT:g} s") from None
+            raise self._unreachable(endpoint, f"did not answer within {self._timeout:g} s") from None
         except (UpstreamError, Denied) as problem:
             raise self._unreachable(endpoint, f"cannot be asked ({problem.message})") from None
         try:

@@ -9,21 +9,27 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from wicket_mcp.config.model.auth import AuthConfig
 from wicket_mcp.errors import NeedsSignIn, SignInFailed, WicketError
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.grants import obtain
 from wicket_mcp.identity.oauth.keep import Keep
-from wicket_mcp.identity.oauth.messages import Grant, TokenRefused
+from wicket_mcp.identity.oauth.messages import UNKNOWN_CLIENT, Grant, TokenRefused
+from wicket_mcp.identity.waiting import Waiting
 from wicket_mcp.upstream.credentials import Challenge
 from wicket_mcp.upstream.egress import Answer
 
 log = logging.getLogger(__name__)
 
 AHEAD = 60.0  # seconds before its end that a token is renewed
-JITTER = 15.0  # and up to this many more, so that replicas do not all renew at once
+JITTER = 15.0  # and up to this many more, so that sign-ins of one moment are not all renewed at once
+TURN = 30.0  # seconds for which one process may renew alone: longer than its request can take
+LOOK = 0.2  # seconds between two checks whether another process has renewed it
 FRESH = 5.0  # seconds for which a value from the vault is current: another process may sign in or out
+
+_RENEWAL = "renewal"
 
 OnNeed = Callable[[str, str, Challenge | None], Awaitable[None]]
 """Called with the server, the owner, and the sign-in that is needed; None when it is done."""
@@ -34,6 +40,11 @@ class _Tokens:
 
     def __init__(self) -> None:
         self._nonce = ""
+        self._choose_time()
+
+    def _choose_time(self) -> None:
+        """Choose how long before its end the next token is renewed: once for each token, not for each request."""
+        self._ahead = AHEAD + random.uniform(0, JITTER)
 
     def _headers(self, grant: Grant, verb: str, url: str, body: bytes | None) -> Mapping[str, str]:
         headers = {"Authorization": f"{grant.token_type} {grant.access_token}"}
@@ -62,6 +73,7 @@ class PersonCredentials(_Tokens):
         oauth: OAuthClient,
         keep: Keep,
         on_need: OnNeed,
+        waiting: Waiting,
         refreshes: Counter[tuple[str, str]] | None = None,
     ) -> None:
         """`refreshes` counts the outcomes of renewals, by server."""
@@ -72,6 +84,7 @@ class PersonCredentials(_Tokens):
         self._oauth = oauth
         self._keep = keep
         self._on_need = on_need
+        self._waiting = waiting
         self._grant: Grant | None = None
         self._read_at = float("-inf")
         self._dead = ""
@@ -92,7 +105,7 @@ class PersonCredentials(_Tokens):
         grant = await self.current()
         if grant is None or not grant.access_token or grant.access_token == self._dead:
             return {}
-        if grant.expires_within(AHEAD + random.uniform(0, JITTER)) and grant.refresh_token:
+        if grant.expires_within(self._ahead) and grant.refresh_token:
             grant = await self.renew(grant)
         return self._headers(grant, verb, url, body)
 
@@ -130,30 +143,53 @@ class PersonCredentials(_Tokens):
         return self._grant
 
     async def renew(self, old: Grant) -> Grant:
-        """A new token for the old one; one request, however many callers wait. Raises NeedsSignIn and SignInFailed."""
+        """A new token for the old one; one request, however many callers and processes wait: a server may end a sign-in
+        whose refresh token comes twice. Raises NeedsSignIn and SignInFailed.
+        """
         async with self._renewing:
-            grant = await self.current(fresh=True)
-            if grant is None:
-                raise NeedsSignIn(self._server)
-            if grant.access_token != old.access_token:
-                return grant
-            form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, "resource": grant.resource}
-            try:
-                renewed = await self._oauth.token(grant, form)
-            except TokenRefused as refused:
-                self._refreshes[self._server, "refused"] += 1
-                return await self._lose(grant, refused)
-            except SignInFailed:
-                self._refreshes[self._server, "failed"] += 1
-                if grant.expires_within(0):
-                    raise
-                return grant  # the authorization server is unreachable, but the token is still valid
-            self._refreshes[self._server, "ok"] += 1
-            await self._store(renewed)
-            return renewed
+            end = asyncio.get_running_loop().time() + TURN
+            while (grant := await self.current(fresh=True)) is not None:
+                if grant.access_token != old.access_token:
+                    return grant
+                if not await self._claim(grant) and asyncio.get_running_loop().time() < end:
+                    await asyncio.sleep(LOOK)
+                    continue
+                try:
+                    if await self.current(fresh=True) == grant:
+                        return await self._request(grant)
+                finally:
+                    await self._release(grant)
+            raise NeedsSignIn(self._server)
+
+    async def _request(self, grant: Grant) -> Grant:
+        form = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token, "resource": grant.resource}
+        try:
+            renewed = await self._oauth.token(grant, form)
+        except TokenRefused as refused:
+            self._refreshes[self._server, "refused"] += 1
+            return await self._lose(grant, refused)
+        except SignInFailed:
+            self._refreshes[self._server, "failed"] += 1
+            if grant.expires_within(0):
+                raise
+            return grant  # the authorization server is unreachable, but the token is still valid
+        self._refreshes[self._server, "ok"] += 1
+        await self._store(renewed)
+        return renewed
+
+    async def _claim(self, grant: Grant) -> bool:
+        try:
+            return await self._waiting.claim(_RENEWAL, grant.refresh_token, TURN)
+        except WicketError:
+            return True  # a state that cannot be written must not end a sign-in
+
+    async def _release(self, grant: Grant) -> None:
+        with suppress(WicketError):
+            await self._waiting.release(_RENEWAL, grant.refresh_token)
 
     async def _lose(self, grant: Grant, refused: TokenRefused) -> Grant:
-        if refused.error != "invalid_grant":
+        forgotten = refused.error in UNKNOWN_CLIENT and await self._keep.drop_client(grant.client)
+        if refused.error != "invalid_grant" and not forgotten:
             if not grant.expires_within(0):
                 return grant
             text = f"The sign-in to '{self._server}' could not be renewed: {refused}."
@@ -169,6 +205,7 @@ class PersonCredentials(_Tokens):
     async def _store(self, grant: Grant) -> None:
         """Store a renewed grant; keep it in memory until the vault accepts it, because the old one is void."""
         self._grant, self._read_at = grant, asyncio.get_running_loop().time()
+        self._choose_time()
         try:
             await self._keep.save_grant(self._owner, self._server, grant)
             self._unsaved = None
@@ -202,7 +239,7 @@ class MachineCredentials(_Tokens):
         grant = self._grant
         if grant is None:
             return {}  # the server first says where to get a token
-        if grant.expires_within(AHEAD):
+        if grant.expires_within(self._ahead):
             grant = await self._obtain(grant)
         self._uses += 1
         return self._headers(grant, verb, url, body)
@@ -227,4 +264,5 @@ class MachineCredentials(_Tokens):
             if self._grant is None or self._grant is old:
                 self._grant = await obtain(self._oauth, self._auth(), self._challenge)
                 self._uses = 0
+                self._choose_time()
             return self._grant

@@ -4,6 +4,8 @@ The notes contain no secret and can be read without a key, so that `wicket statu
 missing.
 """
 
+import time
+
 import msgspec
 
 from wicket_mcp.identity.oauth.messages import Client, Grant
@@ -39,8 +41,9 @@ class Keep:
         return await self._vault.delete(owner, f"oauth {server}")
 
     async def client(self, issuer: str, redirect_uri: str) -> Client | None:
-        """Our client at an issuer for this redirect address."""
-        return next((client for client in await self.clients(issuer) if client.redirect_uri == redirect_uri), None)
+        """Our client at an issuer for this redirect address, unless its secret has ended."""
+        known = (client for client in await self.clients(issuer) if client.redirect_uri == redirect_uri)
+        return next((client for client in known if not 0 < client.expires_at <= time.time()), None)
 
     async def clients(self, issuer: str) -> list[Client]:
         stored = await self._vault.get(SHARED, f"client {issuer}")
@@ -55,9 +58,14 @@ class Keep:
         clients = [client, *others][:_MOST_CLIENTS]
         await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(clients))
 
-    async def drop_client(self, client: Client) -> None:
-        clients = [known for known in await self.clients(client.issuer) if known.client_id != client.client_id]
-        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(clients))
+    async def drop_client(self, client: Client) -> bool:
+        """Forget a client that the server no longer knows; whether it was one that registered itself."""
+        known = await self.clients(client.issuer)
+        others = [other for other in known if other.client_id != client.client_id]
+        if len(others) == len(known):
+            return False
+        await self._vault.put(SHARED, f"client {client.issuer}", msgspec.json.encode(others))
+        return True
 
     async def environment(self, owner: str, server: str) -> dict[str, str] | None:
         """The variables that `owner` provided for a command."""

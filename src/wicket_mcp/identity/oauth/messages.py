@@ -24,6 +24,8 @@ TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105
 _ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _ASSERTION_LIFE = 300
 _SAID = 200
+_LONGEST = 10 * 365 * 86400.0
+"""Seconds that we believe a token lasts at most: a number beyond all bounds could not be stored."""
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -36,6 +38,8 @@ class Client(Struct, frozen=True, kw_only=True):
     private_key: str = ""
     algorithm: str = ""
     redirect_uri: str = ""
+    expires_at: float = 0.0
+    """When its secret ends; 0 if it does not."""
 
     def __repr__(self) -> str:
         return f"<Client at {self.issuer}>"
@@ -70,6 +74,10 @@ class Grant(Struct, frozen=True, kw_only=True):
         """
         ahead = min(seconds, self.lasts / 4)
         return self.expires_at is not None and time.time() + ahead >= self.expires_at
+
+
+UNKNOWN_CLIENT = ("invalid_client", "unauthorized_client")
+"""The errors of a server that has forgotten our registration."""
 
 
 class TokenRefused(Exception):
@@ -157,6 +165,7 @@ def read_registration(server: str, issuer: Issuer, redirect_uri: str, document: 
     if not client_id:
         raise SignInFailed(server, f"The authorization server of '{server}' registered us without a client id.")
     secret = as_text(document.get("client_secret"))
+    end = document.get("client_secret_expires_at")
     preferred = as_text(document.get("token_endpoint_auth_method"))
     method = preferred if preferred in _METHODS else "" if secret else "none"
     return Client(
@@ -165,9 +174,11 @@ def read_registration(server: str, issuer: Issuer, redirect_uri: str, document: 
         client_secret=secret,
         auth_method=method or preferred_method(issuer.auth_methods),
         redirect_uri=redirect_uri,
+        expires_at=float(end) if secret and isinstance(end, int | float) and 0 < end < _LATEST else 0.0,
     )
 
 
+_LATEST = 1e11
 _METHODS = ("client_secret_basic", "client_secret_post", "none", "private_key_jwt")
 
 
@@ -208,8 +219,11 @@ def read_token(grant: Grant, document: JsonObject) -> Grant:
     token, kind = as_text(document.get("access_token")), as_text(document.get("token_type"))
     if not token or not token.isascii() or not token.isprintable() or kind.lower() not in ("bearer", "dpop", "n_a"):
         raise ValueError("no usable access token")
+    if kind.lower() == "dpop" and not grant.dpop_key:
+        raise ValueError("bound to a key that is not ours")
     lasts: Any = document.get("expires_in")
     number = float(lasts) if isinstance(lasts, int | float | str) and str(lasts).replace(".", "", 1).isdigit() else None
+    number = None if number is None else min(number, _LONGEST)
     return replace(
         grant,
         access_token=token,

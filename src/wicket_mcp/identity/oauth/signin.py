@@ -19,8 +19,8 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from wicket_mcp.config.model.config import ServerConfig
-from wicket_mcp.errors import ConfigError, SignInFailed, WicketError
-from wicket_mcp.identity.accounts import Accounts
+from wicket_mcp.errors import ConfigError, Denied, SignInFailed, WicketError
+from wicket_mcp.identity.accounts import Accounts, may_sign_in
 from wicket_mcp.identity.oauth.client import OAuthClient
 from wicket_mcp.identity.oauth.credentials import MachineCredentials, PersonCredentials
 from wicket_mcp.identity.oauth.discovery import Issuer, check_code_flow, choose_scopes, is_safe
@@ -28,6 +28,7 @@ from wicket_mcp.identity.oauth.grants import configured_client
 from wicket_mcp.identity.oauth.keep import Keep
 from wicket_mcp.identity.oauth.loopback import Loopback
 from wicket_mcp.identity.oauth.messages import (
+    UNKNOWN_CLIENT,
     Authorization,
     Client,
     Grant,
@@ -56,8 +57,8 @@ class Begun(Struct, frozen=True):
     grant: Grant
     trusted: tuple[str, ...]
     """Addresses that the configuration names for signing in."""
-    personal: bool
-    """Whether it is one user's account rather than the gateway's."""
+    user: str
+    """The name of the user whose own account it is; empty if it is the gateway's."""
     address: str
     """Our address, if the browser comes back to it."""
     ticket: str
@@ -131,8 +132,9 @@ class SignIns:
         """The credentials of one owner for one server."""
         oauth = self._oauth(config.name, url, owner, _trusted_issuers(config))
         if config.auth.kind in ("auto", "oauth"):
+            accounts = self._accounts
             return PersonCredentials(
-                config.name, owner, oauth, self.keep, self._accounts.need, self._accounts.refreshes
+                config.name, owner, oauth, self.keep, accounts.need, accounts.waiting, accounts.refreshes
             )
         return MachineCredentials(config.name, lambda: self._accounts.resolve(config).auth, oauth)
 
@@ -143,10 +145,11 @@ class SignIns:
             await client.close()
 
     async def begin(self, config: ServerConfig, principal: Principal) -> Pending:
-        """Start a sign-in. Raises SignInFailed, or ConfigError if there is nothing to sign in to."""
+        """Start a sign-in. Raises SignInFailed, Denied, or ConfigError if there is nothing to sign in to."""
         server, owner = self._accounts.resolve(config), owner_of(config, principal)
         if server.url is None or config.auth.kind not in ("auto", "oauth"):
             raise ConfigError(f"Server '{config.name}' is not one that a person signs in to.")
+        _check_right(config, principal)
         self._drop_expired()
         oauth = self._oauth(config.name, server.url, owner, _trusted_issuers(config))
         challenge = self._accounts.challenge(config.name, owner)
@@ -160,7 +163,7 @@ class SignIns:
             challenge.scope, resource, issuer, server.auth.scopes, earlier.scope if earlier and same else ""
         )
         redirect_uri = await self._redirect_uri(issuer)
-        client = configured_client(server.auth, issuer) or await self._client(oauth, issuer, redirect_uri)
+        client = configured_client(server.auth, issuer) or await self._client(oauth, issuer, redirect_uri, owner)
         request = authorization(issuer, client, resource.resource, scope, redirect_uri)
         if not is_safe(request.url, encrypted=oauth.encrypted):
             raise SignInFailed(config.name, f"The address to sign in to '{config.name}' at is not a safe one.")
@@ -180,7 +183,7 @@ class SignIns:
             authorization=request,
             grant=grant,
             trusted=_trusted_issuers(config),
-            personal=config.credentials == "user",
+            user=(principal.label or principal.name) if config.credentials == "user" else "",
             address=self._accounts.address,
             ticket=secrets.token_urlsafe(32),
             browser=secrets.token_urlsafe(32),
@@ -235,6 +238,7 @@ class SignIns:
             return "This sign-in is unknown, has expired or was used already. Begin again from your client."
         problem = ""
         try:
+            await self._accounts.expect(begun.server, begun.owner, "")
             await self._complete(begun, query)
         except WicketError as error:
             problem = str(error)
@@ -251,7 +255,8 @@ class SignIns:
         return problem or f"You are signed in to '{begun.server}'. You can close this page."
 
     async def sign_out(self, config: ServerConfig, principal: Principal) -> bool:
-        """Delete the sign-in of `principal`; whether there was one."""
+        """Delete the sign-in of `principal`; whether there was one. Raises Denied."""
+        _check_right(config, principal)
         owner = owner_of(config, principal)
         forgotten = await self.keep.drop_grant(owner, config.name)
         forgotten |= await self.keep.drop_environment(owner, config.name)
@@ -278,8 +283,8 @@ class SignIns:
         try:
             grant = await oauth.token(grant, form)
         except TokenRefused as refused:
-            if refused.error in ("invalid_client", "unauthorized_client"):
-                await self.keep.drop_client(grant.client)  # the server no longer knows it: register again the next time
+            if refused.error in UNKNOWN_CLIENT:
+                await self.keep.drop_client(grant.client)  # register again the next time
             text = f"The authorization server of '{server}' refused the sign-in: {refused}."
             raise SignInFailed(server, text, hint="Sign in again.") from None
         await self.keep.save_grant(owner, server, grant)
@@ -297,16 +302,20 @@ class SignIns:
         known = [urlsplit(client.redirect_uri).port or 0 for client in await self.keep.clients(issuer.issuer)]
         return await self._loopback.open(known[0] if known else 0)
 
-    async def _client(self, oauth: OAuthClient, issuer: Issuer, redirect_uri: str) -> Client:
-        """Our client at this issuer: described by a document, registered before, or registered now."""
+    async def _client(self, oauth: OAuthClient, issuer: Issuer, redirect_uri: str, owner: str) -> Client:
+        """Our client at this issuer: described by a document, registered before, or registered now.
+
+        If a browser did not come back from the last sign-in, the server may have forgotten the client: a page that says
+        so never reaches us.
+        """
         if issuer.takes_documents and (document := self._document()):
             return Client(issuer=issuer.issuer, client_id=document, auth_method="none", redirect_uri=redirect_uri)
         known = await self.keep.client(issuer.issuer, redirect_uri)
-        if known is not None:
-            return known
-        client = replace(await oauth.register(issuer, redirect_uri), redirect_uri=redirect_uri)
-        await self.keep.save_client(client)
-        return client
+        if known is None or await self._accounts.unanswered(oauth.server, owner) == known.client_id:
+            known = replace(await oauth.register(issuer, redirect_uri), redirect_uri=redirect_uri)
+            await self.keep.save_client(known)
+        await self._accounts.expect(oauth.server, owner, known.client_id)
+        return known
 
     def _document(self) -> str:
         own = f"{self._accounts.address}/oauth/client.json" if self._accounts.address.startswith("https://") else ""
@@ -336,6 +345,15 @@ class SignIns:
 
 def _read_begun(content: Any) -> Begun | None:
     return None if content is None else convert(content, Begun)
+
+
+def _check_right(config: ServerConfig, principal: Principal) -> None:
+    """Raises Denied if others would get the account that `principal` signs in with, or lose it."""
+    if not may_sign_in(config, principal):
+        raise Denied(
+            f"All users of this gateway share one account at '{config.name}'; only its owner can sign in or out.",
+            hint=f"Ask the owner to run: wicket login {config.name}",
+        )
 
 
 def _trusted_issuers(config: ServerConfig) -> tuple[str, ...]:

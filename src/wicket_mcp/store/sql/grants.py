@@ -63,6 +63,9 @@ class SqlGrants(Part):
         row = await self._row(f"SELECT {_TICKET} FROM oauth_ticket WHERE digest = ?", digest)  # noqa: S608
         return _ticket(row) if row else None
 
+    async def drop_ticket(self, digest: bytes) -> None:
+        await self._change("DELETE FROM oauth_ticket WHERE digest = ?", digest)
+
     async def use_ticket(self, digest: bytes, at: float) -> StoredTicket | None:
         def use(db: Database) -> Row | None:
             row = db.execute(f"SELECT {_TICKET} FROM oauth_ticket WHERE digest = ?", (digest,)).fetchone()  # noqa: S608

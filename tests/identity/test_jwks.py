@@ -1,0 +1,49 @@
+"""An issuer's keys: how often they are fetched, and from where."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tests.peers.identity_provider import IdentityProvider
+from wicket_mcp.config.model.sign_in import IssuerConfig
+from wicket_mcp.identity.documents import Documents
+from wicket_mcp.identity.jwks import Keys
+
+
+class Clock:
+    """A time that passes when the test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def keys_of(provider: IdentityProvider, clock: Clock) -> AsyncGenerator[Keys]:
+    documents = Documents(["127.0.0.1"])
+    yield Keys(IssuerConfig(issuer=provider.issuer), documents, clock)
+    await documents.close()
+
+
+async def test_unknown_keys_ask_once_a_minute_also_while_the_issuer_fails() -> None:
+    clock = Clock()
+    async with IdentityProvider() as provider, keys_of(provider, clock) as keys:
+        assert await keys.find("first", "RS256")
+        provider.gone = "/keys"
+        for second in range(181):
+            assert not await keys.find(f"unknown {second}", "RS256")
+            assert await keys.find("first", "RS256")  # what is known stays known
+            clock.now += 1
+        assert provider.asked["/keys"] == 1 + 3
+
+
+async def test_keys_that_moved_are_found_again() -> None:
+    clock = Clock()
+    async with IdentityProvider() as provider, keys_of(provider, clock) as keys:
+        assert await keys.find("first", "RS256")
+        provider.gone = "/keys"
+        provider.metadata["jwks_uri"] = provider.metadata["jwks_uri"].replace("/keys", "/moved")
+        for moved in (0, 1):
+            clock.now += 3600
+            assert await keys.find("first", "RS256")
+            assert provider.asked["/moved"] == moved
