@@ -185,7 +185,7 @@ class Accounts:
         """A browser left to sign in, with this client of ours; empty when it is back."""
         await self._notes.save_note(f"sign-in begun {server} {owner}", client)
 
-    async def unanswered(self, server: str, owner: str) -> str:
+    async def pending_client(self, server: str, owner: str) -> str:
         """The client with which a browser left to sign in and did not come back."""
         return await self._notes.load_note(f"sign-in begun {server} {owner}") or ""
 

@@ -311,7 +311,7 @@ class SignIns:
         if issuer.takes_documents and (document := self._document()):
             return Client(issuer=issuer.issuer, client_id=document, auth_method="none", redirect_uri=redirect_uri)
         known = await self.keep.client(issuer.issuer, redirect_uri)
-        if known is None or await self._accounts.unanswered(oauth.server, owner) == known.client_id:
+        if known is None or await self._accounts.pending_client(oauth.server, owner) == known.client_id:
             known = replace(await oauth.register(issuer, redirect_uri), redirect_uri=redirect_uri)
             await self.keep.save_client(known)
         await self._accounts.expect(oauth.server, owner, known.client_id)
