@@ -51,6 +51,9 @@ class Spent:
     errors: int = 0
     written: int = 0
     read: int = 0
+    searches: int = 0
+    first_hits: int = 0
+    """Searches whose first line was the tool that was taken."""
     said: list[str] = field(default_factory=list[str])
     """What was read, for whoever looks into a failure."""
 
@@ -74,16 +77,18 @@ class Agent:
         spent.said.append(f"{tool} {arguments}\n{text}")
         return text
 
-    async def find(self, errand: str, about: str = "", **known: Any) -> Shown:
-        """The first tool shown for an errand that can be called with what is known, and whose line says `about`.
+    async def find(self, errand: str, **known: Any) -> Shown:
+        """The first tool shown for an errand that can be called with what is known.
 
         Where none is shown, the tools of the server that comes first are looked through. Raises LookupError.
         """
         asked: dict[str, Any] = {"query": errand}
-        for _ in range(2):
+        self.spent.searches += 1
+        for attempt in range(2):
             shown = read_signatures(await self.do("find_tools", **asked))
-            for tool in shown:
-                if set(tool.required) <= set(known) <= set(_names(tool)) and about in tool.about:
+            for place, tool in enumerate(shown):
+                if set(tool.required) <= set(known) <= set(_names(tool)):
+                    self.spent.first_hits += attempt == place == 0
                     return tool
             asked = {"server": shown[0].name.partition(".")[0]} if shown else asked
         self.spent.errors += 1

@@ -62,8 +62,7 @@ async def commits_and_uncommitted_files(agent: Agent, world: World) -> None:
     repository = str(world.repository)
     said = await agent.use("show the latest commits of the repository", repo_path=repository, max_count=2)
     assert "Raise prices" in said
-    tool = await agent.find("which files have uncommitted changes", "status", repo_path=repository)
-    assert "prices.txt" in await agent.call(tool, repo_path=repository)
+    assert "prices.txt" in await agent.use("which files have uncommitted changes", repo_path=repository)
 
 
 async def sales_by_product(agent: Agent, world: World) -> None:
@@ -107,8 +106,7 @@ async def lines_with_todo(agent: Agent, world: World) -> None:
 async def remember_somebody(agent: Agent, world: World) -> None:
     ada = {"name": "Ada", "entityType": "person", "observations": ["prefers tea"]}
     await agent.use("remember facts about a person", entities=[ada])
-    tool = await agent.find("search the knowledge graph for somebody", "knowledge graph", query="Ada")
-    assert "prefers tea" in await agent.call(tool, query="Ada")
+    assert "prefers tea" in await agent.use("search the knowledge graph for somebody", query="Ada")
     assert "prefers tea" in world.memory
 
 
@@ -157,8 +155,7 @@ async def read_a_page(agent: Agent, world: World) -> None:
 
 async def look_at_changes_and_stage_them(agent: Agent, world: World) -> None:
     repository = str(world.repository)
-    tool = await agent.find("show the changes that are not staged yet", "not yet staged", repo_path=repository)
-    assert "+tea 5" in await agent.call(tool, repo_path=repository)
+    assert "+tea 5" in await agent.use("show the changes that are not staged yet", repo_path=repository)
     await agent.use("stage files for commit", repo_path=repository, files=["prices.txt"])
     assert "prices.txt" in world.git("diff", "--cached", "--name-only")
 

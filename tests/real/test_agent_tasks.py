@@ -87,9 +87,12 @@ async def carry_out(folder: Path) -> tuple[dict[str, Spent], int, list[str]]:
 
 
 def table(taken: dict[str, Spent], prompt: int) -> str:
-    lines = ["| task | calls | errors | written | read |", "| :-- | --: | --: | --: | --: |"]
+    lines = ["| task | calls | errors | first hit | written | read |", "| :-- | --: | --: | --: | --: | --: |"]
     rows = {**taken, f"**{len(taken)} tasks**": _sum(taken)}
-    lines += [f"| {name} | {s.calls} | {s.errors} | {s.written:,} | {s.read:,} |" for name, s in rows.items()]
+    lines += [
+        f"| {name} | {s.calls} | {s.errors} | {s.first_hits} of {s.searches} | {s.written:,} | {s.read:,} |"
+        for name, s in rows.items()
+    ]
     return "\n".join([*lines, "", f"In the prompt from the start: {prompt:,} tokens.", ""])
 
 
@@ -100,6 +103,8 @@ def _sum(taken: dict[str, Spent]) -> Spent:
         total.errors += spent.errors
         total.written += spent.written
         total.read += spent.read
+        total.searches += spent.searches
+        total.first_hits += spent.first_hits
     return total
 
 

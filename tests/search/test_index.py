@@ -86,12 +86,17 @@ def test_numpy_is_not_imported_before_the_first_search() -> None:
 
 
 def test_an_explanation_adds_up_to_the_score(index: SearchIndex) -> None:
-    for query in ("create a github issue", "read the csv file from disk, then send a message to the slack channel"):
+    for query in (
+        "create a github issue",
+        "show what is not staged",
+        "read the csv file from disk, then send a message to the slack channel",
+    ):
         answer = index.search(query, usage={"github.create_issue": 5})
         for hit in answer.hits:
             why = index.explain(query, hit.tool, usage={"github.create_issue": 5})
             assert abs(why.score - hit.score) < 1e-5
-            brought = why.letters + why.meaning + why.part + why.usage + why.learned + why.named + why.deprecated
+            added = why.usage + why.learned + why.named + why.deprecated + why.intent
+            brought = why.letters + why.meaning + why.part + added
             assert abs(brought - why.score) < 1e-5
             assert abs(sum(why.fields.values()) - why.letters) < 1e-5
 

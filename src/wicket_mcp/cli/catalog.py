@@ -198,7 +198,7 @@ def search(
 
 def _reason(reason: "Explanation") -> str:
     """A score in one line: its parts, the fields that brought the letters, the words that were found."""
-    names = ("letters", "meaning", "part", "usage", "learned", "named", "deprecated")
+    names = ("letters", "meaning", "part", "usage", "learned", "named", "deprecated", "intent")
     parts = {name: getattr(reason, name) for name in names}
     sums = " + ".join(f"{name} {value:.2f}" for name, value in parts.items() if abs(value) >= 0.005)
     fields = ", ".join(f"{name} {share:.0%}" for name, share in list(reason.fields.items())[:3])

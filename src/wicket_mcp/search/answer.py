@@ -22,7 +22,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why a tool has its rank. The first seven add up to `score`."""
+    """Why a tool has its rank. The first eight add up to `score`."""
 
     letters: float
     meaning: float
@@ -34,6 +34,8 @@ class Explanation(msgspec.Struct, frozen=True):
     """The part from the server's name in the query."""
     deprecated: float
     """The penalty for a deprecated tool, as a negative number."""
+    intent: float
+    """What the query's verb or negation adds or takes away."""
     score: float
     fields: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """The share of `letters` that each field of the tool contributed, largest first."""

@@ -5,6 +5,7 @@ search, so that a process that never searches never imports numpy. `search` filt
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from wicket_mcp.schema.descriptions import deprecation
 from wicket_mcp.search.answer import Answer, Explanation
 from wicket_mcp.search.features import number
 from wicket_mcp.search.glossary import to_english
+from wicket_mcp.search.intent import CONTRARY, NEGATED, changes, is_negated, join_negations, wants_change
 from wicket_mcp.search.mentions import products
 from wicket_mcp.search.misspelling import correct
 from wicket_mcp.search.naming import Naming
@@ -21,7 +23,11 @@ from wicket_mcp.search.segment import Model, Segment, build_segment, learn_segme
 from wicket_mcp.search.text import MAX_QUERY, stem
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from wicket_mcp.search.matrix import Matrix
+    from wicket_mcp.search.numeric import np
+    from wicket_mcp.search.ranker import Scores
 
 
 class SearchIndex:
@@ -109,7 +115,7 @@ class SearchIndex:
 
     def warm(self) -> None:
         """Join the segments now rather than at the first search. Pure CPU."""
-        _ = self._matrix, self._places, self._deprecated
+        _ = self._matrix, self._places, self._deprecated, self._changing, self._negated
 
     def search(
         self,
@@ -136,7 +142,7 @@ class SearchIndex:
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         original, query = self._read(query)
-        scores = score(self._matrix, query, self._model, original=original)
+        scores = self._weigh_intent(query, score(self._matrix, query, self._model, original=original))
         lifts = lifts or {}
         added = {
             self._places[key]: prior(key, usage or {}, favourites) + lifts.get(key, 0.0)
@@ -156,6 +162,34 @@ class SearchIndex:
         choice = Choice(query, self._tools, scores, added, learned, servers, visible, trouble, gains, positions, size)
         return choice.answer(limit)
 
+    def _weigh_intent(self, query: str, scores: "Scores") -> "Scores":
+        """The scores, lower for tools that do the contrary of what a query of one errand wants."""
+        if len(scores.parts) > 1:
+            return scores
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
+
+        fit = scores.fit
+        if (change := wants_change(query)) is not None:
+            fit = fit - np.float32(CONTRARY) * self._changing[not change]
+        if is_negated(query):
+            fit = fit + np.float32(NEGATED) * self._negated
+        return replace(scores, fit=fit)
+
+    @cached_property
+    def _negated(self) -> "NDArray[np.float32]":
+        """1 for each tool that speaks of something undone."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
+
+        return np.array([is_negated(f"{tool.name} {tool.description[:400]}") for tool in self._tools], np.float32)
+
+    @cached_property
+    def _changing(self) -> "Mapping[bool, NDArray[np.float32]]":
+        """1 for each tool that says that it changes something (True), or that it does not (False)."""
+        from wicket_mcp.search.numeric import np  # noqa: PLC0415  (imports numpy)
+
+        declared = [changes(tool) for tool in self._tools]
+        return {value: np.array([change is value for change in declared], np.float32) for value in (True, False)}
+
     def _read(self, query: str) -> tuple[str, str]:
         """The query for the encoder, which reads other languages, and in English for everything that compares words;
         with typing errors corrected if possible."""
@@ -165,7 +199,7 @@ class SearchIndex:
             return self._matrix.counts([number(stem(word)) for word in candidates]).tolist()
 
         english = to_english(query)
-        corrected = correct(english, counts, packaged_table().knows)
+        corrected = join_negations(correct(english, counts, packaged_table().knows), counts)
         return (corrected if english == query else query[:MAX_QUERY]), corrected
 
     @cached_property
@@ -193,7 +227,7 @@ class SearchIndex:
         from wicket_mcp.search.ranker import score  # noqa: PLC0415  (imports numpy)
 
         original, query = self._read(query)
-        scores = score(self._matrix, query, self._model, original=original)
+        scores = self._weigh_intent(query, score(self._matrix, query, self._model, original=original))
         listing = self._parts[tool.server][0]
         learned = (lifts or {}).get(tool.key, 0.0)
         named = self._naming.gains(query).get(tool.server, 0.0)
