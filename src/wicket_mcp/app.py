@@ -376,7 +376,11 @@ class Gateway(Library):
             kinds.append("tools")
         for kind in ("resources", "prompts"):
             before, after = (
-                [(name, item) for name, listing in snapshot.listings.items() for item in getattr(listing, kind)]
+                [
+                    (name, item)
+                    for name, listing in snapshot.listings.items()
+                    for item in (*getattr(listing, kind), *listing.fields.get(kind, ()))
+                ]
                 for snapshot in (old, new)
             )
             if before != after:

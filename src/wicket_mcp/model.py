@@ -246,6 +246,8 @@ class Listing(msgspec.Struct, frozen=True):
     listed_at: float = 0.0
     ttl: float | None = None
     """The time to live of this listing in seconds, as the upstream declared it; None if it did not."""
+    fields: Mapping[str, tuple[JsonObject, ...]] = msgspec.field(default_factory=dict[str, tuple[JsonObject, ...]])
+    """Unknown fields beside the entries of each list, page by page (`catalog/list_fields.py`)."""
     accounts: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     """The entries that each user's account got, if each user has an account (`catalog/shares.py`)."""
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.gateway.extensions_document import shows
 from tests.gateway.serving import Command
 from tests.peers.mirror_server import ANSWERED, HEARD, KEPT, MIRROR, PREFIX, SAY, WATCHED
+from wicket_mcp.catalog.list_fields import LISTS
 
 Fields = dict[str, Any]
 NAMES = st.text("abcxyz-", min_size=1, max_size=6).map(lambda name: f"{PREFIX}x{name}")
@@ -24,6 +25,7 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
+SHARED = st.dictionaries(st.sampled_from([f"{PREFIX}x{name}" for name in "abc"]), VALUES, max_size=3)
 EXTRAS = st.dictionaries(NAMES, VALUES, max_size=3)
 TASKS: Fields = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 ABLE: Fields = {"elicitation": {"form": {}}, "sampling": {}, "roots": {}, "extensions": {f"{PREFIX}trial": {}}}
@@ -124,12 +126,55 @@ async def house(folder: Path, client: str, server: str) -> AsyncGenerator[Client
     assert await command.finish() == 0
 
 
-async def hold(check: Callable[..., Coroutine[Any, Any, None]], *generated: st.SearchStrategy[Any]) -> None:
+LISTED = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+    "skills/list": "skills",
+}
+BESIDE = st.dictionaries(st.sampled_from(sorted(LISTED.values())), st.tuples(SHARED, SHARED))
+"""For some lists of a server, the fields beside its entries and in its `_meta`."""
+
+
+@shows("any", "unknown fields beside the entries of every list", clients="both", servers="both")
+@pytest.mark.parametrize(("client", "server"), [*itertools.product(("legacy", "modern"), repeat=2)], ids=str)
+async def test_unknown_fields_beside_the_entries_of_lists_pass(tmp_path: Path, client: str, server: str) -> None:
+    async def check(*generated: dict[str, tuple[Fields, Fields]]) -> None:
+        names = [f"s{number}" for number in range(len(generated))]
+        servers: Fields = {
+            name: MIRROR(server, {key: {**top, "_meta": meta} for key, (top, meta) in beside.items()})
+            for name, beside in zip(names, generated, strict=True)
+        }
+        folder = tmp_path / str(next(numbers))
+        folder.mkdir()
+        command = await Command.start(folder, servers, "--dialect", "flat", "--no-daemon")
+        speaker = Client(client, command)
+        await speaker.greet()
+        await speaker.ask("resources/list", {})
+        for method, key in LISTED.items():
+            body = await speaker.ask(method, {})
+            meta = body.get("_meta", {})
+            sent = {name: beside[key] for name, beside in zip(names, generated, strict=True) if key in beside}
+            assert len([entry for entry in body[key] if KEPT.items() <= entry.items()]) == len(names)
+            for name, (top, inner) in sent.items():
+                (own,) = meta.get(LISTS, {}).get(name, [{}])
+                assert {**unknown(body), **own}.items() >= top.items(), method
+                assert {**unknown(meta), **own.get("_meta", {})}.items() >= inner.items(), method
+        assert await command.finish() == 0
+
+    numbers = itertools.count()
+    await hold(check, *[BESIDE] * 3, examples=3)
+
+
+async def hold(
+    check: Callable[..., Coroutine[Any, Any, None]], *generated: st.SearchStrategy[Any], examples: int = 15
+) -> None:
     """That `check` holds for what is generated."""
     loop = asyncio.get_running_loop()
     quiet = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=quiet, database=None)
+    @settings(max_examples=examples, deadline=None, suppress_health_check=quiet, database=None)
     @given(st.tuples(*generated))
     def holds(values: tuple[Any, ...]) -> None:
         asyncio.run_coroutine_threadsafe(check(*values), loop).result(30)

@@ -23,6 +23,7 @@ CAPABILITIES: Message = {
     "prompts": {},
     "completions": {},
     "logging": {},
+    "extensions": {"io.modelcontextprotocol/skills": {}},
     "experimental": {f"{PREFIX}trial": {"kept": 1}},
     f"{PREFIX}capability": {"kept": [2]},
 }
@@ -31,12 +32,13 @@ LISTS: Message = {
     "resources": [{"uri": WATCHED, "name": "watched", **KEPT}],
     "resourceTemplates": [{"uriTemplate": "mirror://{name}", "name": "any", **KEPT}],
     "prompts": [{"name": "greet", **KEPT}],
+    "skills": [{"uri": "skill://x/SKILL.md", "frontmatter": {"name": "x"}, "resources": "dynamic", **KEPT}],
 }
 
 
-def MIRROR(era: str) -> Message:  # noqa: N802  (reads as the constant that it nearly is)
-    """Its configuration."""
-    return {"command": sys.executable, "args": [str(Path(__file__)), era]}
+def MIRROR(era: str, beside: Message | None = None) -> Message:  # noqa: N802  (reads as the constant that it nearly is)
+    """Its configuration; `beside` are fields beside the entries of its lists, by the key of the entries."""
+    return {"command": sys.executable, "args": [str(Path(__file__)), era, json.dumps(beside or {})]}
 
 
 def unknown(fields: Message) -> Message:
@@ -44,8 +46,9 @@ def unknown(fields: Message) -> Message:
 
 
 class Mirror:
-    def __init__(self, era: str) -> None:
+    def __init__(self, era: str, beside: Message) -> None:
         self.modern = era == "modern"
+        self.beside = beside
         self.listening: Any = None
 
     def run(self) -> None:
@@ -78,7 +81,7 @@ class Mirror:
     def greet(self, method: str) -> Message | None:
         about: Message = {"capabilities": CAPABILITIES, "serverInfo": {"name": "mirror", "version": "1"}}
         if method == "server/discover" and self.modern:
-            tasks: Message = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+            tasks: Message = {"extensions": {"io.modelcontextprotocol/tasks": {}, **CAPABILITIES["extensions"]}}
             return {**about, "supportedVersions": ["2026-07-28"], "capabilities": {**CAPABILITIES, **tasks}}
         if method == "initialize" and not self.modern:
             return {**about, "protocolVersion": "2025-11-25"}
@@ -87,7 +90,8 @@ class Mirror:
     def list(self, method: str) -> Message | None:
         kinds = {"resources/templates/list": "resourceTemplates"}
         kind = kinds.get(method, method.removesuffix("/list"))
-        return {kind: LISTS[kind]} if method.endswith("/list") and kind in LISTS else None
+        known = method.endswith("/list") and kind in LISTS
+        return {**self.beside.get(kind, {}), kind: LISTS[kind]} if known else None
 
     def answer(self, method: str, params: Message) -> Message | None:
         say: Message = params.get(SAY, {})
@@ -144,4 +148,4 @@ class Mirror:
 
 
 if __name__ == "__main__":
-    Mirror(sys.argv[1]).run()
+    Mirror(sys.argv[1], json.loads(sys.argv[2])).run()

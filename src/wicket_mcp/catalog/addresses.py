@@ -8,11 +8,12 @@ through the pipeline.
 from typing import Any
 
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.list_fields import combine
 from wicket_mcp.catalog.shares import narrow, shares_of
 from wicket_mcp.catalog.snapshot import Snapshot
 from wicket_mcp.errors import UnknownName
 from wicket_mcp.extensions import APP_SCHEME, OLD_RESOURCE_KEY, SKILL_SCHEME
-from wicket_mcp.model import JsonObject, Principal, as_list, as_object, as_text
+from wicket_mcp.model import JsonObject, Listing, Principal, as_list, as_object, as_text
 from wicket_mcp.spelling import nearest
 
 SCHEME = "mcp://"
@@ -62,6 +63,11 @@ class Addresses:
             {**entry, "name": self.prompt_name(server, as_text(entry.get("name")))}
             for server, entry in self._entries("prompts", principal)
         ]
+
+    def fields(self, kind: str, principal: Principal) -> JsonObject:
+        """The unknown fields beside the entries of a list."""
+        visible = self._visible(principal)
+        return combine({server: pages for server, listing in visible.items() if (pages := listing.fields.get(kind))})
 
     # Resolving names
 
@@ -153,10 +159,14 @@ class Addresses:
     def _entries(
         self, kind: str, principal: Principal, snapshot: Snapshot | None = None
     ) -> list[tuple[str, JsonObject]]:
+        visible = self._visible(principal, snapshot)
+        return [(server, entry) for server, listing in visible.items() for entry in getattr(listing, kind)]
+
+    def _visible(self, principal: Principal, snapshot: Snapshot | None = None) -> dict[str, Listing]:
+        """The listings that `principal` sees, each as its account has it."""
         now = snapshot or self._catalogue.now
         own = narrow(now.listings, shares_of(now.listings, principal.name))
-        visible = {name: listing for name, listing in own.items() if now.policy.shows(principal, name)}
-        return [(server, entry) for server, listing in visible.items() for entry in getattr(listing, kind)]
+        return {name: listing for name, listing in own.items() if now.policy.shows(principal, name)}
 
 
 def _has_app_address(item: JsonObject) -> bool:

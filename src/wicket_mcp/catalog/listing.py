@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from wicket_mcp.catalog.list_fields import MAX_BYTES, Pages, exceeds, unknown_fields
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.config import ServerConfig
 from wicket_mcp.errors import METHOD_NOT_FOUND, Refused
@@ -47,15 +48,17 @@ async def read_listing(server: str, greeting: Greeting, ask: Ask, max_tools: int
         rejected=(*rejected, *pages.cut),
         listed_at=time.time(),
         ttl=pages.ttl,
+        fields=pages.fields,
     )
 
 
 class _Pages:
-    """Follows cursors within limits, and records what was cut and how long the answers are valid."""
+    """Follows cursors within limits, and records what was cut, unknown fields and how long the answers are valid."""
 
     def __init__(self, ask: Ask, max_items: int, max_pages: int) -> None:
         self.cut: list[Rejected] = []
         self.ttl: float | None = None
+        self.fields: dict[str, Pages] = {}
         self._ask = ask
         self._max_items = max_items
         self._max_pages = max_pages
@@ -78,6 +81,7 @@ class _Pages:
                 self.cut.append(Rejected(f"({method})", f"more than {size} MiB; the rest was left out"))
                 return items
             self._note_ttl(page)
+            self._note_fields(page, method, key)
             items += [item for item in as_list(page.get(key)) if isinstance(item, dict)]
             cursor: Any = page.get("nextCursor")
             if len(items) > self._max_items:
@@ -92,6 +96,17 @@ class _Pages:
             params = {"cursor": cursor}
         self.cut.append(Rejected(f"({method})", f"more than {self._max_pages} pages; the rest was left out"))
         return items
+
+    def _note_fields(self, page: JsonObject, method: str, key: str) -> None:
+        if not (fields := unknown_fields(page, key)):
+            return
+        kind = "templates" if key == "resourceTemplates" else key
+        pages = (*self.fields.get(kind, ()), fields)
+        if exceeds(pages):
+            reason = f"its fields beside the entries have more than {MAX_BYTES // 1024} KiB; the rest was left out"
+            self.cut.append(Rejected(f"({method})", reason))
+        else:
+            self.fields[kind] = pages
 
     def _note_ttl(self, page: JsonObject) -> None:
         ttl: Any = page.get("ttlMs")

@@ -110,16 +110,21 @@ def _keep(listing: Listing, entries: frozenset[str]) -> Listing:
         templates=lists["templates"],
         prompts=lists["prompts"],
         instructions=listing.instructions if _words(listing) in entries else "",
+        fields=listing.fields if _fields(listing) in entries else {},
     )
 
 
 def _entries(listing: Listing) -> frozenset[str]:
     beside = (_entry(kind, item.get(key), item) for kind, key in _BESIDE_TOOLS for item in getattr(listing, kind))
-    return frozenset((*(tool_entry(tool) for tool in listing.tools), *beside, _words(listing)))
+    return frozenset((*(tool_entry(tool) for tool in listing.tools), *beside, _words(listing), _fields(listing)))
 
 
 def _words(listing: Listing) -> str:
     return _entry("instructions", "", {"text": listing.instructions})
+
+
+def _fields(listing: Listing) -> str:
+    return _entry("fields", "", dict(listing.fields))
 
 
 def _entry(kind: str, name: object, body: JsonObject) -> str:

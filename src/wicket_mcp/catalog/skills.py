@@ -6,9 +6,11 @@ never returned (`skill_files.py`).
 """
 
 import time
+from typing import NamedTuple
 
 from wicket_mcp.catalog.addresses import Addresses
 from wicket_mcp.catalog.catalogue import Catalogue
+from wicket_mcp.catalog.list_fields import Pages, exceeds, unknown_fields
 from wicket_mcp.catalog.skill_files import find_difference, is_within_limits
 from wicket_mcp.errors import ProtocolViolation, WicketError
 from wicket_mcp.extensions import SKILLS, declares
@@ -20,14 +22,23 @@ MAX_PAGES = 20
 TIMEOUT = 10.0
 
 
+class _Kept(NamedTuple):
+    """A server's list."""
+
+    until: float
+    """How long it is valid."""
+    entries: list[JsonObject]
+    """As the server sent them."""
+    fields: Pages
+
+
 class Skills:
     """The lists of one gateway."""
 
     def __init__(self, catalogue: Catalogue, forward: Handler) -> None:
         self._catalogue = catalogue
         self._forward = forward
-        self._kept: dict[str, tuple[float, list[JsonObject]]] = {}
-        """By server: how long the list is valid, and the entries as the server sent them."""
+        self._kept: dict[str, _Kept] = {}
 
     async def entries(self, principal: Principal) -> list[tuple[str, JsonObject]]:
         """Server and entry of every skill that a principal may see. Servers that cannot be asked are left out."""
@@ -37,6 +48,11 @@ class Skills:
             if declares(listing.capabilities, SKILLS):
                 entries += [(server, entry) for entry in await self._list(server)]
         return entries
+
+    def fields(self, principal: Principal) -> dict[str, Pages]:
+        """The unknown fields beside the entries of each server's list, as it was read last."""
+        visible = self._catalogue.view(principal).listings
+        return {server: cached.fields for server, cached in self._kept.items() if server in visible and cached.fields}
 
     async def check(self, server: str, body: JsonObject) -> None:
         """Raises ProtocolViolation if a file differs from the listed one."""
@@ -52,10 +68,10 @@ class Skills:
                     )
 
     async def _list(self, server: str) -> list[JsonObject]:
-        until, entries = self._kept.get(server, (0.0, []))
-        if time.monotonic() < until:
-            return entries
-        ttl = SHORTEST_TTL
+        cached = self._kept.get(server)
+        if cached is not None and time.monotonic() < cached.until:
+            return cached.entries
+        ttl, fields = SHORTEST_TTL, list[JsonObject]()
         entries = list[JsonObject]()
         params: JsonObject = {}
         seen = set[str]()
@@ -64,6 +80,8 @@ class Skills:
                 page = (await self._forward(internal(server, "skills/list", params, TIMEOUT))).body
                 read = [as_object(entry) for entry in as_list(page.get("skills")) if isinstance(entry, dict)]
                 entries += filter(is_within_limits, read)
+                if (unknown := unknown_fields(page, "skills")) and not exceeds([*fields, unknown]):
+                    fields.append(unknown)
                 ttl_ms = page.get("ttlMs")
                 ttl = max(ttl, ttl_ms / 1000) if isinstance(ttl_ms, int | float) else ttl
                 cursor = as_text(page.get("nextCursor"))
@@ -73,7 +91,7 @@ class Skills:
                 params = {"cursor": cursor}
         except WicketError:
             entries.clear()
-        self._kept[server] = time.monotonic() + ttl, entries
+        self._kept[server] = _Kept(time.monotonic() + ttl, entries, tuple(fields))
         return entries
 
 

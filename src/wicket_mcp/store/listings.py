@@ -24,6 +24,7 @@ def listing_to_json(listing: Listing) -> JsonObject:
         "rejected": [[entry.name, entry.reason] for entry in listing.rejected],
         "listed_at": listing.listed_at,
         "ttl": listing.ttl,
+        "fields": listing.fields,
         "accounts": {owner: sorted(share) for owner, share in listing.accounts.items()},
     }
 
@@ -48,6 +49,7 @@ def listing_from_json(body: Any) -> Listing:
         rejected=tuple(Rejected(*entry) for entry in body["rejected"]),
         listed_at=body["listed_at"],
         ttl=body["ttl"],
+        fields={kind: tuple(pages) for kind, pages in body.get("fields", {}).items()},
         accounts={owner: _share(share, body) for owner, share in body.get("accounts", {}).items()},
     )
 

@@ -32,15 +32,23 @@ def not_found(refusal: Refused, uri: str, *, modern: bool) -> RpcProblem | Refus
     return RpcProblem(code, refusal.message, {**data, "uri": uri})
 
 
-def build_page(request: "Request", key: str, entries: list[JsonObject], name: str, size: int = PAGE) -> JsonObject:
+def build_page(
+    request: "Request",
+    key: str,
+    entries: list[JsonObject],
+    name: str,
+    size: int = PAGE,
+    *,
+    fields: JsonObject | None = None,
+) -> JsonObject:
     """One page of a list and the cursor of the next page. The cursor holds the position and `name` of the last entry,
-    so if the list has changed, the next page continues after that entry. Raises BadArguments for a cursor that is not
-    ours.
+    so if the list has changed, the next page continues after that entry. `fields` are the servers' fields beside the
+    entries. Raises BadArguments for a cursor that is not ours.
     """
     cursor = request.params.get("cursor")
     begin = 0 if cursor is None else _find_next(entries, name, *read_cursor(str(cursor), int, str))
     end = begin + size
-    result: JsonObject = {key: entries[begin:end]}
+    result: JsonObject = {**(fields or {}), key: entries[begin:end]}
     if end >= len(entries):
         return result
     return {**result, "nextCursor": write_cursor(end - 1, as_text(entries[end - 1].get(name)))}

@@ -21,7 +21,8 @@ async def list_resources(protocol: "Protocol", request: "Request", caller: Calle
         *protocol.own(own_resources.list_resources),
         *await protocol.verbs.addresses.resources(caller.principal),
     ]
-    return build_page(request, "resources", resources, "uri")
+    fields = protocol.verbs.addresses.fields("resources", caller.principal)
+    return build_page(request, "resources", resources, "uri", fields=fields)
 
 
 async def list_templates(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -30,7 +31,8 @@ async def list_templates(protocol: "Protocol", request: "Request", caller: Calle
         *protocol.own(own_resources.list_templates),
         *await protocol.verbs.addresses.templates(caller.principal),
     ]
-    return build_page(request, "resourceTemplates", templates, "uriTemplate")
+    fields = protocol.verbs.addresses.fields("templates", caller.principal)
+    return build_page(request, "resourceTemplates", templates, "uriTemplate", fields=fields)
 
 
 async def read_resource(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
@@ -69,7 +71,8 @@ async def unsubscribe(protocol: "Protocol", request: "Request", caller: Caller, 
 async def list_prompts(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:
     demand(caller.principal, "discover", "listing prompts")
     prompts = [*protocol.own(own_prompts.list_prompts), *await protocol.verbs.addresses.prompts(caller.principal)]
-    return build_page(request, "prompts", prompts, "name")
+    fields = protocol.verbs.addresses.fields("prompts", caller.principal)
+    return build_page(request, "prompts", prompts, "name", fields=fields)
 
 
 async def get_prompt(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wicket_mcp.catalog.instructions import purpose
+from wicket_mcp.catalog.list_fields import combine
 from wicket_mcp.catalog.names import wire_names
 from wicket_mcp.catalog.skills import rewrite_skill
 from wicket_mcp.catalog.view import View
@@ -35,7 +36,8 @@ async def list_skills(protocol: "Protocol", request: "Request", caller: Caller, 
     skills = [
         rewrite_skill(verbs.addresses, server, entry) for server, entry in await verbs.skills.entries(caller.principal)
     ]
-    return build_page(request, "skills", skills, "uri")
+    fields = combine(verbs.skills.fields(caller.principal))
+    return build_page(request, "skills", skills, "uri", fields=fields)
 
 
 async def get_skill(protocol: "Protocol", request: "Request", caller: Caller, resume: JsonObject) -> JsonObject:

@@ -349,7 +349,9 @@ class Protocol:
 
             tools = [menu.keep_for_models(tool) for tool in tools]
             tools = [*tools, *await apps.list_tools(verbs, caller.principal, {tool["name"] for tool in tools})]
-        return build_page(request, "tools", tools, "name", TOOLS_PAGE)
+        of_servers = not menu.fixed and caller.principal.may("discover")
+        fields = verbs.addresses.fields("tools", caller.principal) if of_servers else None
+        return build_page(request, "tools", tools, "name", TOOLS_PAGE, fields=fields)
 
     async def call_tool(self, request: Request, caller: Caller, resume: JsonObject) -> JsonObject:
         name = request.text("name")
