@@ -480,7 +480,7 @@ def test_a_server_is_handed_the_variables_that_it_inherits_by_name(shell: Shell)
         "args = ['-c', 'import os, sys; sys.exit(repr(sorted(k for k in os.environ if k.isupper())))']\n"
     )
     done = shell.run("doctor", "--json", KUBECONFIG="/k/config", AWS_PROFILE="work")
-    (said,) = [one["said"] for one in done.json if one["about"] == "shows" and one["level"] == "problem"]
+    (said,) = [one["output"] for one in done.json if one["about"] == "shows" and one["level"] == "problem"]
     assert "'KUBECONFIG'" in said[-1]
     assert "NOT_SET" not in said[-1]
     assert "AWS_PROFILE" not in said[-1]

@@ -45,7 +45,7 @@ class Finding:
     about: str
     message: str
     fix: str = ""
-    said: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
     """The last lines that a server printed before it failed."""
     unpinned: str = ""
     """The package whose newest version a server runs."""

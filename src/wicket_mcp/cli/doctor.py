@@ -46,7 +46,7 @@ def doctor(
         findings = _examine(settings, start=start, verbose=verbose)
         findings = [_fix(finding) if fix else finding for finding in findings]
     if json:
-        keys = ("level", "about", "message", "fix", "said")
+        keys = ("level", "about", "message", "fix", "output")
         say_json([{key: getattr(finding, key) for key in keys} for finding in findings])
     else:
         _print(findings, verbose=verbose)
@@ -126,7 +126,7 @@ def _print(findings: "Iterable[Finding]", *, verbose: bool) -> None:
         repairable = repairable or finding.repair is not None
         words = wrap(f"{finding.about}: {finding.message}", "  ").lstrip()
         write(apply_style(mark, colour), " ", apply_style(finding.about, "bold"), words[len(clean(finding.about)) :])
-        for line in finding.said:
+        for line in finding.output:
             say(f"    | {line}")
         if finding.fix and finding.level != "ok":
             say(f"    fix: {finding.fix}")

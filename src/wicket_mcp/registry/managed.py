@@ -71,13 +71,13 @@ class Managed:
         self._clock = clock
         self._allowed = config.allow_runtime_servers
         self._configured = _names(config)
-        self._ours: dict[str, StoredManaged] = {}
+        self._running: dict[str, StoredManaged] = {}
         """The running installed servers, and those being tried, by name."""
 
     @property
     def running(self) -> frozenset[str]:
         """Names of the installed servers that run now."""
-        return frozenset(self._ours)
+        return frozenset(self._running)
 
     def use(self, config: Config) -> bool:
         """Apply another configuration, before the pool and the catalogue apply its servers.
@@ -88,7 +88,7 @@ class Managed:
         before = self._allowed, self._configured
         self._allowed, self._configured = config.allow_runtime_servers, _names(config)
         for name in [name for name in self.running if not self._allowed or name.lower() in self._configured]:
-            del self._ours[name]
+            del self._running[name]
             self._pool.release(name)
             self._catalogue.remove(name)
         return before != (self._allowed, self._configured)
@@ -104,7 +104,7 @@ class Managed:
                 log.warning(
                     "the installed server '%s' is not started: a configured server has the same name", stored.name
                 )
-            elif stored.running and stored.name not in self._ours:
+            elif stored.running and stored.name not in self._running:
                 self._add(stored)
 
     def permit(self) -> None:
@@ -179,12 +179,12 @@ class Managed:
         stored = await self._find(name)
         if action != "remove":
             self._permit_name(stored.name)
-        if action == "start" and stored.name in self._ours:
+        if action == "start" and stored.name in self._running:
             raise BadArguments(f"Server '{stored.name}' is already running.")
-        if action == "stop" and stored.name not in self._ours:
+        if action == "stop" and stored.name not in self._running:
             raise BadArguments(f"Server '{stored.name}' is not running.")
-        if stored.name in self._ours:
-            await self._withdraw(self._ours[stored.name])
+        if stored.name in self._running:
+            await self._withdraw(self._running[stored.name])
         if action == "remove":
             await self._forget(stored.name)
             return
@@ -217,7 +217,7 @@ class Managed:
     @property
     def _taken_names(self) -> frozenset[str]:
         """Names of servers that are configured, or being installed at the moment."""
-        return self._configured | {name.lower() for name in self._ours}
+        return self._configured | {name.lower() for name in self._running}
 
     async def _find(self, name: str) -> StoredManaged:
         known = {stored.name: stored for stored in await self._store.managed_servers()}
@@ -231,12 +231,12 @@ class Managed:
         config = _config(stored)
         self._pool.add(config, self._outside if config.url is not None else None)
         self._catalogue.add(config)
-        self._ours[stored.name] = stored
+        self._running[stored.name] = stored
 
     async def _withdraw(self, stored: StoredManaged) -> None:
         """Remove a server, unless its name belongs to the configuration or another installation by now."""
-        if self._ours.get(stored.name) is stored:
-            del self._ours[stored.name]
+        if self._running.get(stored.name) is stored:
+            del self._running[stored.name]
             self._catalogue.remove(stored.name)
             await self._pool.remove(stored.name)
 
@@ -250,7 +250,7 @@ class Managed:
         try:
             await self._await_tools(stored.name)
             self._permit_name(stored.name)
-            if self._ours.get(stored.name) is not stored:
+            if self._running.get(stored.name) is not stored:
                 raise Unavailable(
                     stored.name, f"Server '{stored.name}' was removed while it was starting.", hint=_AGAIN
                 )
@@ -269,7 +269,7 @@ class Managed:
 
     def _status(self, stored: StoredManaged) -> ManagedServer:
         endpoint = stored.options.get("url") or "stdio"
-        if stored.name not in self._ours:
+        if stored.name not in self._running:
             return ManagedServer(stored.name, stored.kind, "stopped", (), endpoint)
         problem = self._catalogue.failures.get(stored.name, "")
         status = "error" if problem else "running"

@@ -24,7 +24,7 @@ class Link:
         self.incoming: list[bytes] = []
         self.ready = bool(child)
         self.opened = time.monotonic()
-        self.asked: dict[Key, tuple[str, bytes]] = {}
+        self.unanswered: dict[Key, tuple[str, bytes]] = {}
         """Method and line of every unanswered request of the client."""
         self.own: set[Key] = set()
         """Ids of our own requests, whose answers the client does not see."""

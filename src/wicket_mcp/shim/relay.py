@@ -217,12 +217,12 @@ class Relay:
         message = read_object(line)
         number, method = message.get("id"), message.get("method")
         if isinstance(method, str) and "id" in message:
-            link.asked[key_of(number)] = method, line
+            link.unanswered[key_of(number)] = method, line
         elif method == "notifications/initialized":
             self._session["notifications/initialized"] = line
         elif method == "notifications/cancelled":
             key = key_of(as_object(message.get("params")).get("requestId"))
-            link = next((draining for draining in self._draining if key in draining.asked), link)
+            link = next((draining for draining in self._draining if key in draining.unanswered), link)
         elif method is None and number is not None:
             link = self._questions.pop(key_of(number), link)
         if not passed_on and link in (self._link, *self._draining):  # otherwise the gateway that asked is gone
@@ -336,7 +336,7 @@ class Relay:
                 self._to_client += line
         if self._to_client and _wait({1: select.POLLOUT}, 0):
             self._write_client()
-        if link in self._draining and not link.asked:
+        if link in self._draining and not link.unanswered:
             self._say_goodbye(link)
 
     def _settle(self, link: Link, line: bytes) -> bool:
@@ -354,7 +354,7 @@ class Relay:
                 self._flush(link)
                 self._name_changes(line)
             return False
-        if (request := link.asked.pop(key_of(number), None)) is not None:
+        if (request := link.unanswered.pop(key_of(number), None)) is not None:
             self._remember(*request)
         return True
 
@@ -398,12 +398,12 @@ class Relay:
         self._flush(link)
         if old is not None:
             self._draining.append(old)
-            for key, (method, line) in list(old.asked.items()):
+            for key, (method, line) in list(old.unanswered.items()):
                 if method == "subscriptions/listen":  # it would be answered only when it ends
-                    del old.asked[key]
-                    link.asked[key] = method, line
+                    del old.unanswered[key]
+                    link.unanswered[key] = method, line
                     link.put(line)
-            if not old.asked and not old.outgoing:
+            if not old.unanswered and not old.outgoing:
                 self._say_goodbye(old)
         self._flush(link)
 
@@ -434,7 +434,7 @@ class Relay:
         if requests or not link.ready or (self._watched and not leaving):
             successor = self._open()
             for key, (method, line) in requests:
-                successor.asked[key] = method, line
+                successor.unanswered[key] = method, line
                 successor.put(line)
             self._flush(successor)
 
@@ -442,7 +442,7 @@ class Relay:
         """Answer the requests that died with a gateway; with `keep`, return those that the next one may get."""
         requests: list[tuple[Key, tuple[str, bytes]]] = []
         unsent = set(split(bytes(link.outgoing + link.later)))
-        for key, (method, line) in link.asked.items():
+        for key, (method, line) in link.unanswered.items():
             if keep and (method in REPEATABLE or not link.ready or line in unsent):
                 requests.append((key, (method, line)))
             else:

@@ -65,7 +65,7 @@ class Recorder:
 
     def __init__(self, write: Callable[[Batch], Awaitable[None]], *, settle: float = SETTLE) -> None:
         self.lost = 0
-        self._told = 0
+        self._reported = 0
         """Losses that are already recorded in the audit."""
         self.problem = ""
         """Why the last batch could not be written; empty if it was."""
@@ -129,11 +129,11 @@ class Recorder:
         return self._flushing
 
     async def _write_batch(self, batch: Batch) -> None:
-        lost = self.lost - self._told
+        lost = self.lost - self._reported
         losses = [_loss(lost)] if lost else []
         try:
             await self._write(Batch([*batch.calls, *losses], batch.keys_used) if losses else batch)
-            self._told += lost
+            self._reported += lost
             if self.problem:
                 self.problem = ""
                 log.warning("call records are stored again; %d were lost", lost)

@@ -107,7 +107,7 @@ def _is_correct(command: list[str], patience: float, text: str = "") -> bool:
     try:
         _run(command, patience, text)
     except _ToolFailed as failure:
-        if not any(words in failure.said for words in _WRONG_HASH):
+        if not any(words in failure.output for words in _WRONG_HASH):
             raise
         return False
     return True
@@ -118,7 +118,7 @@ class _ToolFailed(ConfigError):
 
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
-        self.said = output
+        self.output = output
 
 
 def _run(command: list[str], patience: float, text: str = "") -> str:

@@ -17,7 +17,7 @@ class LazyDashboard:
 
     def __init__(self, make: Callable[[], Mount]) -> None:
         self._make = make
-        self._made: Mount | None = None
+        self._dashboard: Mount | None = None
 
     def serves(self, path: str) -> bool:
         return path == ROOT or path.startswith(f"{ROOT}/")
@@ -25,6 +25,6 @@ class LazyDashboard:
     async def __call__(
         self, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send, principal: Principal
     ) -> None:
-        if self._made is None:
-            self._made = self._make()
-        await self._made(scope, headers, receive, send, principal)
+        if self._dashboard is None:
+            self._dashboard = self._make()
+        await self._dashboard(scope, headers, receive, send, principal)
