@@ -46,7 +46,8 @@ async def cancelled(gateway: Gateway) -> None:
 
 
 @pytest.mark.promise("V3", "Over HTTP, an unread stream keeps a fixed number of bytes; the client is cut off.")
-async def test_v3_over_http(gateway: Gateway) -> None:
+@pytest.mark.promise("D4", "A client that reads nothing costs a fixed number of bytes, over HTTP.")
+async def test_v3_d4_over_http(gateway: Gateway) -> None:
     async with serve_http(gateway, "flat") as address:
         host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")
         with socket.socket() as client:
@@ -66,7 +67,8 @@ async def test_v3_over_http(gateway: Gateway) -> None:
 
 
 @pytest.mark.promise("V3", "Over stdio, an unread pipe keeps a fixed number of bytes, and the client is cut off.")
-async def test_v3_over_stdio(gateway: Gateway) -> None:
+@pytest.mark.promise("D4", "A client that reads nothing costs a fixed number of bytes, over stdio.")
+async def test_v3_d4_over_stdio(gateway: Gateway) -> None:
     (source, from_client), (to_client, sink) = os.pipe(), os.pipe()
     client = StdioClient(gateway.protocol("flat"), counters=gateway.outbox_counters)
     await client.open(source, sink)

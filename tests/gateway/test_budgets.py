@@ -32,7 +32,8 @@ async def use(gateway: Gateway, dialect: str, tool: str, /, **arguments: Any) ->
 
 @pytest.mark.parametrize("dialect", NAMES)
 @pytest.mark.promise("T23", "Every text and every list that Wicket's tools accept is limited, in every dialect.")
-async def test_t23_every_argument_of_every_dialect_is_bounded(open_gateway: OpenGateway, dialect: str) -> None:
+@pytest.mark.promise("D2", "A query has at most 2,000 characters, in every dialect.")
+async def test_t23_d2_every_argument_of_every_dialect_is_bounded(open_gateway: OpenGateway, dialect: str) -> None:
     checked: list[str] = []
     async with open_gateway({}) as gateway:
         for tool in await gateway.protocol(dialect).menu.list(gateway.verbs):
@@ -76,7 +77,8 @@ async def test_v2_seventeen_references_are_too_many(gateway: Gateway) -> None:
 
 
 @pytest.mark.promise("V2", "References beyond 16, or to over 4 MiB together, are refused before a result is decoded.")
-async def test_v2_what_is_referred_to_is_refused_by_its_stored_length_before_it_is_decoded(gateway: Gateway) -> None:
+@pytest.mark.promise("D3", "References are refused by the stored length of what they refer to.")
+async def test_v2_d3_what_is_referred_to_is_refused_by_its_stored_length_before_it_is_decoded(gateway: Gateway) -> None:
     handle = await store(gateway, "r", b"this is not JSON" * (MAX_SUBSTITUTED // 32 + 1))  # decoding it would fail
     twice = {"message": [{"$result": handle}, {"deep": [{"$result": handle}]}]}
     with pytest.raises(BadArguments, match="4 MiB into a call at most"):
@@ -193,7 +195,8 @@ class TestV5:
 
 
 @pytest.mark.promise("V21", "A message over 128 levels deep, or not UTF-8, is a parse error; the session continues.")
-async def test_v21_stdio_answers_a_parse_error_and_goes_on(tmp_path: Any) -> None:
+@pytest.mark.promise("D19", "A message over the limit over stdio is a parse error.")
+async def test_v21_d19_stdio_answers_a_parse_error_and_goes_on(tmp_path: Any) -> None:
     command = await Command.start(tmp_path, {})
     await command.initialize()
     for bad in (

@@ -118,7 +118,7 @@ async def test_answers_that_fit_nothing_are_dropped(open_gateway: OpenGateway) -
 
 
 @pytest.mark.parametrize("fault", ["EndlessLine", "FloodsStdout", "ClosesStdin"])
-@pytest.mark.promise("F5", "The connection is closed at the limit, the call fails, and the server is started again.")
+@pytest.mark.promise("F5", "After an endless line or flood the call fails, and the server is started again.")
 async def test_f5_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway: OpenGateway, fault: str) -> None:
     limits = {"max_message": 2**20}
     async with open_gateway({"x": peer(fault), "healthy": peer("Echo")}, limits=limits) as gateway:
@@ -127,6 +127,24 @@ async def test_f5_what_cannot_be_trusted_is_closed_and_started_anew(open_gateway
             await gateway.call("x.slow")
         assert await echo(gateway, "healthy") == "still here"
         assert await echo(gateway, "x") == "still here"
+
+
+@pytest.mark.parametrize("message", ["id first", "id last", "garbage"])
+@pytest.mark.promise("F5", "An answer over the limit fails its own call; the others on its connection are answered.")
+@pytest.mark.promise("D18", "An answer over the limit, or much garbage, fails no other call on the connection.")
+async def test_f5_d18_an_answer_that_is_too_large_costs_its_own_call(open_gateway: OpenGateway, message: str) -> None:
+    async with open_gateway({"x": peer("AnswersTooMuch")}, limits={"max_message": 2**20}) as gateway:
+        pid = await gateway.call("x.pid")
+        others = [asyncio.ensure_future(gateway.call("x.slow")) for _ in range(10)]
+        while (await gateway.call("x.calls"))["structuredContent"]["waiting"] < 10:
+            pass
+        if message == "garbage":
+            assert await echo(gateway, "x", message) == message
+        else:
+            with pytest.raises(ProtocolViolation, match="larger than 1 MiB"):
+                await echo(gateway, "x", message)
+        assert [answer["content"][0]["text"] for answer in await asyncio.gather(*others)] == ["released"] * 10
+        assert await gateway.call("x.pid") == pid
 
 
 @pytest.mark.promise("F6", "Much output on stderr does not disturb calls.")

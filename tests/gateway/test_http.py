@@ -105,6 +105,29 @@ async def test_f13_a_modern_client_that_leaves_cancels_its_call(open_gateway: Op
                 pass
 
 
+@pytest.mark.promise("D19", "A client that closes only its sending side gets its answer.")
+async def test_d19_a_client_that_closes_only_its_sending_side_gets_its_answer(open_gateway: OpenGateway) -> None:
+    async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
+        async with raw_client(address) as client:
+            session = await legacy_session(client)
+        body = json.dumps(call("echo.slow")).encode()
+        headers = {"Host": "localhost", "Authorization": f"Bearer {TOKEN}", "Content-Length": str(len(body)), **session}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        host, port = address.removeprefix("http://").removesuffix("/mcp").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + body)
+        writer.write_eof()
+        while not (await gateway.call("echo.calls"))["structuredContent"]["waiting"]:
+            pass
+        for _ in range(10):  # by now the end of its input has been seen
+            await gateway.call("echo.calls")
+        await gateway.call("echo.release")
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"released" in answer
+
+
 async def test_a_legacy_client_cancels_by_saying_so(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway, serve_http(gateway) as address:
         async with raw_client(address) as client:

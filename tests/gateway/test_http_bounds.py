@@ -233,7 +233,8 @@ async def test_f34_requests_beyond_a_principals_bound_get_503_and_others_are_ser
 @pytest.mark.promise(
     "F28", "Without a free descriptor, new connections wait, little is logged, and all continues later."
 )
-async def test_f28_out_of_descriptors_and_back(tmp_path: Path) -> None:
+@pytest.mark.promise("D14", "Without a free descriptor one line is logged, and connections wait.")
+async def test_f28_d14_out_of_descriptors_and_back(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {}, "--http", "127.0.0.1:0", "--no-auth")
     assert command.process.stderr is not None
     while b"http://" not in (line := await command.process.stderr.readline()):

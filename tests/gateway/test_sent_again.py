@@ -24,7 +24,8 @@ from wicket_mcp.upstream.lifecycle import State
 
 
 @pytest.mark.parametrize("kind", [ForgetsSessions, ForgetsSseSessions])
-async def test_a_session_that_the_server_forgot_is_opened_anew_and_nobody_notices(
+@pytest.mark.promise("D17", "A call that a server refused because it forgot the session is sent again in a new one.")
+async def test_d17_a_session_that_the_server_forgot_is_opened_anew_and_nobody_notices(
     open_gateway: OpenGateway, kind: type[CountingServer | CountingSse]
 ) -> None:
     async with kind() as server, open_gateway({"x": {"url": server.url}}) as gateway:

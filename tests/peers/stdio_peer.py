@@ -349,6 +349,28 @@ class EndlessLine(Echo):
         super().on_call(number, name, arguments, meta)
 
 
+class AnswersTooMuch(Echo):
+    """Keeps calls of `slow` waiting until `echo` is called; answers that with megabytes, and then all the others.
+
+    With `id last`, the id stands behind the result; with `garbage`, five thousand lines of it come before the answers.
+    """
+
+    def on_call(self, number: Any, name: str, arguments: Message, meta: Message) -> None:
+        message = arguments.get("message", "")
+        if name != "echo" or message == "still here":
+            super().on_call(number, name, arguments, meta)
+            return
+        result = {"content": [{"type": "text", "text": "x" * 3_000_000}]}
+        if message == "id last":
+            self.send({"jsonrpc": "2.0", "result": result, "id": number})
+        elif message == "garbage":
+            self.write(b"a line of some log\n" * 5_000)
+            self.text(number, message)
+        else:
+            self.answer(number, result)
+        self.release()
+
+
 class ClosesStdin(Echo):
     """Stops listening when `slow` is called, but stays alive."""
 

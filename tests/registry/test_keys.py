@@ -117,6 +117,21 @@ async def test_limits_are_each_keys_own_and_the_owner_has_none(open_facade: Open
         await keys.admit(ann, "discover", "invocation")
 
 
+@pytest.mark.promise("F22", "A limit that was used while the clock was far ahead refills when the clock is right.")
+@pytest.mark.promise("D19", "A limit that was used while the clock was far ahead refills when the clock is right.")
+async def test_f22_d19_a_clock_that_was_far_ahead_stops_nobody(open_facade: OpenFacade, clock: Clock) -> None:
+    keys = (await open_facade(registry={"rates": {"discovery": 1}})).keys
+    ann = Principal("ann", frozenset({"discover"}))
+    clock.now += 3650 * 86400
+    await keys.admit(ann, "discover", "discovery")
+    clock.now -= 3650 * 86400
+    with pytest.raises(RateLimited) as limited:
+        await keys.admit(ann, "discover", "discovery")
+    assert limited.value.retry_after == 3600
+    clock.now += 3601
+    await keys.admit(ann, "discover", "discovery")
+
+
 @pytest.mark.promise("F22", "A clock that is set back does not refill a limit.")
 async def test_f22_a_clock_that_goes_back_gives_nothing_away(open_facade: OpenFacade, clock: Clock) -> None:
     keys = (await open_facade(registry={"rates": {"discovery": 1}})).keys

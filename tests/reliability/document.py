@@ -5,7 +5,12 @@ from pathlib import Path
 
 from tests.reliability.promises import FIGURES, MISSING, SUBJECTS, Promise, collect, order
 
-KINDS = {"F": "Faults", "T": "Threats", "V": "Weaknesses that a review found"}
+KINDS = {
+    "F": "Faults",
+    "T": "Threats",
+    "V": "Weaknesses that a review found",
+    "D": "Defects that a run of faults found",
+}
 
 INTRODUCTION = """\
 # What Wicket promises when things go wrong

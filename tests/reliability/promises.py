@@ -1,4 +1,5 @@
-"""What may go wrong, by id (F faults, T threats, V weaknesses that a review of this code found), and what proves it.
+"""What may go wrong, by id, and what proves that it does not: F faults, T threats, V weaknesses that a review of this
+code found, D defects that a run of faults against it found.
 
 A test says what it proves with `@pytest.mark.promise("F7", "One sentence.")`, and has the id in its name. `MISSING`
 names what no test proves yet, and why. `document.py` makes `docs/reliability.md` of both; `test_promises.py` sees that
@@ -105,6 +106,25 @@ SUBJECTS = {
     "V26": "one server's flood of notifications slows the others",
     "V27": "a taken-over script that sends large messages",
     "V28": "a page of this machine calls a gateway without a token",
+    "D1": "two first starts at once ruin the state file",
+    "D2": "a long query stops everybody",
+    "D3": "references to one stored result take gigabytes",
+    "D4": "a client that does not read takes memory without limit",
+    "D5": "trouble with the state stops searches, handshakes, results and keys",
+    "D6": "lists without a limit in bytes",
+    "D7": "a log that nobody reads stops the gateway",
+    "D8": "a dead server behind a detached process is not noticed",
+    "D9": "one client's sessions end those of others",
+    "D10": "an answer that cannot be read costs a minute",
+    "D11": "the first search waits for the slowest server",
+    "D12": "a server that hangs is never restarted",
+    "D13": "servers that outlive a killed gateway",
+    "D14": "no free descriptor keeps a core busy and fills the log",
+    "D15": "one server's messages and questions slow the others",
+    "D16": "a large audit is read whole",
+    "D17": "a lost session at a server fails the calls in flight",
+    "D18": "one answer that is too large fails all calls on its connection",
+    "D19": "small ones: a clock that jumps, large messages over stdio, the end of a drain, half-closed connections",
 }
 
 MISSING: dict[str, str] = {}
@@ -114,7 +134,7 @@ FIGURES = {
     "F1": "noticed within 0.5 s",
     "F2": "3 s",
     "F3": "pauses up to 30 s",
-    "F4": "1,000 lines a minute; 9 parsers fuzzed for 4 s each",
+    "F4": "10,000 lines a minute; 9 parsers fuzzed for 4 s each",
     "F5": "16 MiB",
     "F7": "3 calls, then a ping",
     "F9": "5 minutes by default",
@@ -167,7 +187,7 @@ def collect() -> list[Promise]:
 
 
 def order(promise_id: str) -> tuple[str, int]:
-    """F before T before V, each by number."""
+    """D, F, T, V, each by number."""
     return promise_id[:1], int(promise_id[1:]) if promise_id[1:].isdecimal() else 0
 
 

@@ -100,7 +100,8 @@ async def test_v21_an_answer_of_any_depth_costs_its_call_at_most(
         ("StrangeNames", "longer than 256 characters"),
     ],
 )
-async def test_f16_t22_a_list_without_measure_is_cut_and_the_cut_is_said(
+@pytest.mark.promise("D6", "A list is cut at a number of bytes, with a note.")
+async def test_f16_t22_d6_a_list_without_measure_is_cut_and_the_cut_is_said(
     open_gateway: OpenGateway, kind: str, said: str
 ) -> None:
     async with open_gateway({"x": hostile(kind)}) as gateway:
@@ -176,7 +177,10 @@ async def test_v26_what_is_said_to_nobody_fills_no_log(
 
 
 @pytest.mark.promise("V26", "The status of servers names a server that is slowed down or cut off, with the reason.")
-async def test_v26_a_flood_is_told_in_the_status(open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.promise("D15", "A server that floods is slowed.")
+async def test_v26_d15_a_flood_is_told_in_the_status(
+    open_gateway: OpenGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(throttle, "CUT_AFTER", 1.0)
     async with open_gateway({"x": peer("FloodsProgress")}) as gateway:
         await gateway.tools()

@@ -40,7 +40,10 @@ needs_control_groups = pytest.mark.skipif(
 
 
 @pytest.mark.promise("F1", "A server's end is noticed at once, even if a process that it started holds its pipes open.")
-async def test_f1_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipes(open_gateway: OpenGateway) -> None:
+@pytest.mark.promise("D8", "The end of a server is noticed although another process holds its pipes.")
+async def test_f1_d8_a_dead_server_is_noticed_though_a_detached_process_holds_its_pipes(
+    open_gateway: OpenGateway,
+) -> None:
     async with open_gateway({"x": hostile("LeavesDaemon")}) as gateway:
         await gateway.tools()
         with pytest.raises(Crashed, match="killed by SIGKILL") as caught:
@@ -54,7 +57,8 @@ async def test_f1_a_dead_server_is_noticed_though_a_detached_process_holds_its_p
 
 
 @pytest.mark.promise("F7", "After three calls without an answer it is pinged, and restarted if it does not answer.")
-async def test_f7_a_server_that_hangs_is_restarted(open_gateway: OpenGateway) -> None:
+@pytest.mark.promise("D12", "A server that answers neither calls nor a ping is restarted.")
+async def test_f7_d12_a_server_that_hangs_is_restarted(open_gateway: OpenGateway) -> None:
     async with open_gateway({"x": peer("Echo", timeout=0.3), "healthy": peer("Echo")}) as gateway:
         hung = int((await gateway.call("x.pid"))["content"][0]["text"])
         os.kill(hung, signal.SIGSTOP)
@@ -82,7 +86,8 @@ async def test_a_server_whose_calls_take_too_long_but_that_answers_a_ping_is_lef
 @pytest.mark.promise("F4", "A call whose answer cannot be read fails at once.")
 @pytest.mark.promise("V21", "An answer of any depth gives a result or one typed error, at once.")
 @pytest.mark.parametrize("answer", ["nan", "deep", "last"])
-async def test_f4_v21_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGateway, answer: str) -> None:
+@pytest.mark.promise("D10", "An answer that cannot be read fails its call at once.")
+async def test_f4_v21_d10_an_answer_that_cannot_be_read_fails_its_call(open_gateway: OpenGateway, answer: str) -> None:
     async with open_gateway({"x": hostile("Unreadable", env={"ANSWER": answer})}) as gateway:
         with pytest.raises(ProtocolViolation, match="cannot be read"):
             await gateway.call("x.slow")
@@ -91,7 +96,8 @@ async def test_f4_v21_an_answer_that_cannot_be_read_fails_its_call(open_gateway:
 
 @pytest.mark.promise("F25", "If the gateway is killed, its servers and everything they started end too.")
 @pytest.mark.promise("V19", "A server that ignores the end of its input dies with a killed gateway.")
-async def test_f25_v19_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
+@pytest.mark.promise("D13", "No server outlives a killed gateway.")
+async def test_f25_v19_d13_a_killed_gateway_leaves_nobody_behind(tmp_path: Path) -> None:
     command = await Command.start(tmp_path, {"x": hostile("StubbornFamily"), "plain": peer("HasChild")})
     await command.initialize()
     pids = [

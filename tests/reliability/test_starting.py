@@ -12,7 +12,8 @@ from wicket_mcp.upstream.connector import STARTS_AT_ONCE
 
 
 @pytest.mark.promise("F2", "The first search waits three seconds for new servers and names those still starting.")
-async def test_f2_the_first_search_names_who_is_still_starting(open_gateway: OpenGateway) -> None:
+@pytest.mark.promise("D11", "The first search waits three seconds at most.")
+async def test_f2_d11_the_first_search_names_who_is_still_starting(open_gateway: OpenGateway) -> None:
     servers = {"silent": peer("NeverAnswers", connect_timeout=600), "healthy": peer("Echo")}
     async with open_gateway(servers) as gateway, serve_http(gateway) as address, raw_client(address) as client:
         for _ in range(2):

@@ -29,7 +29,8 @@ def state_file(folder: Path) -> Path:
 @pytest.mark.promise(
     "F18", "With a locked state, Wicket starts, searches, calls, keeps large results, ends on SIGTERM."
 )
-async def test_f18_everything_goes_on_while_another_program_holds_the_state(tmp_path: Path) -> None:
+@pytest.mark.promise("D5", "With a locked state, searches, handshakes, results and keys work.")
+async def test_f18_d5_everything_goes_on_while_another_program_holds_the_state(tmp_path: Path) -> None:
     servers = {"echo": peer("Echo")}
     first = await Command.start(tmp_path, servers)
     await first.initialize()
@@ -71,7 +72,8 @@ async def test_f17_a_large_answer_is_given_though_its_state_is_gone(open_gateway
 
 
 @pytest.mark.promise("F17", "If nothing reads the log, its lines are dropped, and nothing is blocked.")
-async def test_f17_an_unread_log_freezes_nothing(tmp_path: Path) -> None:
+@pytest.mark.promise("D7", "If nobody reads the log, its lines are dropped.")
+async def test_f17_d7_an_unread_log_freezes_nothing(tmp_path: Path) -> None:
     config = tmp_path / "wicket.toml"
     config.write_text(toml_of({"echo": peer("Echo"), "dies": peer("DiesMidCall")}))
     unread, full = os.pipe()
@@ -101,7 +103,8 @@ async def test_f17_an_unread_log_freezes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("F27", "The health of a server with a million calls uses its newest ten thousand.")
-async def test_f27_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: OpenGateway) -> None:
+@pytest.mark.promise("D16", "The health of a server does not need the whole audit.")
+async def test_f27_d16_an_audit_of_a_million_rows_is_not_read_whole(open_gateway: OpenGateway) -> None:
     async with open_gateway({"echo": peer("Echo")}) as gateway:
         now = time.time()
         for batch in range(3):

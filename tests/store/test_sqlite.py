@@ -50,7 +50,8 @@ async def child(*arguments: str) -> AsyncGenerator[Process]:
         await process.wait()
 
 
-async def test_first_starts_at_the_same_moment_all_work_and_leave_a_file_that_opens(tmp_path: Path) -> None:
+@pytest.mark.promise("D1", "Starts at the same moment on an empty state all work, and the file opens again.")
+async def test_d1_first_starts_at_the_same_moment_all_work_and_leave_a_file_that_opens(tmp_path: Path) -> None:
     async with (
         child(str(HERE / "opener.py"), "a") as a,
         child(str(HERE / "opener.py"), "b") as b,
@@ -155,7 +156,8 @@ async def test_another_kind_of_store_is_refused_by_name() -> None:
 
 
 @pytest.mark.promise("F19", "A state file that is deleted while in use is written again with all its content.")
-async def test_f19_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) -> None:
+@pytest.mark.promise("D19", "A deleted state file is written again.")
+async def test_f19_d19_a_deleted_file_is_written_again_with_all_it_held(tmp_path: Path) -> None:
     path = tmp_path / "wicket.db"
     store = await open_store(path)
     await store.save_note("a", "b")

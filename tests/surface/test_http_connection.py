@@ -1,6 +1,7 @@
 """Our HTTP server on a real socket: what HTTP/1.1 lets a client do, and what an application may answer."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
@@ -9,14 +10,14 @@ from typing import Any
 import pytest
 
 from wicket_mcp.surface.http import App, Receive, Scope, Send, send_json
-from wicket_mcp.surface.server import Server, listen
+from wicket_mcp.surface.server import DRAIN, Server, listen
 from wicket_mcp.tasks import Tasks
 
 
 @asynccontextmanager
-async def serve(app: App) -> AsyncGenerator[tuple[Server, socket.socket]]:
+async def serve(app: App, drain: float = DRAIN) -> AsyncGenerator[tuple[Server, socket.socket]]:
     sock = listen("127.0.0.1", 0)
-    server = Server(app)
+    server = Server(app, drain=drain)
     tasks = Tasks()
     serving = tasks.start(server.serve([sock]), "serve", awaited=True)
     try:
@@ -241,3 +242,21 @@ async def test_stopping_lets_a_request_end_and_closes_what_is_idle() -> None:
         assert b"connection: close" in answer
         write_busy.close()
         write_idle.close()
+
+
+@pytest.mark.promise("D19", "A request that does not end before the gateway does gets a JSON error.")
+async def test_d19_who_is_not_answered_when_the_gateway_stops_is_told_so() -> None:
+    began = asyncio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async with serve(wait, drain=0.01) as (server, sock):
+        answer = asyncio.ensure_future(exchange(sock, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+        await began.wait()
+        server.stop()
+        head, _, body = (await answer).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"application/json" in head
+    assert "may have had effects" in json.loads(body)["error"]

@@ -77,7 +77,8 @@ async def test_b9_one_bad_line_does_not_cost_the_rest_of_its_chunk(host: Recordi
 
 
 @pytest.mark.promise("T22", "The number of open requests of a server is limited.")
-async def test_t22_b11_a_child_cannot_start_more_than_a_few_requests(host: RecordingHost) -> None:
+@pytest.mark.promise("D15", "A server's own open requests are limited.")
+async def test_t22_b11_d15_a_child_cannot_start_more_than_a_few_requests(host: RecordingHost) -> None:
     """B11: each of a stdio upstream's requests started a task, however many there were."""
     ponders = Ponders()
     async with child(FLOODS, host=ponders) as connection:

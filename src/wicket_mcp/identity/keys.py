@@ -47,6 +47,8 @@ class Keys:
         self._clock = clock
         self._known: dict[bytes, tuple[StoredKey, Principal]] = {}
         """Keys that were read while the store was at `_version`, and their holders."""
+        self._texts: dict[str, tuple[bytes, StoredKey, Principal]] = {}
+        """The same by their text, for as long: a digest costs as much as the rest of recognising a caller."""
         self._last: dict[bytes, tuple[StoredKey, Principal]] = {}
         """Keys as they were last read, for when the store cannot be read."""
         self._version: int | None = None
@@ -103,16 +105,22 @@ class Keys:
 
     async def principal(self, text: str) -> Principal | None:
         """The holder of this key; None if it is unknown, expired or revoked, without telling these apart."""
-        if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
-            return None
-        digest = _digest(text)
         self._follow_store()
-        key, principal = self._known.get(digest) or await self._read(digest)
+        digest, key, principal = self._texts.get(text) or await self._recognise(text)
         now = self._clock()
         if key is None or (key.expires_at is not None and now >= key.expires_at):
             return None
         self._store.mark_key_used(digest, now)
         return principal
+
+    async def _recognise(self, text: str) -> tuple[bytes, StoredKey | None, Principal | None]:
+        if not text.startswith(API_KEY_PREFIX) or len(text) > 200:
+            return b"", None, None
+        digest = _digest(text)
+        key, principal = self._known.get(digest) or await self._read(digest)
+        if key is not None and principal is not None and digest in self._known:
+            self._texts[text] = digest, key, principal
+        return digest, key, principal
 
     async def holder(self, digest: bytes) -> Principal | None:
         """The holder of the key with this digest, while it is valid."""
@@ -148,6 +156,7 @@ class Keys:
         if version is None or version != self._version:
             self._last.update(self._known)
             self._known.clear()
+            self._texts.clear()
             self._version = version
 
     async def _read(self, digest: bytes) -> tuple[StoredKey | None, Principal | None]:

@@ -32,6 +32,10 @@ local clock = redis.call('TIME')
 local now = tonumber(clock[1]) + tonumber(clock[2]) / 1e6
 local kept = redis.call('HMGET', KEYS[1], 'left', 'at')
 local left, at = tonumber(kept[1]) or most, tonumber(kept[2]) or now
+if at - now > 86400 then  -- written by a wrong clock: it would not fill again for as long
+  at = now
+  redis.call('HSET', KEYS[1], 'at', string.format('%.6f', now))
+end
 left = math.min(most, left + math.max(0, now - at) * rate)
 if left < 1 and not owes then return tostring((1 - left) / rate) end
 if amount > 0 then

@@ -32,7 +32,10 @@ MUCH = 64 * 1024
 """Bytes of unread body above which reading pauses, and bytes of a response above which it is not copied."""
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_STOPPED = b'{"error":"Wicket was stopped before this request ended. A call may have had effects."}'
 _FORBIDDEN = (b"\r", b"\n", b"\0")
+_MODERN = b"mcp-method"
+"""A header that every modern request has, and no other."""
 
 CONNECTION = "wicket.connection"
 """The key of the connection in a request's scope."""
@@ -211,6 +214,14 @@ class Turn:
         self._whole = True
         self._wake()
 
+    @property
+    def survives_eof(self) -> bool:
+        """Whether a client that closes its sending side still gets the answer. Not from an event stream, which would
+        never notice that its client is gone, and not in the modern era, where closing means cancelling.
+        """
+        scope = self._scope
+        return self._whole and scope["method"] == "POST" and all(name != _MODERN for name, _ in scope["headers"])
+
     def disconnect(self) -> None:
         self.disconnected = True
         self._wake()
@@ -235,7 +246,7 @@ class Turn:
             if not self.complete and not self.disconnected:
                 raise RuntimeError("the application returned without a complete response")
         except asyncio.CancelledError:
-            self._connection.transport.abort()
+            self._end_unanswered()
             raise
         except Exception:
             log.exception("%s %s failed", self._scope["method"], self._scope["path"])
@@ -246,6 +257,17 @@ class Turn:
                 await self.respond(500, b'{"error":"A defect in Wicket: its log says more."}')
         finally:
             self._connection.forget(self)
+
+    def _end_unanswered(self) -> None:
+        """The gateway stops before the response is complete."""
+        transport = self._connection.transport
+        if self.started or self.disconnected:
+            transport.abort()
+            return
+        self.started = True
+        length = b"%d" % len(_STOPPED)
+        transport.write(STATUS_LINES[503] + CLOSE + _JSON_LINES + length + b"\r\n\r\n" + _STOPPED)
+        transport.close()
 
     async def receive(self) -> MutableMapping[str, Any]:
         if self._expects_continue:

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from wicket_mcp.framing import read_by_pipefuls
 from wicket_mcp.surface.connections import Connections
 from wicket_mcp.surface.http import CLOSE, CONNECTION, STATUS_LINES, App, Scope, Turn
 from wicket_mcp.surface.intake import Intake
@@ -100,6 +101,8 @@ class HttpConnection(asyncio.Protocol):
         self._between = True
         self._unbegun = 0
         """Pieces of data that wait for their request to start."""
+        self._finished = False
+        """Whether the client has closed its sending side."""
         self._head_size = 0
         self._piece = 0
         self._rejection = (400, "Invalid HTTP request received.")
@@ -122,6 +125,7 @@ class HttpConnection(asyncio.Protocol):
             transport.write(_unavailable(_TOO_MANY, 5))
             transport.close()
             return
+        read_by_pipefuls(transport)
         self._address = address
         self._client = (address, int(peer[1])) if peer else None
         self.served.open.add(self)
@@ -149,8 +153,18 @@ class HttpConnection(asyncio.Protocol):
         if self.leaving:
             self.served.look()
 
-    def eof_received(self) -> None:
-        """A client that closes its sending side is gone: HTTP clients do not half-close."""
+    def eof_received(self) -> bool:
+        """The client has closed its sending side: whether it may still wait for its answer."""
+        self._finished = True
+        return bool(self._unbegun) or self._answers_last()
+
+    def _answers_last(self) -> bool:
+        """Whether the running request is answered to a client that sends nothing more."""
+        turn = self._running
+        if turn is None or not turn.survives_eof:
+            return False
+        turn.keep_alive = False
+        return True
 
     def data_received(self, data: bytes) -> None:
         if self._address is None or self.transport.is_closing():
@@ -160,6 +174,7 @@ class HttpConnection(asyncio.Protocol):
             self, data
         ):
             self._idle_since = None
+            self._expect(None)  # how long it waits is up to us now
             if self._unbegun:  # clients rarely send much before their turn, and pausing costs more than one piece
                 self.transport.pause_reading()
             self._unbegun += 1
@@ -173,6 +188,8 @@ class HttpConnection(asyncio.Protocol):
             if self._unbegun == 1 and not self._reading_paused:
                 self.transport.resume_reading()
             self._take(data)
+            if self._finished and not self._unbegun and not self._answers_last():
+                self.transport.close()
 
     def turn_away(self, seconds: int) -> None:
         """Tell the client of an unread request to come back later."""

@@ -56,8 +56,12 @@ class Server:
         last_call: float = 0.0,
         shared: bool = False,
         intake: Intake | None = None,
+        drain: float = DRAIN,
     ) -> None:
-        """`shared` means that other processes accept connections on the same sockets."""
+        """`shared` means that other processes accept connections on the same sockets. `drain` is how long running
+        requests may take to end at shutdown, in seconds.
+        """
+        self._drain_time = drain
         self._accepts = 1 if shared else ACCEPTS
         self._served = Served(app, Connections() if connections is None else connections, last_call, intake or Intake())
         self._stopping = asyncio.Event()
@@ -90,10 +94,10 @@ class Server:
             connection.leave()
         served.look()
         try:
-            async with asyncio.timeout(DRAIN):
+            async with asyncio.timeout(self._drain_time):
                 await served.idle.wait()
         except TimeoutError:
-            log.error("%d requests did not end within %d seconds and are cancelled", len(served.turns), DRAIN)
+            log.error("%d requests did not end within %g s and are cancelled", len(served.turns), self._drain_time)
             for turn in tuple(served.turns):
                 turn.cancel()
 

@@ -1,9 +1,10 @@
 """A child process, connected over its pipes.
 
 Owns the child: its own process group, a small environment, size-limited framing of its output, a ring of its last
-stderr lines, and a shutdown that leaves no process behind. Garbage on stdout is skipped and counted; too much of it, or
-an endless line, closes the connection, because nothing after it can be trusted. A child that sends too many unsolicited
-messages is read more slowly (`throttle.py`), and one turn of the loop handles a limited number of messages.
+stderr lines, and a shutdown that leaves no process behind. Garbage on stdout is skipped and counted, and an answer over
+the limit fails its call; too much garbage, or an endless line, closes the connection, because nothing after it can be
+trusted. A child that sends too many unsolicited messages is read more slowly (`throttle.py`), and one turn of the loop
+handles a limited number of messages.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from typing import Any, cast
 from wicket_mcp.codec import LARGE, decode, encode, is_large
 from wicket_mcp.config.model.config import ResolvedServer
 from wicket_mcp.errors import CannotStart, Crashed, NotSent, ProtocolViolation, Unavailable, UpstreamError
-from wicket_mcp.framing import LineFramer, LineTooLong, read_by_pipefuls
+from wicket_mcp.framing import CutLine, LineFramer, LineTooLong, read_by_pipefuls
 from wicket_mcp.large_json import decode_off_loop, encode_off_loop
 from wicket_mcp.model import JsonObject
 from wicket_mcp.rpc import NO_CALLBACKS, Callbacks, Rpc, read_id
@@ -41,7 +42,8 @@ INHERITED = (
 certificates the user trusts; no secrets.
 """
 
-GARBAGE_PER_MINUTE = 1000  # a chatty logger is tolerated, a flood is not
+GARBAGE_PER_MINUTE = 10_000  # a chatty logger is tolerated, a flood is not
+SKIPPED = 256 * 2**20  # bytes over the limit after which a line counts as endless
 STUCK_AFTER = 5.0  # seconds in which a child must read some of what we wrote
 EXIT_REASON_GRACE = 0.5  # seconds between the end of a child's pipes and its exit, which gives the reason
 EXIT_GRACE = 2.0  # seconds for a child to exit after its stdin closed, and again after SIGTERM
@@ -69,7 +71,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         self._large: bytes | None = None
         """A message that is being decoded off the loop; later messages wait."""
         self._tasks = Tasks()
-        self._framer = LineFramer(max_message)
+        self._framer = LineFramer(max_message, SKIPPED)
         self._max_message = max_message
         self._rpc = Rpc(server, self._write, Callbacks(host.notification, host.request))
         self._stderr = _Ring(STDERR_RING)
@@ -172,9 +174,15 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
             self._read(data)
 
     def _read(self, data: bytes) -> None:
-        if not self._framer.waiting and data.endswith(b"\n") and len(data) <= self._max_message:
+        if (
+            not self._framer.waiting
+            and not self._backlog
+            and data.endswith(b"\n")
+            and data.count(b"\n") <= MESSAGES_A_TURN
+            and len(data) <= self._max_message
+        ):
             heard = self._rpc.heard
-            for line in data.split(b"\n")[:-1]:  # the usual chunk: whole lines, nothing kept
+            for line in data.split(b"\n")[:-1]:  # the usual chunk: a few whole lines, nothing kept
                 if not self._ended:
                     self._take(line)
             if self._rpc.heard > heard:
@@ -183,8 +191,7 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         try:
             lines = self._framer.feed(data)
         except LineTooLong:
-            size = f"{self._max_message // 2**20} MiB"
-            self._abort(f"Server '{self._server}' sent a message larger than {size}; the connection was closed.")
+            self._abort(f"{self._too_large()}; the connection was closed.")
             return
         self._backlog.extend(lines)
         if self._draining is None:
@@ -198,6 +205,9 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
             if self._ended:
                 break
             line = self._backlog.popleft()
+            if isinstance(line, CutLine):
+                self._reject_large(line)
+                continue
             if len(line) >= LARGE:
                 self._large = line
                 self._tasks.start(self._take_large(line), f"decode a message of {self._server}")
@@ -305,6 +315,19 @@ class StdioConnection(Versioned, asyncio.SubprocessProtocol):
         words = f"Server '{self._server}' sent an answer that cannot be read: {self._redact(problem, 200)}."
         hint = "It may have had effects. Tell its author."
         return self._rpc.reject(number, ProtocolViolation(self._server, words, hint=hint))
+
+    def _reject_large(self, line: CutLine) -> None:
+        """Fail the call whose answer is over the limit. If it is unclear which call that is, none can be trusted."""
+        text = self._too_large()
+        number = read_id(line.strip())
+        if number is None:
+            self._abort(f"{text}; the connection was closed.")
+        else:
+            hint = "It may have had effects. Ask the tool for less."
+            self._rpc.reject(number, ProtocolViolation(self._server, f"{text}.", hint=hint))
+
+    def _too_large(self) -> str:
+        return f"Server '{self._server}' sent a message larger than {self._max_message // 2**20} MiB"
 
     def _count_garbage(self, text: bytes) -> None:
         self.garbage += 1

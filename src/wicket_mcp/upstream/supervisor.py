@@ -46,7 +46,7 @@ from wicket_mcp.upstream.wishes import Wishes
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING = 1000  # calls that may queue for a slot before more are rejected
+MAX_WAITING = 2000  # calls that may queue for a slot before more are rejected: as many as one principal may make
 MAX_WAITS = 5  # times that one request waits because its server asks it to
 SHORTEST_WAIT = 0.1  # seconds, even for a server that asks for less
 HUNG_AFTER = 3  # unanswered calls in a row, after which a server is checked for any answer at all

@@ -79,7 +79,8 @@ async def test_b18_a_session_with_calls_in_flight_stays(protocol: Protocol) -> N
 
 
 @pytest.mark.promise("V11", "A client cannot end another client's session by opening many.")
-async def test_v11_b18_a_full_house_takes_nobody_elses_session(protocol: Protocol) -> None:
+@pytest.mark.promise("D9", "Opening many sessions ends only one's own.")
+async def test_v11_b18_d9_a_full_house_takes_nobody_elses_session(protocol: Protocol) -> None:
     world = World(protocol, most=3, most_per_principal=3)
     anns = [world.open(ANN) for _ in range(3)]
     with pytest.raises(Overloaded, match="Too many sessions"):

@@ -45,7 +45,8 @@ def test_a_key_is_the_sessions_own_where_the_server_is_isolated() -> None:
     assert key_of(server_config(isolation="session"), LOCAL, "s") == Key("x", "s")
 
 
-async def test_more_keys_than_the_limit_may_use_an_isolated_server_one_after_the_other() -> None:
+@pytest.mark.promise("D9", "Clients that have left do not count against the limit of an isolated server.")
+async def test_d9_more_keys_than_the_limit_may_use_an_isolated_server_one_after_the_other() -> None:
     """B5: an upstream that was stopped for idleness is removed, and does not count."""
     server = ScriptedServer()
     async with pool_of(server, isolation="session", idle_stop=0.01) as pool:

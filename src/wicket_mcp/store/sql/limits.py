@@ -3,21 +3,24 @@
 from wicket_mcp.store.sql.part import Database, Part, Row, upsert
 
 HOUR = 3600.0
+DAY = 24 * HOUR
+"""A bucket that was filled later than this from now was filled by a wrong clock, and would not fill for as long."""
 
 
 class SqlLimits(Part):
     async def take(self, principal: str, kind: str, per_hour: int, at: float) -> float:
         def take(db: Database) -> float:
-            bucket = _read(db, principal, kind, per_hour, at)
-            if not (wait := _wait(bucket[0], per_hour)):
-                _write(db, principal, kind, (bucket[0] - 1.0, bucket[1]))
-            return wait
+            tokens, last, wrong = _read(db, principal, kind, per_hour, at)
+            wait = _wait(tokens, per_hour)
+            if not wait or wrong:
+                _write(db, principal, kind, (tokens if wait else tokens - 1.0, last))
+            return wait + last - at if wait else 0.0
 
         return await self._connection.write("rate_bucket", take)
 
     async def draw(self, principal: str, kind: str, per_hour: int, at: float, amount: float) -> float:
         def draw(db: Database) -> float:
-            tokens, last = _read(db, principal, kind, per_hour, at)
+            tokens, last, _ = _read(db, principal, kind, per_hour, at)
             if amount:
                 _write(db, principal, kind, (tokens - amount, last))
             return _wait(tokens - amount, per_hour)
@@ -27,12 +30,17 @@ class SqlLimits(Part):
         return await self._connection.write("rate_bucket", draw)
 
 
-def _read(db: Database, principal: str, kind: str, per_hour: int, at: float) -> tuple[float, float]:
-    """What a bucket holds at the time `at`, and the time to store with it: clocks of processes may differ."""
+def _read(db: Database, principal: str, kind: str, per_hour: int, at: float) -> tuple[float, float, bool]:
+    """What a bucket holds at the time `at`, the time to store with it (clocks of processes may differ), and whether the
+    stored time is wrong.
+    """
     query = "SELECT tokens, at FROM rate_bucket WHERE principal = ? AND kind = ?"
     row: Row | None = db.execute(query, (principal, kind)).fetchone()
     tokens, last = row or (float(per_hour), at)
-    return min(float(per_hour), tokens + max(0.0, at - last) * per_hour / HOUR), max(at, last)
+    wrong = last - at > DAY
+    if wrong:
+        last = at
+    return min(float(per_hour), tokens + max(0.0, at - last) * per_hour / HOUR), max(at, last), wrong
 
 
 def _write(db: Database, principal: str, kind: str, bucket: tuple[float, float]) -> None:

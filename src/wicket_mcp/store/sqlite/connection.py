@@ -48,6 +48,8 @@ class Connection:
         """Whether the last write, and the last read of each kind, found the file locked."""
         self._closed = False
         self._log = f"{path}-wal"
+        self._log_file: tuple[int | None, int] = None, 0
+        """The open log, and the generation in which it was opened."""
         self._version: tuple[object, float, int | None] = None, 0.0, None
         """The log's size and time, when they were read, and the version then."""
 
@@ -103,11 +105,7 @@ class Connection:
         grows the log or, if the log restarts, changes its time; if neither has changed since a moment ago, the last
         value is still valid.
         """
-        try:
-            log_file = os.stat(self._log)  # noqa: PTH116  (a Path takes three times as long)
-            sign = (log_file.st_size, log_file.st_mtime_ns, self._generation)
-        except OSError:
-            sign = None
+        sign = self._look_at_log()
         now = time.monotonic()
         known, at, version = self._version
         if sign is None or sign != known or now - at > _VERSION_KEPT:
@@ -118,12 +116,37 @@ class Connection:
             self._version = sign, now, version
         return version
 
+    def _look_at_log(self) -> tuple[int, int, int] | None:
+        """The log's size and time; None if it cannot be read. It is kept open, which saves looking up its path. (SQLite
+        locks other files than this one, so closing it releases none of its locks.)
+        """
+        descriptor, generation = self._log_file
+        try:
+            if descriptor is None or generation != self._generation:
+                self._close_log()
+                descriptor = os.open(self._log, os.O_RDONLY)
+                self._log_file = descriptor, self._generation
+            log_file = os.fstat(descriptor)
+        except OSError:
+            return None
+        if self._closed or not log_file.st_nlink:  # deleted: there may be another one
+            self._close_log()
+            return None
+        return log_file.st_size, log_file.st_mtime_ns, self._generation
+
+    def _close_log(self) -> None:
+        descriptor, _ = self._log_file
+        self._log_file = None, 0
+        if descriptor is not None:
+            os.close(descriptor)
+
     async def close(self) -> None:
         """Waiting writes are dropped; this waits at most for one lock."""
         if self._closed:
             return
         self._closed = True
         loop = asyncio.get_running_loop()
+        self._close_log()
         self._watcher.close()
         self._scanner.interrupt()  # it may be a long scan, and its caller has left
         await loop.run_in_executor(self._scan_thread, self._scanner.close)
