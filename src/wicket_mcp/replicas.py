@@ -17,14 +17,14 @@ from urllib.parse import quote
 
 from wicket_mcp.cluster.claims import ClaimingMembers, ClaimsAway
 from wicket_mcp.cluster.file_members import FileMembers
-from wicket_mcp.cluster.members import Member
+from wicket_mcp.cluster.members import AWAY, Member
 from wicket_mcp.cluster.relay import PEER, Relay
 from wicket_mcp.cluster.seal import Ring
 from wicket_mcp.config.model.config import HttpConfig
 from wicket_mcp.config.read.secrets import expand
 from wicket_mcp.errors import ConfigError, NoOwner
 from wicket_mcp.identity.wrapping import wrapping
-from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal
+from wicket_mcp.model import META_SERVER_INFO, MODERN_VERSION, JsonObject, Principal, as_object, as_text
 from wicket_mcp.request import GATEWAY
 from wicket_mcp.store.base import NoteStore
 from wicket_mcp.store.open import join_members
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from wicket_mcp.surface.sessions import Sessions
 
 LOOK_WITHIN = 0.5
-"""Seconds in which another member must report its activity; a page does not wait longer."""
+"""Seconds in which another member must report its activity or state; a page does not wait longer."""
+COMPARE_EVERY = 1.0
+"""Seconds between two comparisons with the other members while the database does not answer."""
+READY = "/readyz"
 MARK = "replicas"
 """The note that holds a check value sealed with the replicas' keys."""
 ADDRESS = "WICKET_REPLICA_URL"
@@ -64,6 +67,8 @@ class Replicas:
         self.relay = Relay(ring)
         self.router = ReplicaRouter(self.me, ring, self.relay, sessions, gateway.config.http.max_body)
         self.members: Members | None = None
+        self._cut_off = False
+        """Whether another member reaches the database, and we do not."""
         self._gateway = gateway
         self._ownership: Ownership | None = None
         self._links = PeerLinks(self.relay.admit_asker, gateway.outbox_counters)
@@ -85,7 +90,14 @@ class Replicas:
     @property
     def problem(self) -> str:
         """Why this replica should get no requests; empty if it should."""
-        return "joining the other replicas" if self.members is None else self.members.problem
+        if self.members is None:
+            return "joining the other replicas"
+        return self.members.problem if self._cut_off else ""
+
+    @property
+    def warning(self) -> str:
+        """What does not work although this replica serves as well as any other: the database is away for all."""
+        return self.members.problem if self.members is not None else ""
 
     async def join(self, http: HttpConfig, port: int) -> None:
         """Join the other replicas. Raises ConfigError."""
@@ -124,8 +136,26 @@ class Replicas:
         def claim_again() -> None:
             self._gateway.tasks.start(ownership.claim_again(), "claim our servers again")
 
+        def compare() -> None:
+            self._gateway.tasks.start(self._compare(members), "compare with the other replicas")
+
         members.on_lost.append(ownership.give_up)
+        members.on_lost.append(compare)
         members.on_back.append(claim_again)
+
+    async def _compare(self, members: ClaimingMembers) -> None:
+        """Find out, while the database does not answer, whether it is us who are cut off: then calls should go to the
+        others. If it is away for all, each goes on with what it has in memory.
+        """
+        while members.problem:
+            others = [member for member in members.all.values() if member.id != self.me]
+            answers = await asyncio.gather(
+                *(self.relay.fetch(member, READY, GATEWAY, LOOK_WITHIN) for member in others)
+            )
+            warnings = [as_text(as_object(answer).get("warning")) for answer in answers if answer is not None]
+            self._cut_off = any(not warning.startswith(AWAY) for warning in warnings)
+            await asyncio.sleep(COMPARE_EVERY)
+        self._cut_off = False
 
     async def _still_owns(self, member: Member, key: str, epoch: int) -> bool | None:
         """An owner rejects our empty message; a member that is not the owner rejects our epoch."""
@@ -211,16 +241,14 @@ class Replicas:
 
     async def close(self) -> None:
         await self._links.leave()
-        if isinstance(self._ownership, LockOwnership):  # our servers must have stopped before another starts them
-            for key in self._ownership.keys:
+        if self._ownership is not None:
+            for key in self._ownership.keys:  # they must have stopped before another member starts them
                 await self._gateway.pool.stop(key.partition(" for ")[0])
             await self._ownership.close()
         self.ring.use_clock(time.time)
         if self.members is not None:
             await self.members.close()
         await self.relay.close()
-        if self._ownership is not None:
-            await self._ownership.close()
 
 
 def _path_of(key: str) -> tuple[str, Principal]:

@@ -215,6 +215,8 @@ class Front:
         )
 
     def _warn(self) -> str:
+        if self._replicas is not None and self._replicas.warning:
+            return self._replicas.warning
         problem = self._gateway.store.records_problem
         return f"Records of calls are lost: {problem}" if problem else ""
 

@@ -81,7 +81,7 @@ class Load:
             began = loop.time()
             try:
                 status, body = await self._call({"name": "call_tool", "arguments": arguments}, session)
-                if status != 200 or body["result"]["content"][0]["text"] != message:
+                if status != 200 or "error" in body or body["result"]["content"][0]["text"] != message:
                     self.failed[message] = body
             except (aiohttp.ClientError, KeyError, TypeError, ValueError) as problem:  # also a page of the balancer's
                 self.failed[message] = problem

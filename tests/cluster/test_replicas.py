@@ -100,7 +100,7 @@ async def test_keys_and_results_are_everybodys(postgres: Postgres, tmp_path: Pat
                     pass
 
 
-async def test_a_database_that_is_away_costs_no_call_and_readiness_says_so(tmp_path: Path) -> None:
+async def test_a_database_that_is_away_for_all_costs_no_call_and_readiness_warns(tmp_path: Path) -> None:
     with Postgres() as server:
         async with house(tmp_path, server.database(), count=2) as (house_, http):
             clients = [Legacy(http) for _ in house_.replicas]
@@ -110,13 +110,17 @@ async def test_a_database_that_is_away_costs_no_call_and_readiness_says_so(tmp_p
             await asyncio.to_thread(server.stop)
             for replica, client in zip(house_.replicas, clients, strict=True):
                 assert await client.echo(replica, "meanwhile") == "meanwhile"
-            for replica in house_.replicas:
+            for replica, client in zip(house_.replicas, clients, strict=True):
                 async with asyncio.timeout(30):
-                    while "PostgreSQL cannot be reached" not in await readiness(http, replica):
+                    while "The database cannot be reached" not in await readiness(http, replica):
                         pass
+                await replica.ready()  # no replica can do more: the balancer must not be left without any
+                assert (await client.ask(replica, "tools/list", {}))[0] == 200
             await asyncio.to_thread(server.start)
             for replica, client in zip(house_.replicas, clients, strict=True):
-                await replica.ready()
+                async with asyncio.timeout(30):
+                    while "The database cannot be reached" in await readiness(http, replica):
+                        pass
                 assert await client.echo(replica, "after") == "after"
 
 

@@ -58,15 +58,12 @@ async def test_what_is_killed_or_away_costs_only_what_was_in_flight_there(tmp_pa
                 await load.pass_by(50)
                 assert load.failed == {}
                 await house.replicas[0].kill()
+                begun = {*load.sent}  # its sockets are closed: nothing is sent there any more
                 await load.pass_by(200)
                 await load.stop()
-            # What was in flight there; and what other replicas sent there before their loops heard of its end.
-            assert len(load.failed) <= 2 * CLIENTS, load.failed
+            assert load.failed.keys() <= begun, load.failed
             executed = [*upstream.executed, *counted.read_text().split()]
             account = load.account(executed)
             assert account["lost"] == account["doubled"] == []
             assert "twice" not in executed
-            # Of a connection that was used before, HAProxy says that a replica died by closing it.
-            closed = aiohttp.ServerDisconnectedError | aiohttp.ClientOSError
-            unsaid = [problem for problem in load.failed.values() if not isinstance(problem, closed)]
-            assert all(is_typed(problem) for problem in unsaid), unsaid
+            assert all(is_typed(problem) for problem in load.failed.values()), load.failed

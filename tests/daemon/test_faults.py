@@ -1,11 +1,14 @@
 """What happens to clients when their daemon dies, is stopped, is outdated or cannot be had."""
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +39,19 @@ async def begun(client: Command, count: int) -> None:
             return
 
 
-async def test_calls_in_flight_end_with_a_typed_error_when_the_daemon_dies_and_the_next_one_works(
+@contextlib.contextmanager
+def no_other_daemon(machine: Machine, daemon: int, *clients: Command) -> Generator[None]:
+    """The daemon is killed, and none can be started in its place. The clients' shims are left stopped."""
+    for client in clients:
+        client.process.send_signal(signal.SIGSTOP)
+    os.kill(daemon, signal.SIGKILL)
+    [path] = machine.runtime.glob("*.lock")
+    with path.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # its own, until it has ended
+        yield
+
+
+async def test_calls_in_flight_end_with_a_typed_error_before_another_daemon_starts_and_the_next_one_works(
     machine: Machine,
 ) -> None:
     machine.configure({"a": peer("Echo")})
@@ -47,18 +62,24 @@ async def test_calls_in_flight_end_with_a_typed_error_when_the_daemon_dies_and_t
             client.send(slow(number))
     await begun(watcher, 6)
     daemon = await machine.daemon()
-    os.kill(daemon["pid"], signal.SIGKILL)
-    async with asyncio.timeout(5):  # a second on a machine that does nothing else
+    with no_other_daemon(machine, daemon["pid"], first, second):
         for client in (first, second):
+            client.send({"jsonrpc": "2.0", "id": 200, "method": "ping"})  # for the next daemon, which cannot start
+            client.process.send_signal(signal.SIGCONT)
             ended = [await client.receive() for _ in range(3)]
             assert [message["id"] for message in ended] == [100, 101, 102]
             for message in ended:
                 assert message["result"]["isError"]
                 assert message["result"]["_meta"]["wicket/error"] == {"code": "crashed", "retryable": False}
+    for client in (first, second):
+        while (await client.receive()).get("id") != 200:  # after news of its lists
+            pass
     await gone(server)
     for client in (first, second, watcher):
         assert await call(client, "a.echo", message="again") == "again"
-    assert (await machine.daemon())["pid"] != daemon["pid"]
+    after = await machine.daemon()
+    assert after["pid"] != daemon["pid"]
+    assert after["clients"] == 3  # nobody waited for the lock so long that it made a gateway of its own
 
 
 async def test_a_session_goes_on_with_its_log_level_and_capabilities_at_the_next_daemon(machine: Machine) -> None:

@@ -1,6 +1,6 @@
 """A real HAProxy from Debian's packages before some addresses, without stickiness: every request may go anywhere.
 
-What it says itself when a replica is gone is taken from `deploy/haproxy.cfg`.
+Its configuration is `deploy/haproxy.cfg` with other addresses, and quicker to notice that a replica is gone.
 """
 
 import asyncio
@@ -15,30 +15,21 @@ from tests.conftest import ROOT
 from tests.peers.postgres import free_port
 
 MISSING = "HAProxy is not installed: run scripts/system"
-CONFIGURATION = """
-global
-  maxconn 4000
-defaults
-  mode http
-  timeout connect 2s
-  timeout client 1h
-  timeout server 1h
-  timeout http-request 10s
-  timeout http-keep-alive 30s
-  retries 3
-  option redispatch 1
-  retry-on conn-failure
-  option http-no-delay
-{errors}
-frontend all
-  bind 127.0.0.1:{port}
-  default_backend replicas
-backend replicas
-  balance roundrobin
-  option httpchk GET /readyz
-  http-check send hdr Host localhost
-  default-server check inter 200ms fall 1 rise 1
-"""
+
+
+def configuration(port: int, addresses: Sequence[str]) -> str:
+    text = (ROOT / "deploy" / "haproxy.cfg").read_text()
+    changes = {
+        "bind :8377": f"bind 127.0.0.1:{port}",
+        "abns@wicket-inner": f"abns@wicket-inner-{port}",
+        "balance leastconn": "balance roundrobin",
+        "inter 1s fall 2": "inter 200ms fall 1",
+    }
+    for deployed, ours in changes.items():
+        assert deployed in text
+        text = text.replace(deployed, ours)
+    servers = "".join(f"  server r{number} {each}\n" for number, each in enumerate(addresses))
+    return text.partition("  server wicket-1")[0] + servers
 
 
 @asynccontextmanager
@@ -48,11 +39,8 @@ async def haproxy(folder: Path, addresses: Sequence[str]) -> AsyncGenerator[str]
     if program is None:
         pytest.skip(MISSING)
     port = free_port()
-    servers = "".join(f"  server r{number} {each}\n" for number, each in enumerate(addresses))
     file = folder / "haproxy.cfg"
-    deployed = (ROOT / "deploy" / "haproxy.cfg").read_text().splitlines()
-    errors = "\n".join(line for line in deployed if line.startswith("  http-error "))
-    file.write_text(CONFIGURATION.format(port=port, errors=errors) + servers)
+    file.write_text(configuration(port, addresses))
     process = await asyncio.create_subprocess_exec(
         program, "-f", str(file), "-db", "-q", stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
     )

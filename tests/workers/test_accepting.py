@@ -1,15 +1,19 @@
 """Processes that accept at one socket share what comes at once."""
 
 import asyncio
+import contextlib
 import socket
 from collections import Counter
 from typing import Any
+
+import pytest
 
 from wicket_mcp.surface.http import Receive, Scope, Send
 from wicket_mcp.surface.server import Server, listen
 from wicket_mcp.tasks import Tasks
 
 BURST = 12
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 async def test_a_burst_of_connections_is_shared_by_those_who_accept_at_one_socket() -> None:
@@ -43,3 +47,32 @@ async def test_a_burst_of_connections_is_shared_by_those_who_accept_at_one_socke
     listener.close()
     assert sum(accepted.values()) == BURST
     assert min(accepted["first"], accepted["second"]) >= BURST // 3, accepted
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_connection_that_comes_while_we_stop_is_answered_once_and_closed(turns: int) -> None:
+    """Accepted some turns of the loop before or after the stop: it must not stay open until the process ends."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    listener = listen("127.0.0.1", 0)
+    client = socket.create_connection(listener.getsockname())
+    server = Server(answer, shared=True, last_call=60.0)
+    tasks = Tasks()
+    serving = tasks.start(server.serve([listener.dup()]), "serve", awaited=True)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    server.stop()
+    client.setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=client)
+    writer.write(GET)
+    reading = tasks.start(reader.read(), "read", awaited=True)
+    async with asyncio.timeout(10):
+        await serving
+        listener.close()  # if it was not accepted, it is refused now
+        with contextlib.suppress(ConnectionResetError):
+            assert (await reading).startswith(b"HTTP/1.1 204")
+    writer.close()
+    await tasks.close()

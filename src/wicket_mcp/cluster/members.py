@@ -12,6 +12,8 @@ from typing import Protocol
 import msgspec
 
 MARK = "~"
+AWAY = "The database cannot be reached"
+"""How the problem of a member begins that cannot reach what the members share."""
 
 
 class Member(msgspec.Struct, frozen=True):

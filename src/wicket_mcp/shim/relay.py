@@ -239,6 +239,11 @@ class Relay:
             if method == "resources/subscribe":
                 self._watched[uri] = line
 
+    def _write_ready(self) -> None:
+        """Write at once what the client accepts now."""
+        if self._to_client and _wait({1: select.POLLOUT}, 0):
+            self._write_client()
+
     def _write_client(self) -> None:
         """Write as much as the client accepts; it is known to accept something."""
         while self._to_client:
@@ -256,6 +261,7 @@ class Relay:
 
     def _open(self) -> Link:
         """Open a gateway: the daemon, or our own if there is none or it keeps dying."""
+        self._write_ready()  # what is answered, such as an error for a lost call, does not wait for a new daemon
         now = time.monotonic()
         self._deaths = [at for at in self._deaths if now - at < DEATHS_WITHIN]
         connection = None if self._refused or len(self._deaths) >= DEATHS else self._find()
@@ -334,8 +340,7 @@ class Relay:
                 self._obey(link, line)
             elif not line.startswith(ANSWER) or self._settle(link, line):
                 self._to_client += line
-        if self._to_client and _wait({1: select.POLLOUT}, 0):
-            self._write_client()
+        self._write_ready()
         if link in self._draining and not link.unanswered:
             self._say_goodbye(link)
 

@@ -50,6 +50,8 @@ class Served:
         self.open: set[HttpConnection] = set()
         self.turns: set[Turn] = set()
         self.intake = intake
+        self.leaving = False
+        """Whether we are shutting down: a connection accepted just before answers one request, like the others."""
         self.idle = asyncio.Event()
         """Set during shutdown when the last connection has closed and the last request has ended."""
         self._second = 0
@@ -131,6 +133,7 @@ class HttpConnection(asyncio.Protocol):
         self.served.open.add(self)
         self._stall = StallWatch(transport)
         self._expect(HEAD_DEADLINE)
+        self.leaving = self.served.leaving  # closes after its first request, or at the deadline for its head
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._address is None:
@@ -358,7 +361,7 @@ class HttpConnection(asyncio.Protocol):
         return self.transport
 
     def _close_unless_busy(self) -> None:
-        if self._running is None:
+        if self._running is None and self._between and not self._unbegun:  # a request that is arriving is answered
             self.transport.close()
 
     # Bounds

@@ -25,6 +25,7 @@ LAST_CALL = 3.0
 BACKLOG = 2048
 FIRST_INHERITED = 3
 SAY_EVERY = 10.0  # seconds between two log lines of the same kind
+TURNS_TO_CONNECT = 3  # of the event loop, between accepting a connection and serving it
 ACCEPTS = 64
 """Connections accepted in one turn of the loop, and how often a turn fails when no descriptor is left. It is one when
 several processes accept on the same socket: an idle process then gets the next connection sooner than a busy one, and
@@ -81,6 +82,7 @@ class Server:
                 )
                 sock.listen(BACKLOG)  # asyncio accepts as many at once as its backlog
             await self._stopping.wait()
+            await _stop_accepting(servers)
         finally:
             for server in servers:
                 server.close()
@@ -90,6 +92,7 @@ class Server:
 
     async def _drain(self) -> None:
         served = self._served
+        served.leaving = True
         for connection in tuple(served.open):
             connection.leave()
         served.look()
@@ -100,6 +103,16 @@ class Server:
             log.error("%d requests did not end within %g s and are cancelled", len(served.turns), self._drain_time)
             for turn in tuple(served.turns):
                 turn.cancel()
+
+
+async def _stop_accepting(servers: Sequence[asyncio.Server]) -> None:
+    """Accept no more, and let what was accepted become a connection: asyncio drops it if its server is closed first."""
+    loop = asyncio.get_running_loop()
+    for server in servers:
+        for sock in server.sockets:
+            loop.remove_reader(sock.fileno())
+    for _ in range(TURNS_TO_CONNECT):
+        await asyncio.sleep(0)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -45,7 +45,6 @@ class LockOwnership:
 
     @property
     def keys(self) -> list[str]:
-        """The keys that we own."""
         return list(self._held)
 
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:

@@ -90,7 +90,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
         """Set to the owner's status line; None once the connection is open."""
         self._waiting: dict[int, _Waiting] = {}
         self._numbers = itertools.count(1)
-        self._unsent: list[bytes] = []
+        self._unsent: list[tuple[int, bytes]] = []
+        """Lines that are written at the end of this turn, with the number of their request (0: none)."""
         self._transport: asyncio.Transport | None = None
         self._ended = ""
         """Why nothing more can be sent."""
@@ -156,7 +157,7 @@ class OwnerLink(Versioned, asyncio.Protocol):
         answer = asyncio.get_running_loop().create_future()
         self._waiting[number] = _Waiting(answer, callbacks)
         try:
-            self._write(data)
+            self._write(data, number)
             return await answer
         except asyncio.CancelledError:
             if not answer.done() or answer.cancelled():
@@ -245,8 +246,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
             raise BadArguments(f"A message to server '{self._server}' may have {self._max_message} bytes at most.")
         return data + b"\n"
 
-    def _write(self, data: bytes) -> None:
-        self._unsent.append(data)
+    def _write(self, data: bytes, number: int = 0) -> None:
+        self._unsent.append((number, data))
         if len(self._waiting) <= 1:
             self._flush()
         elif len(self._unsent) == 1:  # others are in flight, and more may come in this turn: one system call for all
@@ -255,7 +256,14 @@ class OwnerLink(Versioned, asyncio.Protocol):
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(unsent))
+            self._transport.write(b"".join(data for _, data in unsent))
+        else:
+            self._fail_unsent(unsent)
+
+    def _fail_unsent(self, unsent: "list[tuple[int, bytes]]") -> None:
+        for number, _ in unsent:
+            if (waiting := self._waiting.get(number)) is not None and not waiting.answer.done():
+                waiting.answer.set_exception(self._not_sent(f"The owner of server '{self._server}' disconnected."))
 
     def _not_sent(self, reason: str) -> NotSent:
         return NotSent(self._server, f"{reason} Nothing was sent.", hint="Try again; its owner is looked up again.")
@@ -270,6 +278,8 @@ class OwnerLink(Versioned, asyncio.Protocol):
 
     def _end(self, reason: str) -> None:
         """No more answers will come: what was sent may have been done."""
+        unsent, self._unsent = self._unsent, []
+        self._fail_unsent(unsent)
         for waiting in self._waiting.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(OwnerLost(self._server, reason, hint=_MAY_HAVE_ACTED))

@@ -38,6 +38,11 @@ class Claim(NamedTuple):
 class Ownership(Protocol):
     """Decides which gateway runs the process of a key: a server, or a server for one principal or session."""
 
+    @property
+    def keys(self) -> list[str]:
+        """The keys that we own."""
+        ...
+
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
         """Own the key from now on, or get its owner. A claim that we already have stays as it is.
 
@@ -68,9 +73,14 @@ class FileOwnership:
         self._address = address
         self._held: dict[str, tuple[int, int]] = {}
         """The descriptor and epoch of every key that we own."""
+        self._closed = False
 
     def __repr__(self) -> str:
         return f"<FileOwnership {self._address} owns {len(self._held)}>"
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self._held)
 
     async def claim(self, key: str, lost: Callable[[], None]) -> Claim:
         """See `Ownership`. `lost` is never called: the kernel keeps the lock as long as we run."""
@@ -84,6 +94,8 @@ class FileOwnership:
     def _try(self, key: str) -> Claim | None:
         if key in self._held:
             return Claim(self._held[key][1])
+        if self._closed:
+            raise NoOwner(key, f"This gateway is stopping and does not start server '{key}'.", hint="Try again.")
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = os.open(self._path(key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -111,6 +123,7 @@ class FileOwnership:
             os.close(file)
 
     async def close(self) -> None:
+        self._closed = True
         for key in list(self._held):
             await self.release(key)
 

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 
 from wicket_mcp.cluster.claims import ClaimsAway, Holder, Taken
-from wicket_mcp.cluster.members import Member
+from wicket_mcp.cluster.members import AWAY, Member
 from wicket_mcp.store.postgres.connection import advisory_lock
 from wicket_mcp.store.postgres.session import connection_text
 from wicket_mcp.tasks import Tasks
@@ -159,7 +159,7 @@ class PostgresMembers:
     def _lose(self, problem: str) -> None:
         if not self.problem:
             log.warning("this replica cannot reach PostgreSQL: %s", problem)
-            self.problem = f"PostgreSQL cannot be reached: {problem}"
+            self.problem = f"{AWAY}: {problem}"
             for hear in self.on_lost:
                 hear()
 
