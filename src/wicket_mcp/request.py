@@ -36,8 +36,6 @@ class Span(msgspec.Struct, eq=False):
     """Why it was denied or failed."""
     run: str = ""
     """The script that made the call."""
-    script: str = ""
-    """Its source."""
     rerun: Rerun | None = None
     """Finds out what the arguments of a script's call depend on."""
     concealable: frozenset[str] | None = None

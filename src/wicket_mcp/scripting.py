@@ -91,7 +91,7 @@ class Scripting:
         api = await self.api(verbs, caller.principal, script.source[: limits.source])  # the engine rejects longer ones
         # The lua vocabulary shows upstreams' resources under our addresses, so its results use them too.
         readdress = script.language == "lua"
-        calls = _Calls(verbs, InScript(caller), script.source, readdress=readdress, envelope=script.envelope)
+        calls = _Calls(verbs, InScript(caller), readdress=readdress, envelope=script.envelope)
         seed = None
         if verbs.follows_data:
             from wicket_mcp.scripts.reruns import Reruns  # noqa: PLC0415  (for those who have it followed)
@@ -136,9 +136,8 @@ class InScript(Represented, frozen=True):
 class _Calls:
     """Handles a script's calls; see `wicket_mcp.scripts.calls.CallTool`."""
 
-    def __init__(self, verbs: "Verbs", caller: InScript, source: str, *, readdress: bool, envelope: bool) -> None:
+    def __init__(self, verbs: "Verbs", caller: InScript, *, readdress: bool, envelope: bool) -> None:
         self._run = secrets.token_hex(4)
-        self._source = source
         self._readdress = readdress
         self._envelope = envelope
         self._verbs = verbs
@@ -160,7 +159,7 @@ class _Calls:
         match kind:
             case "call":
                 request = tool_call(name, arguments, self._caller, whole=True)
-                request.span.run, request.span.script, request.span.rerun = self._run, self._source, rerun
+                request.span.run, request.span.rerun = self._run, rerun
                 result = await self._verbs.call(request)
                 body = self._verbs.rewrite(result) if self._readdress else result.body
                 return body if self._envelope else _without_envelope(body), request.span.concealable

@@ -12,7 +12,7 @@ import pytest
 from scripts_world import API, family, run, structured
 
 from wicket_mcp.model import Json, JsonObject
-from wicket_mcp.scripts import Scripts, mounts, seccomp
+from wicket_mcp.scripts import Scripts, mounts, process_limit, seccomp
 from wicket_mcp.scripts.calls import CallKind
 from wicket_mcp.scripts.jail import Strength, strength
 
@@ -335,9 +335,7 @@ async def test_a_python_script_has_a_file_system_without_the_hosts_files(scripts
     assert {file for file in files if ".so" not in file and not file.endswith("/monty")} == {"dev/null", "dev/urandom"}
 
 
-@pytest.mark.promise("V13", "If Wicket runs as root, a fork bomb is limited to 300 processes.")
-def test_v13_a_fork_bomb_has_its_own_bound() -> None:
-    bomb = """
+BOMB = """
 born, shut = 0, os.pipe()
 try:
     while born < 600 and os.geteuid() != 0:
@@ -351,9 +349,60 @@ except BlockingIOError:
 os.write(1, str(born).encode())
 os._exit(0)
 """
-    ended = attempt(f"{'' if os.geteuid() == 0 else 'os.geteuid = lambda: 0'}\n{TREE}\n{bomb}")
-    assert ended.returncode == 0, ended.stderr
-    assert int(ended.stdout) <= 301
+ORDINARY = "import codecs; codecs.lookup('ascii'); os.setgid(61000); os.setuid(61000)"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not mounts.available(), reason="needs root, to be anybody")
+@pytest.mark.parametrize("user", ["root", "an ordinary user"])
+@pytest.mark.promise("V13", "A fork bomb is limited to 300 processes.")
+def test_v13_a_fork_bomb_has_its_own_bound(user: str) -> None:
+    """Root's script is a user of its own; anybody else's has its processes counted in its own namespace."""
+    if user != "root" and not mounts.count_processes():
+        pytest.skip("a kernel before 5.14")
+    ended = attempt(f"{'' if user == 'root' else ORDINARY}\n{TREE}\n{BOMB}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert 0 < int(ended.stdout) <= 301
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has capabilities")
+def test_v13_root_in_name_only_has_no_capabilities_and_gets_none_back() -> None:
+    """Where it cannot become another user."""
+    ended = attempt("""
+        jail.mounts.drop_capabilities()
+        jail.seal()
+        os.execv("/bin/cat", ["cat", "/proc/self/status"])
+    """)
+    fields = dict(line.split(":\t", 1) for line in ended.stdout.splitlines())
+    assert fields["Uid"].split()[0] == "0"
+    assert {int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")} == {0}
+
+
+@pytest.mark.promise("V13", "A script's processes are in a control group with a limit, if there is one.")
+async def test_v13_a_python_script_is_in_a_control_group_of_its_own(scripts: Scripts) -> None:
+    groups: set[Path] = set()
+
+    async def look(kind: CallKind, name: str, arguments: JsonObject) -> Json:
+        confined = [pid for pid in family(scripts.zygote_pid) if status_of(pid)["Seccomp"] == "2"]
+        groups.update(group for pid in confined for group in _limited_groups(pid))
+        return structured({})
+
+    await scripts.run("await calculator.fail()", "python", API, look)
+    home = process_limit.ControlGroups.make()
+    if home is None:
+        pytest.skip("this system has no control group for us")
+    home.close()
+    assert groups
+    assert {(group / "pids.max").read_text() for group in groups if group.exists()} <= {f"{process_limit.MOST}\n"}
+    await scripts.close()
+    assert [group for group in groups if group.exists()] == [], "they end with the scripts"
+
+
+def _limited_groups(pid: int) -> list[Path]:
+    """The control groups of a process that limit its processes."""
+    paths = [line.split(":", 2)[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    roots = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*")]
+    groups = (root / path.lstrip("/") for root in roots for path in paths if "wicket-scripts-" in path)
+    return [group for group in groups if (group / "pids.max").exists()]
 
 
 async def test_a_python_script_runs_behind_the_walls(scripts: Scripts) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.shell import Shell
 from tests.conftest import Server, peer
 from wicket_mcp.codec import encode
 from wicket_mcp.model import JsonObject
@@ -37,3 +38,9 @@ def offer(tmp_path: Path) -> Offer:
         return peer("Mutates", env={"LISTING": str(file)}, **{"changed": "hold", "added": "hold", **(options or {})})
 
     return offered
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A person at a shell, with a fresh home folder."""
+    return Shell.at(tmp_path / "home")

@@ -46,7 +46,7 @@ def result(value: Any, **meta: Any) -> JsonObject:
 async def test_an_argument_out_of_the_prose_of_a_result_is_asked_about(
     arguments: JsonObject, asked: str, offer: Offer, open_gateway: OpenGateway
 ) -> None:
-    server = offer(SEND, READ, result=result(MAIL))
+    server = offer(SEND, READ, results={"read": result(MAIL)})
     async with open_gateway({"m": server}, policy={"flow": "ask"}) as gateway:
         person = Person(yes)
         await call(gateway, person, "m.send", **arguments)
@@ -369,13 +369,36 @@ async def test_labels_pass_through_a_script_by_value(
         assert len(person.heard) == asked
 
 
-async def test_a_second_run_calls_nothing_and_what_differs_by_itself_is_compared_instead(
+CHOOSES = {
+    "python": "mail = await m.read()\nif mail['body'].startswith('The new'):\n    await m.send(to={})\nreturn 1",
+    "javascript": "const mail = await m.read({{}});\n"
+    "if (mail.body.startsWith('The new')) await m.send({{to: {}}});\nreturn 1",
+    "lua": "local mail = m.read({{}}):await()\n"
+    "if mail.body:sub(1, 7) == 'The new' then m.send({{to = {}}}):await() end\nreturn 1",
+}
+
+
+@pytest.mark.parametrize("language", CHOOSES)
+async def test_labels_pass_by_script_where_they_cannot_pass_by_value(
+    language: str, offer: Offer, open_gateway: OpenGateway
+) -> None:
+    """The text decides whether the call is made, so a second run on another text does not make it."""
+    async with open_gateway({"m": offer(SEND, READ, result=result(MAIL))}, policy={"flow": "ask"}) as gateway:
+        person = Person(yes)
+        outcome = await gateway.verbs.run(Script(CHOOSES[language].format("'ann'"), language), person)
+        assert (outcome.explain(), outcome.value) == ("", 1)
+        (question,) = person.heard
+        assert "The script had read what m.read gave at" in question
+        assert "which may have decided about this call" in question
+
+
+async def test_a_second_run_calls_nothing_and_where_it_differs_by_itself_labels_pass_by_script(
     offer: Offer, open_gateway: OpenGateway
 ) -> None:
-    """Dice come out otherwise without anybody's words: then values are compared, as they are in a branch."""
+    """Dice come out otherwise without anybody's words."""
     scripts = {
         "import random\nmail = await m.read()\nawait m.send(to='ann', text=str(random.random()))": 1,
-        "mail = await m.read()\nif mail['body'].startswith('The new'):\n    await m.send(to='ann')": 0,
+        "import random\nmail = await m.read()\ntext = str(random.random())\nawait m.send(to='ann')": 0,
         "mail = await m.read()\nif mail['body'].startswith('The new'):\n    await m.send(to=mail['body'][4:12])": 1,
         "import asyncio\nmail = await m.read()\n"
         "await asyncio.gather(*[m.send(to=name) for name in ('ann', 'bob', mail['body'].split()[1])])": 1,

@@ -1,6 +1,6 @@
 """What is hidden or held cannot be called: by any name, in any dialect, by a script, or as a prompt."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import OpenGateway
-from tests.trust.conftest import READ, SEND, Offer
+from tests.conftest import OpenGateway, peer
+from tests.trust.conftest import PROMPT, READ, SEND, TEMPLATE, Offer
 from wicket_mcp import Gateway
 from wicket_mcp.codec import encode
 from wicket_mcp.config.model.policy import Rule
@@ -26,29 +26,28 @@ from wicket_mcp.trust.rules import Call, Rules
 TO: JsonObject = {"to": "ann"}
 
 
-def attempts() -> Iterator[tuple[str, str, JsonObject]]:
-    """Every way to call `m.send`: dialect, tool of ours, arguments."""
-    yield "native", "call_tool", {"name": "m.send", "arguments": TO}
-    yield "native", "call_tool", {"name": "send", "arguments": TO}
-    yield "native", "call_tool", {"name": "m__send", "arguments": TO}
-    yield "native", "call_tool", {"name": "shortcut", "arguments": TO}
-    yield "native", "send", TO
-    yield "native", "m__send", TO
-    yield "native", "run_script", {"code": "return await m.send(to='ann')"}
-    yield "native", "run_script", {"code": "return await tools.call('m.send', {'to': 'ann'})"}
-    yield "native", "run_script", {"code": "return await m.send({to: 'ann'})", "language": "javascript"}
-    yield "native", "run_script", {"code": "return m.send({to='ann'}):await()", "language": "lua"}
-    yield "flat", "m__send", TO
-    yield "lua", "execute", {"script": "return m.send({to='ann'}):await()"}
-    yield "meta", "TOOL_CALL", {"tool_name": "m.send", "arguments": TO}
-    yield "meta", "TOOL_CALL", {"tool_name": "send", "arguments": TO}
-    yield "meta", "TOOL_CALL", {"tool_name": "SEND", "arguments": TO}
-    yield "meta", "TOOL_CALL", {"tool_name": "m__send", "arguments": TO}
-    yield "chain", "call_tool_chain", {"code": "return m.send({to: 'ann'})"}
-    yield "broker", "broker_invoke", {"server": "m", "tool": "send", "args": TO}
-    yield "broker", "m__send", TO
-    yield "bridge", "m__send", TO
-    yield "bridge", "m_send", TO
+def attempts(tool: str = "send") -> Iterator[tuple[str, str, JsonObject]]:
+    """Every way to call a tool of `m`: dialect, tool of ours, arguments."""
+    for name in (f"m.{tool}", tool, f"m__{tool}", f"m/{tool}", "shortcut" if tool == "send" else tool.upper()):
+        yield "native", "call_tool", {"name": name, "arguments": TO}
+    yield "native", tool, TO
+    yield "native", f"m__{tool}", TO
+    yield "native", "run_script", {"code": f"return await m.{tool}(to='ann')"}
+    yield "native", "run_script", {"code": f"return await tools.call('m.{tool}', {{'to': 'ann'}})"}
+    yield "native", "run_script", {"code": f"return await m.{tool}({{to: 'ann'}})", "language": "javascript"}
+    yield "native", "run_script", {"code": f"return m.{tool}({{to='ann'}}):await()", "language": "lua"}
+    yield "flat", f"m__{tool}", TO
+    yield "lua", "execute", {"script": f"return m.{tool}({{to='ann'}}):await()"}
+    for name in (f"m.{tool}", tool, tool.upper(), f"m__{tool}"):
+        yield "meta", "TOOL_CALL", {"tool_name": name, "arguments": TO}
+    yield "chain", "call_tool_chain", {"code": f"return m.{tool}({{to: 'ann'}})"}
+    yield "broker", "broker_invoke", {"server": "m", "tool": tool, "args": TO}
+    yield "broker", f"m__{tool}", TO
+    yield "bridge", f"m__{tool}", TO
+    yield "bridge", f"m_{tool}", TO
+
+
+DIALECTS = {"native", "flat", "lua", "meta", "chain", "broker"}  # bridge has those that it installed
 
 
 async def reaches(gateway: Gateway, dialect: str, name: str, arguments: JsonObject) -> bool:
@@ -68,7 +67,7 @@ async def test_what_may_be_called_is_reached_in_every_dialect(offer: Offer, open
         reached = {
             dialect for dialect, name, arguments in attempts() if await reaches(gateway, dialect, name, arguments)
         }
-    assert reached == {"native", "flat", "lua", "meta", "chain", "broker"}, "bridge has those that it installed"
+    assert reached == DIALECTS
 
 
 @pytest.mark.parametrize("why", ["held", "hidden", "denied", "asked"])
@@ -88,6 +87,62 @@ async def test_what_is_held_or_hidden_is_reached_in_none(why: str, offer: Offer,
         assert {(each.rule, each.outcome) for each in records} == ({(rules[why], "denied")} if why in rules else set())
         assert len(records) >= (10 if why in rules else 0), "every decision is in the audit with its rule"
         assert (await gateway.call("m.read"))["content"], "what is not concerned goes on"
+
+
+FATES = st.sampled_from(["free", "changed", "added", "gone", "hidden"])
+CONTENTS = [{"uri": "mail://1", "text": "it ran"}]
+MESSAGES = [{"role": "user", "content": {"type": "text", "text": "it ran"}}]
+
+
+@settings(max_examples=12)
+@given(st.fixed_dictionaries({"send": FATES, "read": FATES, "drop": FATES, "prompt": FATES, "template": FATES}))
+async def test_what_is_not_visible_is_not_callable_and_what_is_held_is_not_callable(fates: dict[str, str]) -> None:
+    """Whatever happens to tools, prompts and templates: in every dialect, by script, by resource, by prompt."""
+    with TemporaryDirectory() as folder:
+        listing = Path(folder) / "listing.json"
+        listing.write_bytes(encode(_listing(fates, later=False)))
+        hidden = [name for name, fate in fates.items() if fate == "hidden"]
+        server = peer("Mutates", env={"LISTING": str(listing)}, changed="hold", added="hold", denied_tools=hidden)
+        async with Gateway.open({"servers": {"m": server}, "state_dir": f"{folder}/state"}) as gateway:
+            await gateway.tools()
+            listing.write_bytes(encode(_listing(fates, later=True)))
+            await gateway.catalogue.renew("m")
+            shown = {tool.name: tool.description for tool in await gateway.tools()}
+            for name in ("send", "read", "drop"):
+                reached = {each[0] for each in attempts(name) if await reaches(gateway, *each)}
+                assert reached == (DIALECTS if fates[name] == "free" else set()), name
+                assert (name in shown) == (fates[name] not in ("gone", "hidden"))
+                held = fates[name] in ("changed", "added")
+                assert shown.get(name, "").startswith("[Held: ") == held, "what is held is found, and marked"
+            await _check_others(gateway, fates)
+
+
+async def _check_others(gateway: Gateway, fates: dict[str, str]) -> None:
+    async def reached(work: Awaitable[Any]) -> bool:
+        try:
+            return b"it ran" in encode(await work)
+        except WicketError:
+            return False
+
+    prompt, template = fates["prompt"], fates["template"]
+    assert await reached(gateway.verbs.get_prompt("m/greet", None, Silent(LOCAL))) == (prompt in ("free", "hidden"))
+    for address in ("mcp://m/mail://1", "mail://1"):
+        read = await reached(gateway.verbs.read_resource(address, Silent(LOCAL)))
+        assert not (read and template in ("changed", "added")), address
+        assert read or template != "free" or address == "mail://1"
+
+
+def _listing(fates: dict[str, str], *, later: bool) -> JsonObject:
+    """What the server offers before and after something happened to each of its entries."""
+
+    def offered(name: str, body: JsonObject) -> list[JsonObject]:
+        if fates[name] == ("gone" if later else "added"):
+            return []
+        return [{**body, "description": "Another."} if later and fates[name] == "changed" else body]
+
+    tools = [entry for name in ("send", "read", "drop") for entry in offered(name, {**SEND, "name": name})]
+    prompts, templates = offered("prompt", PROMPT), offered("template", TEMPLATE)
+    return {"tools": tools, "prompts": prompts, "templates": templates, "contents": CONTENTS, "messages": MESSAGES}
 
 
 names = st.sampled_from(["send", "read", "drop"])

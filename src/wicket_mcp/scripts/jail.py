@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from wicket_mcp.scripts import mounts, seccomp
+from wicket_mcp.scripts import mounts, process_limit, seccomp
 from wicket_mcp.scripts.seccomp import libc
 
 _PR_SET_PDEATHSIG = 1
@@ -33,8 +33,6 @@ _PT_INTERP = 3
 
 _FIRST_USER, _USERS = 61_184, 4336
 """Ids that systems reserve for users that exist only while something runs."""
-_MOST_OWN = 300
-"""Processes and threads of such a user, if the engine starts some: this stops a fork bomb."""
 
 
 class JailError(Exception):
@@ -100,15 +98,20 @@ def confine(*, memory: int, cpu: float) -> None:
 def confine_tree(*, memory: int, cpu: float, program: str, readable: Iterable[str]) -> None:
     """The same for a process that must still start one program, which may read little more than its libraries.
 
-    Paths that are not `readable` do not even exist for it, if the system allows a process its own mounts.
+    Paths that are not `readable` do not even exist for it, if the system allows a process its own mounts. The kernel
+    counts its processes for its own user (a separate one, or one in a namespace), which stops a fork bomb.
     """
     available = strength()
     readable, executable = tuple(readable), (program, *loader_of(program))
     limit_resources(memory=memory, cpu=cpu, processes=None)
-    mounts.hide_host((*readable, *executable))
-    if os.geteuid() == 0 and _is_reachable(program):
-        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_OWN, _MOST_OWN))
+    hidden = mounts.hide_host((*readable, *executable))
+    is_root = os.geteuid() == 0
+    if is_root and _is_reachable(program):
         leave_root()
+    if os.geteuid() == 0:
+        mounts.drop_capabilities()
+    elif is_root or (hidden and mounts.count_processes()):
+        resource.setrlimit(resource.RLIMIT_NPROC, (process_limit.MOST, process_limit.MOST))
     seal()
     if available.landlock:
         restrict_files(readable, available.landlock, executable=executable)

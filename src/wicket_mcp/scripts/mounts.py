@@ -51,10 +51,12 @@ def available() -> bool:
         return True
     # A container's own filter forbids namespaces to processes that may not mount.
     free = fields.get("Seccomp", "0") == "0"
-    return free and all(_setting(name, default) for name, default in _SETTINGS.items())
+    return free and not _setting(_RESTRICTION, 0) and all(_setting(*setting) for setting in _SETTINGS.items())
 
 
 _SETTINGS = {"user/max_user_namespaces": 0, "kernel/unprivileged_userns_clone": 1}
+_RESTRICTION = "kernel/apparmor_restrict_unprivileged_userns"
+"""Ubuntu: a namespace may be created, but nothing can be mounted in it."""
 
 
 def _setting(name: str, default: int) -> bool:
@@ -62,6 +64,12 @@ def _setting(name: str, default: int) -> bool:
         return int(Path("/proc/sys", name).read_text("utf-8")) > 0
     except (OSError, ValueError):
         return default > 0
+
+
+def count_processes() -> bool:
+    """Whether the kernel counts a user's processes in each user namespace by itself: since Linux 5.14."""
+    version = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
+    return version >= [5, 14]
 
 
 @cache
@@ -93,7 +101,8 @@ def hide_host(keep: Iterable[str]) -> bool:
         for path in existing:
             _bind(path, place)
         _change_root(place)
-        _drop_capabilities()
+        if os.geteuid() != 0:  # root's own capabilities end with its user, which needs them to change
+            drop_capabilities()
     except (_Impossible, OSError):
         return False
     return True
@@ -118,7 +127,8 @@ def _bind(path: str, root: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
+        if not target.exists():  # it may be in a folder that is there already, and not ours to touch
+            target.touch()
     _mount(path, str(target), None, _BIND | _RECURSIVE)
 
 
@@ -133,9 +143,9 @@ def _change_root(root: Path) -> None:
     os.chdir("/")
 
 
-def _drop_capabilities() -> None:
-    """Drop what the user namespace gave us; root's own capabilities end with `leave_root`, which needs them."""
-    if os.geteuid() == 0:
+def drop_capabilities() -> None:
+    """Drop every capability, permanently once no new privileges can be gained."""
+    if sys.platform != "linux":
         return
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     with contextlib.suppress(OSError):

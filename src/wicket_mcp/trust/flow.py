@@ -2,9 +2,9 @@
 
 A result is untrusted unless its tool is known to return nothing that others wrote (`sources.py`). A gateway cannot see
 what the model thinks, so it matches a session's arguments with what the session has read (`matching.py`). References to
-stored results carry exact labels. What a script's arguments derive from is found by running it again
-(`scripts/reruns.py`) or, if that fails, by also matching them with its source. Keeps recent data in memory; decides
-only about `flow` itself.
+stored results carry exact labels. Through a script labels pass by value: running it again shows what an argument
+derives from (`scripts/reruns.py`). If that fails, they pass by script: its call has the labels of everything that it
+has read. Keeps recent data in memory; decides only about `flow` itself.
 """
 
 import time
@@ -83,6 +83,11 @@ class Session:
     @property
     def sources(self) -> Reversible[Source]:
         return self._sources.values()
+
+    @property
+    def by_first_reading(self) -> list[Source]:
+        """What came first is the origin; a later result may only repeat it."""
+        return sorted(self.sources, key=lambda source: source.number)
 
     def trusted_before(self, source: Source) -> list[Text]:
         """What the session had read before this source and no one else can have written."""
@@ -187,10 +192,12 @@ class Flow:
             labels = self._labels(_tool(reference.tool), reference.meta)
             if labels.untrusted or labels.private:
                 yield f"'{reference.argument}' is from a stored result of {reference.tool}", labels
+        reading = _read_by(request.span.run, sources)
+        if reading and derived is None:
+            yield f"the script had read {reading[0].words}, which may have decided about this call", _join(reading)
         for name, value in call.arguments.items():
             if name not in referred:
-                is_derived = None if derived is None else name in derived
-                yield from _origin(name, value, request, session, is_derived)
+                yield from _origin(name, value, session, reading, derived)
         asking = next(
             (source for source in reversed(sources) if source.labels.untrusted and source.asks_for(call.tool)), None
         )
@@ -222,23 +229,26 @@ class Flow:
 
 
 def _origin(
-    name: str, value: Any, request: Request, session: Session, derived: bool | None
+    name: str, value: Any, session: Session, reading: Sequence[Source], derived: Collection[str] | None
 ) -> Iterator[tuple[str, Labels]]:
-    """The origin of an argument, if it is untrusted; `derived`: whether a script derived it from what it read."""
-    run, known = request.span.run, session.fields
+    """The origin of an argument, if it is untrusted; `reading` and `derived`: what its script has read and derived."""
+    is_independent = derived is not None and name not in derived
+    run = reading[0].run if reading else ""
     # An argument that does not depend on the script's reading may still come from what the model read before it wrote
     # the script.
-    for source in reversed(session.sources):
-        if (derived is False and source.run == run) or not matching.comes_from(value, source.text, known):
+    for source in session.by_first_reading:
+        if is_independent and run and source.run == run:
+            continue
+        if not matching.comes_from(value, source.text, session.fields):
             continue
         labels = source.labels
-        if labels.untrusted and not matching.comes_from(value, source.text, known, session.trusted_before(source)):
+        trusted = session.trusted_before(source)
+        if labels.untrusted and not matching.comes_from(value, source.text, session.fields, trusted):
             labels = replace(labels, untrusted=False)  # it was known before anyone else could have written it
         if labels.untrusted or labels.private:
             yield f"'{name}' came from {source.words}", labels
             return
-    reading = _read_by(run, session.sources) if derived is not False else []
-    if reading and (derived or matching.is_computed(value, request.span.script, known)):
+    if reading and derived is not None and name in derived:
         yield f"'{name}' was computed by the script, which had read {reading[0].words}", _join(reading)
 
 

@@ -2,8 +2,7 @@
 
 An argument of at least eight characters that occurs inside prose, and is not a whole field of a result (an id, an
 address in its own column), came from there. A text may also ask for exactly what a call does, or for an address to be
-visited. A script's arguments are matched word by word: a word that is neither in its source nor a field of a result was
-computed.
+visited.
 """
 
 import re
@@ -29,7 +28,6 @@ _TOKEN = re.compile(rf"[\w.+-]+@[\w-]+\.[\w.]+|{_ADDRESS}|\b(?=\w*\d)\w{{8,}}")
 _URL = re.compile(rf"^\s*(?:{_ADDRESS}|[\w-]+(?:\.[\w-]+)+(?:/\S*)?)\s*$")
 _PROSE = re.compile(r"\S\s+\S+\s+\S+\s+\S")
 _SENTENCE = re.compile(r"[.!?](?:\s|$)|\n")
-_WORD = re.compile(r"\w+")
 _LEAD = (
     r"(?:^|[.!?:;,\n>\"'(*_-]|\b(?:please|must|should|to|and|then|now|you|can|just|first|kindly|me)\b)\s*(?:\w+ly\s+)?"
 )
@@ -149,21 +147,6 @@ def _host_and_path(address: str) -> str:
 def _carries(host_and_path: str) -> bool:
     """Whether an address has a query or a fragment, which can carry data."""
     return "?" in host_and_path or "#" in host_and_path
-
-
-def is_computed(argument: Any, script: str, known: Collection[str]) -> bool:
-    """Whether a script built an argument from anything but its own words and whole fields of results."""
-    words: set[str] | None = None
-    for _, leaf in _leaves(argument, numbers=True):
-        folded = leaf.casefold()
-        if not folded.strip() or folded in known or leaf in script:
-            continue
-        if words is None:
-            own = set(_WORD.findall(script.casefold()))
-            words = own.union(*(_WORD.findall(field) for field in known))
-        if not words.issuperset(_WORD.findall(folded)):
-            return True
-    return False
 
 
 @lru_cache(maxsize=4096)
