@@ -2,6 +2,7 @@
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +33,7 @@ COMMAND = OptionalAddress
 def _fill_address(arguments: list[str]) -> list[str]:
     """The arguments with ':' after each `--http` that no value follows."""
     filled: list[str] = []
-    for argument, following in zip(arguments, [*arguments[1:], "-"], strict=True):
+    for argument, following in pairwise([*arguments, "-"]):
         filled += [argument, ":"] if argument == "--http" and following.startswith("-") else [argument]
     return filled
 
